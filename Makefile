@@ -1,0 +1,61 @@
+# Every task of the project. `make help` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PYTHONPATH := operator:.
+
+.DEFAULT_GOAL := help
+.PHONY: help venv check lint types layers format test quick demo bench crds proto lock clean
+
+help: ## List the tasks
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked dependencies into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+venv: $(VENV)/.ready ## Make the virtual environment from the lock file
+
+check: lint types layers ## Lint, types, import layers
+
+lint: venv ## ruff: all rules, and formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: venv ## mypy strict
+	@$(BIN)/mypy
+
+layers: venv ## import-linter: imports point down only
+	@$(BIN)/lint-imports
+
+format: venv ## Format and mend what ruff can mend
+	@$(BIN)/ruff check --fix . || true
+	@$(BIN)/ruff format .
+
+test: check ## Check, then all tests, on real control planes
+	@$(BIN)/python -m pytest
+
+quick: venv ## Only the tests that need no control plane (seconds)
+	@$(BIN)/python -m pytest -m "not cluster and not slow"
+
+demo: venv ## The whole product on this machine; `make demo ARGS=--keep` leaves it running
+	@$(BIN)/python -m testbed demo $(ARGS)
+
+bench: venv ## Ours and kube-scheduler's allocator on the same scenarios
+	@$(BIN)/python -m bench $(ARGS)
+
+crds: venv ## Write crds/ from the pydantic models
+	@$(BIN)/python -m apportion crds --out crds
+
+proto: venv ## Generate the gRPC messages from our own .proto files
+	@$(BIN)/python -m testbed proto
+
+lock: venv ## Renew requirements/*.txt (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev -o requirements/dev.txt pyproject.toml requirements/build.in
+
+clean: ## Remove what can be made again
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

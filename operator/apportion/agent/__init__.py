@@ -1,0 +1,1 @@
+"""The node side: discover, publish, cut, prepare."""

@@ -1,0 +1,1 @@
+"""What users write: Partition, PartitionLayout, AllocationPolicy as pydantic models; they make crds/."""

@@ -1,0 +1,1 @@
+"""The live picture of the cluster: client, snapshot, sweep, assumed decisions, lease."""

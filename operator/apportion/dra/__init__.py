@@ -1,0 +1,1 @@
+"""What Kubernetes says, as frozen values: quantities, devices, slices, claims, allocations, nodes, pods."""

@@ -1,0 +1,1 @@
+"""The control side of a partition's life: wanted, warm, released; layouts."""

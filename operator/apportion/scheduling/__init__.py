@@ -1,0 +1,1 @@
+"""The cycle that turns waiting demands into written allocations."""

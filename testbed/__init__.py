@@ -1,0 +1,1 @@
+"""A real control plane, and simulated nodes, on one machine."""
