@@ -1,0 +1,155 @@
+"""The answer to a claim: which devices it got (resource.k8s.io/v1 `AllocationResult`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apportion.dra import reading
+from apportion.dra.device import DeviceId
+from apportion.dra.quantity import Quantity
+from apportion.dra.reading import Json
+from apportion.dra.selection import NodeSelector
+from apportion.errors import BrokenInput
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """One allocated device (API `DeviceRequestAllocationResult`)."""
+
+    request: str
+    """`request`, or `request/subrequest` of a prioritized list."""
+    device: DeviceId
+    admin_access: bool = False
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    """A copy of the request's, as the API stores them."""
+    share_id: str | None = None
+    consumed: Mapping[str, Quantity] = field(default_factory=dict)
+    """Consumed capacity by name; only of shared devices."""
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, raw: Json, at: str = "") -> "DeviceResult":
+        """Read one result."""
+        consumed = reading.table(raw, "consumedCapacity", at=at)
+        return cls(
+            request=reading.text(raw, "request", at=at),
+            device=DeviceId(
+                reading.text(raw, "driver", at=at),
+                reading.text(raw, "pool", at=at),
+                reading.text(raw, "device", at=at),
+            ),
+            admin_access=reading.flag(raw, "adminAccess", at=at),
+            tolerations=tuple(dict(row) for _, row in reading.rows(raw, "tolerations", at=at)),
+            share_id=reading.text(raw, "shareID", at=at, default="") or None,
+            consumed={name: Quantity.parse(amount) for name, amount in consumed.items()},
+            binding_conditions=reading.words(raw, "bindingConditions", at=at),
+            binding_failure_conditions=reading.words(raw, "bindingFailureConditions", at=at),
+            skip_node_operations=reading.words(raw, "skipNodeOperations", at=at),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as the API does; empty fields are left out."""
+        raw: dict[str, Any] = {
+            "request": self.request,
+            "driver": self.device.driver,
+            "pool": self.device.pool,
+            "device": self.device.name,
+        }
+        if self.admin_access:
+            raw["adminAccess"] = True
+        if self.tolerations:
+            raw["tolerations"] = [dict(toleration) for toleration in self.tolerations]
+        if self.share_id:
+            raw["shareID"] = self.share_id
+        if self.consumed:
+            raw["consumedCapacity"] = {name: str(amount) for name, amount in self.consumed.items()}
+        if self.binding_conditions:
+            raw["bindingConditions"] = list(self.binding_conditions)
+        if self.binding_failure_conditions:
+            raw["bindingFailureConditions"] = list(self.binding_failure_conditions)
+        if self.skip_node_operations:
+            raw["skipNodeOperations"] = list(self.skip_node_operations)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResult:
+    """Driver parameters that apply to the allocation (API `DeviceAllocationConfiguration`)."""
+
+    source: str
+    """FromClass or FromClaim."""
+    requests: tuple[str, ...]
+    opaque: Mapping[str, Any] | None
+
+    @classmethod
+    def from_json(cls, raw: Json, at: str = "") -> "ConfigResult":
+        """Read one entry."""
+        return cls(
+            source=reading.text(raw, "source", at=at),
+            requests=reading.words(raw, "requests", at=at),
+            opaque=dict(reading.table(raw, "opaque", at=at)) if raw.get("opaque") is not None else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as the API does."""
+        raw: dict[str, Any] = {"source": self.source}
+        if self.requests:
+            raw["requests"] = list(self.requests)
+        if self.opaque is not None:
+            raw["opaque"] = dict(self.opaque)
+        return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The devices of one claim, and where they can be used."""
+
+    results: tuple[DeviceResult, ...]
+    config: tuple[ConfigResult, ...] = ()
+    node_selector: NodeSelector | None = None
+    """None: usable on every node."""
+    timestamp: str | None = None
+    """RFC 3339; without it the scheduler can never reserve the claim (dra.md 0.2)."""
+
+    @property
+    def node(self) -> str | None:
+        """The node's name, when the devices are local to one."""
+        return self.node_selector.only_name if self.node_selector else None
+
+    @classmethod
+    def from_json(cls, raw: Json, at: str = "status.allocation") -> "Allocation":
+        """Read an `AllocationResult`; raises BrokenInput naming the field."""
+        devices = reading.table(raw, "devices", at=at)
+        inside = reading.join(at, "devices")
+        selector = reading.table(raw, "nodeSelector", at=at)
+        try:
+            return cls(
+                results=tuple(
+                    DeviceResult.from_json(row, path)
+                    for path, row in reading.rows(devices, "results", at=inside)
+                ),
+                config=tuple(
+                    ConfigResult.from_json(row, path)
+                    for path, row in reading.rows(devices, "config", at=inside)
+                ),
+                node_selector=NodeSelector.from_json(selector, f"{at}.nodeSelector") if selector else None,
+                timestamp=reading.text(raw, "allocationTimestamp", at=at, default="") or None,
+            )
+        except BrokenInput as error:
+            raise BrokenInput(error.reason, field=error.field or at) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as the API does; empty fields are left out."""
+        devices: dict[str, Any] = {}
+        if self.results:
+            devices["results"] = [result.to_json() for result in self.results]
+        if self.config:
+            devices["config"] = [entry.to_json() for entry in self.config]
+        raw: dict[str, Any] = {"devices": devices}
+        if self.node_selector is not None:
+            raw["nodeSelector"] = self.node_selector.to_json()
+        if self.timestamp is not None:
+            raw["allocationTimestamp"] = self.timestamp
+        return raw

@@ -1,0 +1,231 @@
+"""A device as its driver publishes it in a ResourceSlice (resource.k8s.io/v1 `Device`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from apportion.dra import reading
+from apportion.dra.quantity import Quantity
+from apportion.dra.reading import Json
+from apportion.dra.selection import Availability
+from apportion.dra.semver import Semver
+from apportion.dra.taint import Taint
+from apportion.errors import BrokenInput
+
+Scalar: TypeAlias = bool | int | str | Semver
+Attribute: TypeAlias = Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """How amounts of a capacity are rounded and bounded (API `CapacityRequestPolicy`)."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    minimum: Quantity | None = None
+    """Set when the policy is a range (`validRange.min`)."""
+    maximum: Quantity | None = None
+    step: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """An amount that a device has, and how requests consume it."""
+
+    value: Quantity
+    policy: RequestPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CounterConsumption:
+    """What a device takes from one counter set of its pool."""
+
+    counter_set: str
+    counters: tuple[tuple[str, Quantity], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """One device. Immutable; compared and hashed by identity, because a device belongs to one slice version."""
+
+    driver: str
+    pool: str
+    name: str
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    """By fully qualified name; an unqualified one is filed under the driver's (API `QualifiedName`)."""
+    capacity: Mapping[str, Capacity] = field(default_factory=dict)
+    """By the name that the slice uses; `qualify` gives the full one."""
+    consumes: tuple[CounterConsumption, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    shareable: bool = False
+    """API `allowMultipleAllocations`."""
+    availability: Availability | None = None
+    """Only in slices with perDeviceNodeSelection."""
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of optional API features, undecoded (compatibilityGroups and the like)."""
+
+    @property
+    def id(self) -> "DeviceId":
+        """The name that allocations use."""
+        return DeviceId(self.driver, self.pool, self.name)
+
+    def attribute(self, name: str) -> Attribute | None:
+        """Return the attribute of this fully qualified name, None when the device has none."""
+        return self.attributes.get(name)
+
+    @classmethod
+    def from_json(cls, raw: Json, *, driver: str, pool: str, at: str = "") -> "Device":
+        """Read a device of a slice; raises BrokenInput naming the field."""
+        own = reading.table(raw, "attributes", at=at)
+        attributes: dict[str, Attribute] = {}
+        # A qualified name wins over the same name without a domain, whatever their order.
+        for name in sorted(own, key=lambda name: "/" in name):
+            value = _attribute(own[name], f"{at}.attributes[{name}]")
+            if value is not None:
+                attributes[qualify(name, driver)] = value
+        has_place = any(key in raw for key in ("nodeName", "allNodes", "nodeSelector"))
+        return cls(
+            driver=driver,
+            pool=pool,
+            name=reading.text(raw, "name", at=at),
+            attributes=attributes,
+            capacity={
+                name: capacity_from_json(value, f"{at}.capacity[{name}]")
+                for name, value in reading.table(raw, "capacity", at=at).items()
+            },
+            consumes=tuple(
+                _consumption(row, path) for path, row in reading.rows(raw, "consumesCounters", at=at)
+            ),
+            taints=tuple(Taint.from_json(row, path) for path, row in reading.rows(raw, "taints", at=at)),
+            shareable=reading.flag(raw, "allowMultipleAllocations", at=at),
+            availability=Availability.from_json(raw, at) if has_place else None,
+            binds_to_node=reading.flag(raw, "bindsToNode", at=at),
+            binding_conditions=reading.words(raw, "bindingConditions", at=at),
+            binding_failure_conditions=reading.words(raw, "bindingFailureConditions", at=at),
+            extra={key: value for key, value in raw.items() if key not in _KNOWN},
+        )
+
+
+_KNOWN = frozenset(
+    [
+        "name",
+        "attributes",
+        "capacity",
+        "consumesCounters",
+        "taints",
+        "allowMultipleAllocations",
+        "nodeName",
+        "allNodes",
+        "nodeSelector",
+        "bindsToNode",
+        "bindingConditions",
+        "bindingFailureConditions",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceId:
+    """Driver, pool and name: unique in the cluster."""
+
+    driver: str
+    pool: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.name}"
+
+
+def qualify(name: str, driver: str) -> str:
+    """Return the full name of an attribute or capacity: an unqualified one belongs to the driver's domain."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def capacity_from_json(raw: Json, at: str = "") -> Capacity:
+    """Read a `DeviceCapacity`."""
+    policy = reading.table(raw, "requestPolicy", at=at)
+    if not policy:
+        return Capacity(_quantity(raw, "value", at))
+    inside = reading.join(at, "requestPolicy")
+    bounds = reading.table(policy, "validRange", at=inside)
+    return Capacity(
+        _quantity(raw, "value", at),
+        RequestPolicy(
+            default=_optional(policy, "default", inside),
+            valid_values=tuple(
+                _parse(value, path) for path, value in reading.items(policy, "validValues", at=inside)
+            ),
+            minimum=_optional(bounds, "min", inside) or (Quantity(0) if bounds else None),
+            maximum=_optional(bounds, "max", inside),
+            step=_optional(bounds, "step", inside),
+        ),
+    )
+
+
+def counters_from_json(raw: Json, at: str = "") -> tuple[tuple[str, Quantity], ...]:
+    """Read a map of counters, sorted by name."""
+    found = reading.table(raw, "counters", at=at)
+    return tuple(
+        (name, _quantity(reading.table(found, name, at=f"{at}.counters"), "value", f"{at}.counters[{name}]"))
+        for name in sorted(found)
+    )
+
+
+def _consumption(raw: Json, at: str) -> CounterConsumption:
+    return CounterConsumption(reading.text(raw, "counterSet", at=at), counters_from_json(raw, at))
+
+
+def _attribute(raw: Any, at: str) -> Attribute | None:
+    """Read a `DeviceAttribute`; None when it holds no type that this version knows (the API's rule for unions)."""
+    if not isinstance(raw, Mapping):
+        raise BrokenInput("expected an object with one typed value", field=at)
+    for kind, value in raw.items():
+        if value is None:
+            continue
+        match kind:
+            case "bool" if isinstance(value, bool):
+                return value
+            case "int" if isinstance(value, int) and not isinstance(value, bool):
+                return value
+            case "string" if isinstance(value, str):
+                return value
+            case "version" if isinstance(value, str):
+                return _version(value, at)
+            case "bools" | "ints" | "strings" if isinstance(value, list):
+                return tuple(value)
+            case "versions" if isinstance(value, list):
+                return tuple(_version(entry, at) for entry in value)
+            case "bool" | "int" | "string" | "version" | "bools" | "ints" | "strings" | "versions":
+                raise BrokenInput(f"expected a value of type {kind}", field=at)
+            case _:
+                continue
+    return None
+
+
+def _version(raw: str, at: str) -> Semver:
+    try:
+        return Semver.parse(raw)
+    except BrokenInput as error:
+        raise BrokenInput(error.reason, field=at) from None
+
+
+def _quantity(raw: Json, key: str, at: str) -> Quantity:
+    if key not in raw:
+        raise BrokenInput("missing", field=reading.join(at, key))
+    return _parse(raw[key], reading.join(at, key))
+
+
+def _optional(raw: Json, key: str, at: str) -> Quantity | None:
+    return _parse(raw[key], reading.join(at, key)) if raw.get(key) is not None else None
+
+
+def _parse(raw: Any, at: str) -> Quantity:
+    if not isinstance(raw, str | int | float) or isinstance(raw, bool):
+        raise BrokenInput("expected a quantity", field=at)
+    try:
+        return Quantity.parse(raw)
+    except BrokenInput as error:
+        raise BrokenInput(error.reason, field=at) from None

@@ -1,0 +1,38 @@
+"""A DeviceClass: a name for a kind of device (resource.k8s.io/v1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apportion.dra import reading
+from apportion.dra.claim import Config, config_from_json, selectors_from_json
+from apportion.dra.reading import Json
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """One DeviceClass in one version."""
+
+    name: str
+    selectors: tuple[str, ...] = ()
+    """CEL texts, all of which must match; they run before a request's own."""
+    config: tuple[Config, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""
+    version: str = ""
+    unknown_selector: bool = False
+
+    @classmethod
+    def from_json(cls, raw: Json) -> "DeviceClass":
+        """Read a DeviceClass; raises BrokenInput naming the field."""
+        metadata = reading.table(raw, "metadata")
+        spec = reading.table(raw, "spec")
+        selectors, unknown = selectors_from_json(spec, "spec")
+        return cls(
+            name=reading.text(metadata, "name", at="metadata"),
+            selectors=selectors,
+            config=tuple(config_from_json(spec, "spec")),
+            labels=dict(reading.table(metadata, "labels", at="metadata")),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
+            version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
+            unknown_selector=unknown,
+        )
