@@ -31,11 +31,11 @@ _LONGEST_LINE = 2**26
 
 
 async def connect(
-    kubeconfig: Path | None = None, *, timeout: float = 10.0, manager: str = "apportion"
+    kubeconfig: Path | None = None, *, patience: float = 10.0, manager: str = "apportion"
 ) -> "Client":
     """Make a client from a kubeconfig file, or from the pod's service account when there is none.
 
-    `timeout` (seconds) bounds every request but watches; `manager` is the field manager of every write.
+    `patience` (seconds) bounds every request but watches; `manager` is the field manager of every write.
     Raises ApiError when neither configuration can be read.
     """
     settings = kubernetes.Configuration()
@@ -43,21 +43,21 @@ async def connect(
         if kubeconfig is not None:
             await config.load_kube_config(config_file=str(kubeconfig), client_configuration=settings)
         else:
-            config.load_incluster_config(client_configuration=settings)
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
     except (config.ConfigException, OSError) as error:
         raise ApiError(f"no way to the API server: {error}") from None
     settings.connection_pool_maxsize = 64
-    return Client(settings, timeout=timeout, manager=manager)
+    return Client(settings, patience=patience, manager=manager)
 
 
 class Client:
     """One connection pool to one API server. Use it as a context manager, or `close` it."""
 
-    def __init__(self, settings: kubernetes.Configuration, *, timeout: float, manager: str) -> None:
+    def __init__(self, settings: kubernetes.Configuration, *, patience: float, manager: str) -> None:
         self.settings = settings
         self._api = kubernetes.ApiClient(settings)
         self._session: aiohttp.ClientSession = self._api.rest_client.pool_manager
-        self._timeout = timeout
+        self._patience = patience
         self._manager = manager
 
     async def __aenter__(self) -> Self:
@@ -123,27 +123,33 @@ class Client:
         return await self._call("GET", path)
 
     async def watch(
-        self, kind: Kind, version: str, *, namespace: str = "", seconds: int = 300, **params: str
+        self,
+        kind: Kind,
+        version: str,
+        *,
+        namespace: str = "",
+        seconds: int = 300,
+        selectors: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Object]:
         """Yield watch events (`type`, `object`) from a resourceVersion on, until the server ends the watch.
 
         Raises Expired when the version is too old, Unreachable when the connection breaks or stays silent.
         """
         query = {
-            **params,
+            **(selectors or {}),
             "watch": "1",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(seconds),
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
-        patience = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=90)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
         try:
             async with self._session.get(
                 self._url(kind.path(namespace=namespace)),
                 params=query,
                 headers=await self._headers("application/json"),
-                timeout=patience,
+                timeout=limits,
             ) as response:
                 if response.status >= 400:
                     raise _error(
@@ -184,7 +190,7 @@ class Client:
             headers["Content-Type"] = content
         try:
             async with (
-                asyncio.timeout(self._timeout),
+                asyncio.timeout(self._patience),
                 self._session.request(
                     method,
                     self._url(path),

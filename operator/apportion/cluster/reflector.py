@@ -35,7 +35,10 @@ class Reflector:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         **params: str,
     ) -> None:
-        """`optional`: a kind that this server does not serve counts as empty; `params`: server-side selectors."""
+        """Prepare; nothing is read before `run`.
+
+        `optional`: a kind that this server does not serve counts as empty; `params`: server-side selectors.
+        """
         self._client = client
         self._kind = kind
         self._observe = observe
@@ -43,23 +46,24 @@ class Reflector:
         self._sleep = sleep
         self._params = params
         self._known: dict[str, Object] = {}
+        self._version = ""
+        """Where the next watch starts; empty: list first."""
         self.synced = asyncio.Event()
         """Set once the first list was observed whole."""
 
     async def run(self) -> None:
         """List and watch until cancelled; every failure is waited out."""
         log = _log.bind(kind=self._kind.plural)
-        pause, version = 0.0, ""
+        pause = 0.0
         while True:
             try:
-                if not version:
-                    version = await self._relist()
+                if not self._version:
+                    self._version = await self._relist()
                     self.synced.set()
-                    pause = 0.0
-                version = await self._follow(version)
+                await self._follow()
                 pause = 0.0
             except Expired:
-                version = ""
+                self._version = ""
             except Missing:
                 if not self._optional:
                     raise
@@ -71,7 +75,7 @@ class Reflector:
                 log.warning("reflector.unreachable", error=str(error), retry_in=pause)
             except ApiError as error:
                 # A refusal (403) may be a role that is being updated; saying it again every few seconds is enough.
-                pause, version = 5.0, ""
+                pause, self._version = 5.0, ""
                 log.error("reflector.refused", error=str(error), retry_in=pause)  # noqa: TRY400 - the text says all
             if pause:
                 await self._sleep(pause)
@@ -84,7 +88,7 @@ class Reflector:
             page = await self._client.list(self._kind, limit=_PAGE, **self._params, **more)
             found.update({item["metadata"]["uid"]: item for item in page.get("items") or []})
             metadata: dict[str, Any] = page["metadata"]
-            version = metadata["resourceVersion"]
+            version = str(metadata["resourceVersion"])
             token = metadata.get("continue") or ""
             if not token:
                 break
@@ -94,13 +98,13 @@ class Reflector:
             self._tell("ADDED", item)
         return version
 
-    async def _follow(self, version: str) -> str:
-        async for event in self._client.watch(self._kind, version, **self._params):
+    async def _follow(self) -> None:
+        async for event in self._client.watch(self._kind, self._version, selectors=self._params):
             item = event["object"]
-            version = item["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 self._tell(event["type"], item)
-        return version
+            # Only now: what was not told must come again after a broken connection.
+            self._version = item["metadata"]["resourceVersion"]
 
     def _tell(self, change: str, item: Object) -> None:
         uid = item["metadata"]["uid"]
