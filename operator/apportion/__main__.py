@@ -1,1 +1,100 @@
-"""Where apportion starts."""
+"""Where apportion starts: the only reader of arguments and environment."""
+
+import asyncio
+import signal
+import socket
+import sys
+import uuid
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from apportion import __version__, logs
+from apportion.errors import ApportionError
+from apportion.settings import OperatorSettings
+
+app = typer.Typer(
+    help="Allocates accelerators for Kubernetes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="Kubeconfig file; default: the pod's service account.", envvar="KUBECONFIG"),
+]
+HealthPort = Annotated[
+    int, typer.Option(help="Port of /healthz, /readyz and /metrics; 0: none.", envvar="HEALTH_PORT")
+]
+Logs = Annotated[LogFormat, typer.Option("--log-format", help="Form of log lines.", envvar="LOG_FORMAT")]
+
+
+@app.command()
+def operator(
+    namespace: Annotated[
+        str, typer.Option(help="Namespace of the operator and its Lease.", envvar="NAMESPACE")
+    ] = ("apportion-system"),
+    kubeconfig: Kubeconfig = None,
+    health_port: HealthPort = 8080,
+    log_format: Logs = LogFormat.JSON,
+    lease_duration: Annotated[
+        float, typer.Option(help="Seconds after which another replica may take over.", min=9.0)
+    ] = 15.0,
+) -> None:
+    """Run the operator: allocate claims, own partitions."""
+    from dataclasses import replace
+
+    from apportion.app import run_operator
+
+    logs.set_up(log_format.value)
+    settings = OperatorSettings(
+        namespace=namespace,
+        identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+        kubeconfig=kubeconfig,
+        health_port=health_port,
+    )
+    lease = replace(settings.lease, duration=lease_duration)
+    _run(run_operator, replace(settings, lease=lease))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def _run(start: object, settings: object) -> None:
+    """Run a long-lived role until SIGTERM or SIGINT; a clear refusal to start is exit status 1."""
+
+    async def until_told() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, stop.set)
+        await start(settings, stop)  # type: ignore[operator]
+
+    try:
+        asyncio.run(until_told())
+    except ApportionError as error:
+        typer.echo(f"apportion: {error}", err=True)
+        sys.exit(1)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

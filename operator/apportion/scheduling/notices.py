@@ -2,13 +2,14 @@
 
 from apportion.allocator.explain_text import summary
 from apportion.allocator.explanation import Explanation
-from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.allocator.finding import Finding
+from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.recorder import About, Recorder
-from apportion.cluster.snapshot import Broken
+from apportion.cluster.snapshot import Broken, Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.errors import BrokenInput
+from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.waiting import Mixed, Waiting
 
 
@@ -76,7 +77,9 @@ def foreign(recorder: Recorder, claim: Claim) -> None:
 
 def overlap_cleared(recorder: Recorder, claim: Claim, what: str) -> None:
     """An allocation overlapped another and was given back."""
-    recorder.warning(about_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back")
+    recorder.warning(
+        about_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back"
+    )
 
 
 def overlap_stuck(recorder: Recorder, claims: tuple[Claim, ...], what: str) -> None:
@@ -115,3 +118,16 @@ def unreadable(recorder: Recorder, found: Broken) -> None:
     )
 
 
+def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
+    """A pool's slices contradict each other; its devices are not allocated."""
+    for found in snapshot.slices.values():
+        if found.name == finding.object:
+            about = About(SLICES, found.name, found.uid)
+            recorder.warning(
+                about, "BrokenPool", f"ResourceSlice {found.name}: {finding.field}: {finding.reason}"
+            )
+
+
+def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:
+    """The API server refused an allocation."""
+    recorder.warning(about_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")
