@@ -31,7 +31,7 @@ from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
 from apportion.scheduling.overlaps import overlaps
 from apportion.scheduling.room import Room
-from apportion.scheduling.waiting import Mixed, Waiting, waiting
+from apportion.scheduling.waiting import Mixed, Unknown, Waiting, waiting
 from apportion.scheduling.writer import OWN_FINALIZER, Writer
 from apportion.settings import CycleSettings
 
@@ -114,8 +114,8 @@ class Cycle:
             contested = self._settle_overlaps()
 
             # 2. Who waits, and who can never be served?
-            demands, mixed = waiting(self._snapshot)
-            self._report(demands, mixed)
+            demands, hopeless = waiting(self._snapshot)
+            self._report(demands, hopeless)
 
             # 3. Freeze the world: what layouts want, what to avoid, how full the nodes are.
             self._partitions.reserve()
@@ -174,10 +174,10 @@ class Cycle:
 
     # Deciding. --------------------------------------------------------------------------------------------------
 
-    def _report(self, demands: list[Waiting], mixed: list[Mixed]) -> None:
+    def _report(self, demands: list[Waiting], hopeless: list[Mixed | Unknown]) -> None:
         metrics.PENDING.set(len(demands))
-        for found in mixed:
-            notices.mixed(self._recorder, found)
+        for found in hopeless:
+            notices.hopeless(self._recorder, found)
         for broken in self._snapshot.broken.values():
             notices.unreadable(self._recorder, broken)
         for finding in self._snapshot.state.findings():

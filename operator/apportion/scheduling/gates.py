@@ -30,8 +30,9 @@ def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: Partitio
 def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:
     manage = snapshot.management
     if not manage.owns(claim):
-        # The scheduler's own business, unless it can never be anybody's.
-        return manage.mixes(claim) is None
+        # The scheduler's own business; but a class that is not there yet may turn out to be ours (a layout makes it),
+        # and a claim that mixes classes can be served by nobody.
+        return manage.mixes(claim) is None and not manage.unknown(claim)
     if claim.allocation is None or claim.uid in contested:
         return False
     # Not before the protection of controller-manager's clean-up is in place.

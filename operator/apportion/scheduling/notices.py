@@ -10,7 +10,7 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
-from apportion.scheduling.waiting import Mixed, Waiting
+from apportion.scheduling.waiting import Mixed, Unknown, Waiting
 
 
 def about_claim(claim: Claim) -> About:
@@ -54,8 +54,16 @@ def broken(recorder: Recorder, demand: Waiting, error: BrokenInput) -> None:
         recorder.warning(about_pod(pod), "BrokenClaim", str(error))
 
 
-def mixed(recorder: Recorder, found: Mixed) -> None:
-    """A claim names managed and other classes."""
+def hopeless(recorder: Recorder, found: Mixed | Unknown) -> None:
+    """Nobody can serve the claim as it is."""
+    if isinstance(found, Unknown):
+        recorder.warning(
+            about_claim(found.claim),
+            "UnknownClass",
+            f"claim {found.claim.key}: spec.devices.requests: DeviceClass {', '.join(sorted(found.classes))} does not"
+            " exist",
+        )
+        return
     recorder.warning(
         about_claim(found.claim),
         "MixedClasses",
