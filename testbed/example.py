@@ -67,7 +67,10 @@ class Example:
             for key, value in wanted.get("env", {}).items():
                 if environment.get(key) != value:
                     yield f"pod {name} has {key}={environment.get(key)!r}, not {value!r}"
-        nodes = {view.pods.get(name, {}).get("spec", {}).get("nodeName") for name in self.expect.get("together", ())}
+        nodes = {
+            view.pods.get(name, {}).get("spec", {}).get("nodeName")
+            for name in self.expect.get("together", ())
+        }
         if len(nodes) > 1:
             yield f"pods {self.expect['together']} are on different nodes"
 
@@ -108,7 +111,8 @@ class Example:
                 each
                 for each in view.partitions
                 if each["spec"].get("holder", {}).get("name") == name
-                and each.get("status", {}).get("uuid") in view.live(each["spec"]["nodeName"], each["spec"]["profile"])
+                and each.get("status", {}).get("uuid")
+                in view.live(each["spec"]["nodeName"], each["spec"]["profile"])
             ]
             if len(cut) != wanted.get("partitions", len(cut)):
                 yield f"layout {name} has {len(cut)} partitions in the hardware, not {wanted['partitions']}"
@@ -167,7 +171,9 @@ class View:
         if not entry:
             return self.claims.get(reference, {})
         status = self.pods.get(pod, {}).get("status", {})
-        names = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses", ())}
+        names = {
+            each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses", ())
+        }
         return self.claims.get(names.get(entry) or "", {})
 
     def first_claim(self, pod: str) -> str:
@@ -205,4 +211,6 @@ class View:
             record = self.installation.kubelets[node].record(pod, self.namespace)
         except KeyError:
             return {}
-        return {key: value for injected in record.injected.values() for key, value in injected.environment.items()}
+        return {
+            key: value for injected in record.injected.values() for key, value in injected.environment.items()
+        }

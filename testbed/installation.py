@@ -41,7 +41,9 @@ class SimulatedNode:
     def shape(self) -> NodeShape:
         """Return what kubelet says about the node."""
         labels = {"kubernetes.io/hostname": self.name, **self.labels}
-        return NodeShape(self.name, labels, self.resources) if self.resources else NodeShape(self.name, labels)
+        return (
+            NodeShape(self.name, labels, self.resources) if self.resources else NodeShape(self.name, labels)
+        )
 
 
 class Installation:
@@ -98,7 +100,9 @@ class Installation:
     async def apply(self) -> None:
         """Apply the manifests, and wait until the CRDs serve."""
         await self.cluster.kubectl("apply", "--server-side", "-k", str(self._manifests))
-        crds = [f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")]
+        crds = [
+            f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")
+        ]
         await self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
 
     def state(self, node: str) -> dict[str, Any]:

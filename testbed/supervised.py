@@ -62,9 +62,7 @@ class Supervised:
         while True:
             began = time.monotonic()
             self.starts += 1
-            self._process = Process.start(
-                self.name, self._command, self.log, environment=self._environment
-            )
+            self._process = Process.start(self.name, self._command, self.log, environment=self._environment)
             while self._process.running():  # noqa: ASYNC110 - a child's end is no event that asyncio could await
                 await asyncio.sleep(_LOOK_SECONDS)
             healthy = time.monotonic() - began > _HEALTHY_SECONDS

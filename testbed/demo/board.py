@@ -55,7 +55,9 @@ def _nodes(view: View) -> Table:
             users = used.get((name, card), 0)
             whole = used.get((name, card, "whole"), 0)
             style = "black on red" if whole else "black on green" if users else "dim"
-            cells.append(f" {card.rsplit('-', 1)[1]}{'■' if whole else '▪' * min(users, 3) or '·'} ", style=style)
+            cells.append(
+                f" {card.rsplit('-', 1)[1]}{'■' if whole else '▪' * min(users, 3) or '·'} ", style=style
+            )
         live = view.installation.hardware(name)
         profiles = sorted(f"{row['card']}:{row['profile']}" for row in live)
         slices = sum(1 for (_, pool, _) in view.devices if pool == name)
@@ -65,7 +67,7 @@ def _nodes(view: View) -> Table:
 
 def _examples(view: View, left: Mapping[str, list[str]], examples: Sequence[Example]) -> Table:
     table = Table(title="Examples", title_justify="left", expand=False)
-    for column in ("example", "pods", "node", "devices", "bound after", "as expected"):
+    for column in ("example", "pods", "node", "devices", "speed", "as expected"):
         table.add_column(column)
     for example in examples:
         pods = [view.pods[name] for name in example.pods() if name in view.pods]
@@ -91,14 +93,17 @@ def _references(example: Example) -> list[str]:
 
 
 def _bound(view: View, example: Example) -> str:
-    """Return how long pods took from their making to being bound and to running, in seconds."""
-    texts = []
-    for name in example.pods():
-        for kubelet in view.installation.kubelets.values():
-            for record in kubelet.records.values():
-                if record.name == name and record.namespace == view.namespace and record.running:
-                    texts.append(f"running {record.running - record.bound:.2f} s after binding")
-    return "\n".join(texts) or "-"
+    """Return how long pods took from being bound to running."""
+    names = example.pods()
+    return (
+        "\n".join(
+            f"running {record.running - record.bound:.2f} s after binding"
+            for kubelet in view.installation.kubelets.values()
+            for record in kubelet.records.values()
+            if record.name in names and record.namespace == view.namespace and record.running
+        )
+        or "-"
+    )
 
 
 def _is_card(device: str) -> bool:

@@ -8,7 +8,11 @@ from testbed.installation import SimulatedNode
 def h100(name: str) -> SimulatedNode:
     """Return a node with eight H100 and eight RDMA NICs, two of each behind one PCIe root."""
     nics: list[dict[str, Any]] = [
-        {"name": f"mlx5-{index}", "pcieRoot": f"pci0000:{0x10 * (1 + index // 2):02x}", "numaNode": index // 4}
+        {
+            "name": f"mlx5-{index}",
+            "pcieRoot": f"pci0000:{0x10 * (1 + index // 2):02x}",
+            "numaNode": index // 4,
+        }
         for index in range(8)
     ]
     cards = [{"model": "H100-80GB", "count": 8, "driverVersion": "550.90.7", "cudaDriverVersion": "12.4.0"}]
@@ -22,4 +26,9 @@ def ascend(name: str, model: str) -> SimulatedNode:
 
 def fleet() -> list[SimulatedNode]:
     """Return the four nodes of the demo."""
-    return [h100("h100-a"), h100("h100-b"), ascend("ascend-910b4-a", "910B4"), ascend("ascend-310p-a", "310P")]
+    return [
+        h100("h100-a"),
+        h100("h100-b"),
+        ascend("ascend-910b4-a", "910B4"),
+        ascend("ascend-310p-a", "310P"),
+    ]

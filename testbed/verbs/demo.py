@@ -13,6 +13,7 @@ from testbed.verbs import options
 
 def demo(
     kubernetes: options.Kubernetes = options.DEFAULT_KUBERNETES,
+    *,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running until Ctrl-C, and print the kubeconfig.")
     ] = False,

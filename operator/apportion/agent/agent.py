@@ -35,14 +35,14 @@ from apportion.errors import BrokenInput, HardwareError
 _log = structlog.get_logger()
 
 
-async def run_agent(options: AgentOptions, stop: asyncio.Event | None = None) -> None:
+async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
     """Run until `stop` is set. Raises ApportionError when it cannot start: bad options, no API server, no hardware."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
         journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
         stack.callback(journal.close)
         agent = Agent(options, client, Hardware(backends(options)), journal)
-        await agent.run(stop or asyncio.Event())
+        await agent.run(stop)
 
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
