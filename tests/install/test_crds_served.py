@@ -1,6 +1,5 @@
 """The API server serves our kinds: it explains them, fills defaults in, and refuses what cannot be."""
 
-
 import pytest
 
 from apportion.api.policy import AllocationPolicy
