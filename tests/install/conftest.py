@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+from testbed.eventually import eventually
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 
@@ -40,6 +43,7 @@ async def _install(cluster: ControlPlane) -> ControlPlane:
         "--selector=app.kubernetes.io/part-of=apportion",
     )
     await _remove_workloads(cluster)
+    await _until_enforced(cluster)
     return cluster
 
 
@@ -52,3 +56,44 @@ async def _remove_workloads(cluster: ControlPlane) -> None:
         "deployment/apportion-operator",
         "daemonset/apportion-agent",
     )
+
+
+async def _until_enforced(cluster: ControlPlane) -> None:
+    """Wait until the API server has taken the admission policies up: a moment after they were made, not at once."""
+    probe = await cluster.make_namespace("enforced", {"apportion.dev/managed": "true"})
+    agent = await cluster.service_account_kubeconfig("apportion-system", "apportion-agent")
+    pod: Json = {
+        "metadata": {"name": "probe"},
+        "spec": {
+            "containers": [{"name": "main", "image": "none"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
+        },
+    }
+    claim: Json = {"metadata": {"name": "probe"}, "spec": {}}
+    device_slice: Json = {
+        "metadata": {"name": "probe"},
+        "spec": {
+            "driver": "probe.apportion.dev",
+            "nodeName": "probe",
+            "pool": {"name": "probe", "generation": 1, "resourceSliceCount": 1},
+            "devices": [],
+        },
+    }
+
+    async with Api.of(agent) as unbound:
+
+        async def enforced() -> tuple[bool, bool, bool]:
+            made = await cluster.api.create(f"/api/v1/namespaces/{probe}/pods", pod, dryRun="All")
+            claimed = await cluster.api.create(
+                f"/apis/resource.k8s.io/v1/namespaces/{probe}/resourceclaims", claim, dryRun="All"
+            )
+            try:
+                await unbound.create("/apis/resource.k8s.io/v1/resourceslices", device_slice, dryRun="All")
+            except ApiError as error:
+                bounded = "names no node" in error.message
+            else:
+                bounded = False
+            return "schedulingGates" in made["spec"], "finalizers" in claimed["metadata"], bounded
+
+        await eventually(enforced, all)
+    await cluster.api.delete(f"/api/v1/namespaces/{probe}")
