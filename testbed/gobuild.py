@@ -20,7 +20,7 @@ _STAMPS = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 class GoBuild:
     """Builds with the user's Go, from the committed go.mod and go.sum of each version."""
 
-    title = "build from Go modules"
+    title = "Go modules"
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         # The result must not depend on a workspace above the checkout, nor on a C compiler.

@@ -28,7 +28,7 @@ class Release:
     first. A site that cannot be reached is asked once, not once per program.
     """
 
-    title = "release download"
+    title = "release site"
 
     def __init__(self, environment: Mapping[str, str], site: str | None = None) -> None:
         self._kubernetes = (site or environment.get("APPORTION_RELEASE_URL") or KUBERNETES_SITE).rstrip("/")
