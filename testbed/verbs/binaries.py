@@ -22,7 +22,8 @@ def binaries(
     """Find, download or build the programs of a control plane."""
     names = [*CONTROL_PLANE, "kubelet"] if kubelet else CONTROL_PLANE
     found = asyncio.run(provide(kubernetes, names, site=release_url))
-    table = Table("program", "from", "path")
+    table = Table("program", "from")
+    table.add_column("path", overflow="fold")
     for name, path in found.paths.items():
         table.add_row(name, found.sources[name], str(path))
     Console().print(table)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from testbed import state
+from testbed.binaries import provide
 from testbed.controlplane import ControlPlane
 from testbed.errors import TestbedError
 from testbed.nodes import GROUP
@@ -35,13 +36,14 @@ async def _up(kubernetes: str, nodes: int, name: str) -> None:
                 f"testbed {name!r} runs already; `python -m testbed down --name {name}` ends it"
             )
         await earlier.end()
-    cluster = ControlPlane(version=kubernetes, detached=True, console=console)
+    found = await provide(kubernetes, console=console)
+    cluster = ControlPlane(version=kubernetes, binaries=found, detached=True)
     started: list[Process] = []
-    with console.status(f"starting Kubernetes {kubernetes}") if console.is_terminal else console.capture():
-        await cluster.start()
     try:
-        if nodes:
-            started.append(await _simulate(cluster, nodes))
+        with console.status(f"starting Kubernetes {kubernetes}"):
+            await cluster.start()
+            if nodes:
+                started.append(await _simulate(cluster, nodes))
         state.save(
             state.Bed(
                 name=name,

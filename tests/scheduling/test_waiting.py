@@ -134,7 +134,7 @@ def test_higher_priority_goes_first_then_the_older() -> None:
         made.claim(name, creationTimestamp=made_at)
         pod = made.pod(name, name, spec={"priority": 10 if name == "vip" else 0})
         pod["metadata"]["creationTimestamp"] = made_at
-            made.see(PODS, pod)
+        made.see(PODS, pod)
     assert names(made) == [["vip"], ["early"], ["late"]]
 
 
