@@ -130,7 +130,11 @@ def test_an_unknown_class_behind_our_gate_is_reported_until_it_exists() -> None:
 def test_higher_priority_goes_first_then_the_older() -> None:
     """Queue order."""
     made = world()
-    for name, made_at in (("late", "2026-01-03T00:00:00Z"), ("early", "2026-01-02T00:00:00Z"), ("vip", "2026-01-04T00:00:00Z")):
+    for name, made_at in (
+        ("late", "2026-01-03T00:00:00Z"),
+        ("early", "2026-01-02T00:00:00Z"),
+        ("vip", "2026-01-04T00:00:00Z"),
+    ):
         made.claim(name, creationTimestamp=made_at)
         pod = made.pod(name, name, spec={"priority": 10 if name == "vip" else 0})
         pod["metadata"]["creationTimestamp"] = made_at
