@@ -80,6 +80,6 @@ async def _follow(process: asyncio.subprocess.Process, said: deque[str], report:
             report.step(f"fetching {line.split()[2]}")
         elif " " not in line and not line.startswith("#"):
             packages += 1
-            report.step(f"compiling {line} ({packages})")
+            report.step(f"compiling ({packages}) {line}")
         elif line:
             said.append(line)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -95,6 +96,8 @@ async def test_components_end_with_their_owner(binaries: Binaries, word: signal.
     assert not alive
     if word == signal.SIGINT:
         assert not await asyncio.to_thread(Path(folder).exists)
+    else:
+        await asyncio.to_thread(shutil.rmtree, folder)
 
 
 async def test_a_recycled_process_id_is_left_alone(tmp_path: Path) -> None:
