@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +8,9 @@ import pytest
 import yaml
 
 from apportion.agent.devices.simulated import SimulatedBackend
+from testbed.controlplane import ControlPlane
 from tests.agent.places import MakeBackend
+from tests.agent.simulated_node import SimulatedNode, simulated_node
 
 
 @pytest.fixture
@@ -19,3 +24,17 @@ def make_backend(tmp_path: Path) -> MakeBackend:
         return SimulatedBackend(file, node)
 
     return make
+
+
+@pytest.fixture(scope="session")
+async def with_crds(control_plane: ControlPlane) -> ControlPlane:
+    """Install the kind that the agent reads, once."""
+    await control_plane.kubectl("apply", "-f", str(Path(__file__).parents[2] / "crds" / "partitions.yaml"))
+    await control_plane.kubectl("wait", "--for=condition=Established", "crd/partitions.apportion.dev")
+    return control_plane
+
+
+@pytest.fixture
+def make_node(with_crds: ControlPlane) -> Callable[..., AbstractAsyncContextManager[SimulatedNode]]:
+    """Make simulated nodes on the real control plane; keyword arguments are those of the simulation file."""
+    return partial(simulated_node, with_crds)

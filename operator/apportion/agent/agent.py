@@ -30,19 +30,30 @@ from apportion.agent.web import serve
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES
 from apportion.cluster.reflector import Reflector
-from apportion.errors import BrokenInput, HardwareError
+from apportion.errors import ApportionError, BrokenInput, HardwareError
 
 _log = structlog.get_logger()
 
 
-async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
+async def run_agent(options: AgentOptions, stop: asyncio.Event | None = None) -> None:
     """Run until `stop` is set. Raises ApportionError when it cannot start: bad options, no API server, no hardware."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
         journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
         stack.callback(journal.close)
         agent = Agent(options, client, Hardware(backends(options)), journal)
-        await agent.run(stop)
+        try:
+            await agent.run(stop or asyncio.Event())
+        except ExceptionGroup as group:
+            # One part failed for good and the others were stopped for it: its error is the one to tell.
+            known, unknown = group.split(ApportionError)
+            if unknown is not None or known is None:
+                raise
+            raise _first(known) from None
+
+
+def _first(group: BaseException) -> BaseException:
+    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
 
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
@@ -122,13 +133,16 @@ class Agent:
                     for kind, driver in self._options.drivers.items()
                     if kind in kinds
                 )
-                for plugin in self.plugins:
-                    await plugin.start()
-                _log.info("agent.serving", node=self._options.node)
-                await stop.wait()
-                _log.info("agent.stopping", node=self._options.node)
-                for plugin in self.plugins:
-                    await plugin.stop()
+                try:
+                    for plugin in self.plugins:
+                        await plugin.start()
+                    _log.info("agent.serving", node=self._options.node)
+                    await stop.wait()
+                    _log.info("agent.stopping", node=self._options.node)
+                finally:
+                    # Kubelet first: no call may reach workers that are gone.
+                    for plugin in self.plugins:
+                        await plugin.stop()
                 for task in (*running, *self._worker_tasks):
                     task.cancel()
 

@@ -104,7 +104,9 @@ def _refs(claims: Iterable[Any]) -> list[ClaimRef]:
     return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]
 
 
-def _unary(call: Callable[[Any, Any], Awaitable[Any]], request: type[Any]) -> grpc.RpcMethodHandler[Any, Any]:
+def _unary(
+    call: Callable[[Any, Any], Awaitable[Any]], request: type[Any]
+) -> "grpc.RpcMethodHandler[Any, Any]":
     return grpc.unary_unary_rpc_method_handler(
         call,
         request_deserializer=request.FromString,
