@@ -124,7 +124,7 @@ class Installation:
         simulation.write_text(yaml.safe_dump(dict(node.simulation)))
         token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
         kubelet = self.kubelets[name]
-        command = [
+        command: list[str | Path] = [
             *(sys.executable, "-m", "apportion", "agent", "--node-name", name, "--backend", "simulated"),
             *("--simulation", simulation, "--plugins-dir", kubelet.root / "plugins"),
             *("--registry-dir", kubelet.registry, "--cdi-dir", kubelet.cdi, "--state-dir", folder / "state"),

@@ -37,7 +37,9 @@ class World:
         """Let the snapshot observe an object in a new version."""
         self.version += 1
         metadata = raw.setdefault("metadata", {})
-        metadata.setdefault("uid", f"uid-{metadata.get('namespace', '')}-{kind.plural}-{metadata['name']}")
+        metadata["uid"] = (
+            metadata.get("uid") or f"uid-{metadata.get('namespace', '')}-{kind.plural}-{metadata['name']}"
+        )
         metadata["resourceVersion"] = str(self.version)
         metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
         self.snapshot.observe(kind, change, raw)

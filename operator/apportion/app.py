@@ -9,6 +9,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ import kopf
 import structlog
 
 from apportion import handlers, metrics
-from apportion.allocator.features import features_of
+from apportion.allocator.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster.client import Client, connect
@@ -42,6 +43,11 @@ _STUCK = 60.0
 """Seconds without a pass after which a leader counts as dead."""
 
 _log = structlog.get_logger()
+
+
+def features_of(version: tuple[int, int]) -> Features:
+    """Return what the server's version has on by default (kubernetes feature gates)."""
+    return replace(DEFAULT_FEATURES, fractional_capacity_range=version >= (1, 37))
 
 
 class App:
@@ -96,7 +102,7 @@ class App:
         settings = self._client.settings
         token = (settings.api_key or {}).get("BearerToken", "").removeprefix("Bearer ")
         return kopf.ConnectionInfo(
-            server=settings.host,
+            server=str(settings.host),
             ca_path=settings.ssl_ca_cert,
             insecure=not settings.verify_ssl,
             token=token or None,

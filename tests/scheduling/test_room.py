@@ -8,7 +8,7 @@ from apportion.scheduling.room import Room
 def node(name: str, **changes: object) -> Node:
     raw: dict[str, object] = {
         "metadata": {"name": name, "labels": {"zone": "a"}},
-        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "2", "example.com/thing": "1"}},
+        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "9", "example.com/thing": "1"}},
         **changes,
     }
     return Node.from_json(raw)

@@ -22,7 +22,6 @@ from apportion.allocator.search import STEPS
 from apportion.allocator.shape import Shape, resolve
 from apportion.allocator.state import State
 from apportion.allocator.view import NodeView
-from apportion.dra.allocation import Allocation
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
@@ -86,7 +85,9 @@ def _choose(
     for name in ranking.catch_up(state):
         if scans and name in state.names():
             ranking.learn(name, solve(state.view(name), shape, ranking.scorer, state.programs, steps=steps))
-    names = state.names() if demand.nodes is None else [name for name in demand.nodes if name in state.names()]
+    names = (
+        state.names() if demand.nodes is None else [name for name in demand.nodes if name in state.names()]
+    )
     if not scans:
         return _first(state, shape, ranking, sorted(names), special, steps)
     if demand.nodes is None and not special:
@@ -94,8 +95,7 @@ def _choose(
     usual = ranking.best_of(name for name in names if name not in special)
     for name, outcome in special.items():
         if isinstance(outcome, Solved) and (
-            usual is None
-            or (outcome.ranks, outcome.score, name) < (usual[1].ranks, usual[1].score, usual[0])
+            usual is None or (outcome.ranks, outcome.score, name) < (usual[1].ranks, usual[1].score, usual[0])
         ):
             usual = name, outcome
     return usual

@@ -54,7 +54,9 @@ def possible(
             continue
         if rule.chosen and len(rule.live) <= 1:
             continue
-        hopeful = {atom for atom in rule.live if _enough(_restricted(covered, rule.values[atom]), view, states)}
+        hopeful = {
+            atom for atom in rule.live if _enough(_restricted(covered, rule.values[atom]), view, states)
+        }
         if not hopeful:
             return False
         if narrow and len(hopeful) < len(rule.live):

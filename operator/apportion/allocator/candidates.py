@@ -65,7 +65,9 @@ class Piece:
             elif device.unsupported:
                 # The API's conversion of a device fails as a whole on an attribute of an unknown type.
                 name = device.unsupported[0]
-                errors[index] = SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
+                errors[index] = SelectorError(
+                    f"CEL runtime error: attribute {name}: unsupported attribute value"
+                )
             else:
                 try:
                     if program.match(device):

@@ -33,7 +33,9 @@ def charge(wanted: Amounts, device: Device, features: Features) -> dict[str, Qua
 
 def fits(taken: Amounts, device: Device, used: Mapping[str, int]) -> bool:
     """Say whether the amounts fit beside what is used already (in 10^-9, by capacity name)."""
-    return all(used.get(name, 0) + amount.nano <= device.capacity[name].value.nano for name, amount in taken.items())
+    return all(
+        used.get(name, 0) + amount.nano <= device.capacity[name].value.nano for name, amount in taken.items()
+    )
 
 
 def _consumed(name: str, wanted: Quantity | None, capacity: Capacity, features: Features) -> Quantity:
@@ -95,5 +97,6 @@ def _units(value: Quantity, unit: int) -> int:
 
 def _too_large(name: str, why: str) -> BrokenInput:
     return BrokenInput(
-        f"capacity request cannot be represented in the device's range arithmetic: {why}", field=f'capacity "{name}"'
+        f"capacity request cannot be represented in the device's range arithmetic: {why}",
+        field=f'capacity "{name}"',
     )

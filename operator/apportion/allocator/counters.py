@@ -69,7 +69,11 @@ class GroupState:
             if least is None:
                 least = need
             else:
-                least = {counter: min(amount, need[counter]) for counter, amount in least.items() if counter in need}
+                least = {
+                    counter: min(amount, need[counter])
+                    for counter, amount in least.items()
+                    if counter in need
+                }
         for counter, amount in (least or {}).items():
             if amount > 0:
                 bound = min(bound, self.left[counter] // amount)

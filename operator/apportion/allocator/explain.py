@@ -8,6 +8,8 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.state import State
 
 
-def explain(_state: State, _shape: Shape, names: Sequence[str], _outcomes: Mapping[str, Outcome]) -> Explanation:
+def explain(
+    _state: State, _shape: Shape, names: Sequence[str], _outcomes: Mapping[str, Outcome]
+) -> Explanation:
     """Return why."""
     return Explanation((NodeGroup(tuple(names[:5]), "no solution"),))

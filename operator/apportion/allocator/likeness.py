@@ -54,9 +54,11 @@ class Likeness:
         search = self._search
         view = search.view
         plain = Counter(self._kind.get(index, -1) for index in bits(search.taken & view.plain))
-        looked = tuple(
-            (claim, mask) for claim, mask in sorted(search.taken_by.items()) if mask
-        ) if self._admin() else ()
+        looked = (
+            tuple((claim, mask) for claim, mask in sorted(search.taken_by.items()) if mask)
+            if self._admin()
+            else ()
+        )
         return (
             tuple(sorted(plain.items())),
             tuple(sorted(Counter(self._group(number) for number in range(len(view.groups))).items())),
@@ -69,7 +71,11 @@ class Likeness:
         search = self._search
         group = search.view.groups[number]
         # A state object is unique per type and amounts, so its identity stands for both.
-        return self._makes[number], id(search.states[number]), group.gather((search.taken | search.paid) & group.mask)
+        return (
+            self._makes[number],
+            id(search.states[number]),
+            group.gather((search.taken | search.paid) & group.mask),
+        )
 
     def _admin(self) -> bool:
         return any(option.want.admin for row in self._search.options for option in row)

@@ -6,8 +6,8 @@ Raises Fault where upstream refuses the node before it searches (mode All).
 
 from dataclasses import dataclass
 
-from apportion.allocator.counters import bits
 from apportion.allocator.candidates import Selectors
+from apportion.allocator.counters import bits
 from apportion.allocator.fault import Fault, Flaw
 from apportion.allocator.shape import MOST_RESULTS, Shape, Want
 from apportion.allocator.view import NodeView
@@ -42,14 +42,14 @@ def options(view: NodeView, shape: Shape, selectors: Selectors, excluded: int = 
     for position, slot in enumerate(shape.slots):
         least[slot.claim] = least.get(slot.claim, 0) + min(option.count for option in found[position])
         if least[slot.claim] > MOST_RESULTS:
-            reason = f"number of requested devices {least[slot.claim]} exceeds the claim limit of {MOST_RESULTS}"
+            reason = (
+                f"number of requested devices {least[slot.claim]} exceeds the claim limit of {MOST_RESULTS}"
+            )
             raise Fault(position, 0, Flaw("claim", reason))
     return found
 
 
-def _exact(
-    view: NodeView, want: Want, where: tuple[int, int], selectors: Selectors, excluded: int
-) -> Option:
+def _exact(view: NodeView, want: Want, where: tuple[int, int], selectors: Selectors, excluded: int) -> Option:
     mask, errors = view.selected(want, selectors)
     mask &= ~excluded
     if not want.admin:
@@ -82,9 +82,7 @@ def _everything(
     return Option(want, where[1], usable, len(devices), {}, devices)
 
 
-def _capacity(
-    view: NodeView, want: Want, mask: int, errors: dict[int, Flaw]
-) -> tuple[int, dict[int, Flaw]]:
+def _capacity(view: NodeView, want: Want, mask: int, errors: dict[int, Flaw]) -> tuple[int, dict[int, Flaw]]:
     """Drop the devices whose capacity cannot serve the request beside what their shares use."""
     if not want.capacity and not (mask & view.limited):
         return mask, errors

@@ -70,7 +70,10 @@ def view(pool: PoolId, slices: Iterable[Slice], place: Place, features: Features
             return PoolView(pool, incomplete=True)
         others = [piece for piece in same if id(piece) not in here]
     if not features.compatibility_groups and any(
-        need.compatibility for piece in (*relevant, *others) for device in piece.devices for need in device.consumes
+        need.compatibility
+        for piece in (*relevant, *others)
+        for device in piece.devices
+        for need in device.consumes
     ):
         return None
     return _validate(pool, sorted(relevant, key=_order), others, features)
@@ -115,9 +118,7 @@ def _validate(pool: PoolId, here: Sequence[Slice], others: Sequence[Slice], feat
                     field=f"{piece.name}: spec.sharedCounters[{index}].name",
                 )
             sets.add(counter_set.name)
-            counters.update(
-                {(counter_set.name, name): amount.nano for name, amount in counter_set.counters}
-            )
+            counters.update({(counter_set.name, name): amount.nano for name, amount in counter_set.counters})
     devices = tuple(piece for piece in here if not piece.counter_sets)
     named = _names(PoolView(pool, devices, counters))
     if named.invalid:

@@ -56,7 +56,11 @@ class Ranking:
         if isinstance(outcome, Solved):
             heappush(self._heap, ((outcome.ranks, outcome.score, name), outcome))
             if len(self._heap) > 64 + 4 * len(self._outcomes):
-                self._heap = [(_place(name, kept), kept) for name, kept in self._outcomes.items() if isinstance(kept, Solved)]
+                self._heap = [
+                    (_place(name, kept), kept)
+                    for name, kept in self._outcomes.items()
+                    if isinstance(kept, Solved)
+                ]
                 heapify(self._heap)
 
     def outcome(self, name: str) -> Outcome | None:

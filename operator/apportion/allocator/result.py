@@ -88,7 +88,9 @@ def _skips(extra: Mapping[str, Any], features: Features) -> tuple[str, ...]:
 
 def _toleration(toleration: Toleration) -> dict[str, Any]:
     named = {"seconds": "tolerationSeconds"}
-    return {named.get(key, key): value for key, value in asdict(toleration).items() if value not in ("", None)}
+    return {
+        named.get(key, key): value for key, value in asdict(toleration).items() if value not in ("", None)
+    }
 
 
 def _config(
@@ -106,7 +108,9 @@ def _config(
         for config in names.classes[title].config
     ]
     selected = {
-        title for slot in mine for title in (names.slots[slot][1].name, names.label(slot, chosen.get(slot, 0)))
+        title
+        for slot in mine
+        for title in (names.slots[slot][1].name, names.label(slot, chosen.get(slot, 0)))
     }
     entries += [
         ConfigResult("FromClaim", config.requests, config.opaque)
@@ -121,7 +125,8 @@ def _config(
 
 def _covers_all(entry: ConfigResult, slots: Sequence[int], names: Names, chosen: Mapping[int, int]) -> bool:
     return all(
-        names.slots[slot][1].name in entry.requests or names.label(slot, chosen.get(slot, 0)) in entry.requests
+        names.slots[slot][1].name in entry.requests
+        or names.label(slot, chosen.get(slot, 0)) in entry.requests
         for slot in slots
     )
 
@@ -139,7 +144,9 @@ def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | Non
             return NodeSelector.of_name(view.place.name)
         terms = place.selector.terms if place.selector else ()
         if len(terms) > 1:
-            raise BrokenInput(f"device {device.id}: a node selector of a slice may have one term, this has {len(terms)}")
+            raise BrokenInput(
+                f"device {device.id}: a node selector of a slice may have one term, this has {len(terms)}"
+            )
         for term in terms:
             for requirements, found in ((term.labels, labels), (term.fields, fields)):
                 for one in requirements:

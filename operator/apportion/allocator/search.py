@@ -314,6 +314,8 @@ class Search:
             for mask, _ in able:
                 union |= mask
             asks.append(
-                Ask.of(union, min(option.count for _, option in able), [option for _, option in able], self.view)
+                Ask.of(
+                    union, min(option.count for _, option in able), [option for _, option in able], self.view
+                )
             )
         return possible(asks, self.rules, self.view, self.states, narrow=narrow)

@@ -143,7 +143,9 @@ def _check(
             " disabled"
         )
     if request.unknown_selector:
-        raise BrokenInput(f"{where}: a selector is not CEL; this version knows no other kind", field=request.at)
+        raise BrokenInput(
+            f"{where}: a selector is not CEL; this version knows no other kind", field=request.at
+        )
     if request.admin_access and not features.admin_access:
         raise BrokenInput(f"{where}: admin access is requested, but the feature is disabled")
     if not request.device_class:
@@ -151,12 +153,15 @@ def _check(
     found = classes.get(request.device_class)
     if found is None:
         raise BrokenInput(
-            f"{where}: device class {request.device_class} does not exist", field=f"{request.at}.deviceClassName"
+            f"{where}: device class {request.device_class} does not exist",
+            field=f"{request.at}.deviceClassName",
         )
     if found.unknown_selector:
         raise BrokenInput(f"class {found.name}: a selector is not CEL; this version knows no other kind")
     if request.mode not in {"ExactCount", "All"}:
-        raise BrokenInput(f"{where}: unsupported count mode {request.mode}", field=f"{request.at}.allocationMode")
+        raise BrokenInput(
+            f"{where}: unsupported count mode {request.mode}", field=f"{request.at}.allocationMode"
+        )
     return found
 
 
@@ -181,5 +186,7 @@ def _rule(claim: Claim, index: int, rule: Constraint, features: Features) -> Rul
         return Rule(rule.match, distinct=False)
     if rule.distinct is not None and features.consumable_capacity:
         return Rule(rule.distinct, distinct=True)
-    reason = "distinctAttribute needs the DRAConsumableCapacity feature" if rule.distinct else "unsupported type?"
+    reason = (
+        "distinctAttribute needs the DRAConsumableCapacity feature" if rule.distinct else "unsupported type?"
+    )
     raise BrokenInput(f"{where}: empty constraint ({reason})", field=rule.at)

@@ -96,7 +96,9 @@ class NodeView:
         """Device -> (group, position in the group)."""
         self._selected: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, dict[int, Flaw]]] = {}
         self._tolerated: dict[tuple[Toleration, ...], int] = {}
-        self._charges: dict[tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | None | Flaw] = {}
+        self._charges: dict[
+            tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | Flaw | None
+        ] = {}
         self._values: dict[str, dict[Atom, int]] = {}
         self._tainted = 0
         for pool in self.pools:
@@ -206,7 +208,8 @@ class NodeView:
             used = ledger.counters(group.pool)
             if used:
                 left = tuple(
-                    total - used.get(name, 0) for name, total in zip(group.counters, group.totals, strict=True)
+                    total - used.get(name, 0)
+                    for name, total in zip(group.counters, group.totals, strict=True)
                 )
                 group.state = group.make.state(left)
             else:
@@ -247,7 +250,9 @@ class NodeView:
                         flaw = Flaw("class", f"selector #{number} on device {device}: {error}")
                     else:
                         nth = number - len(of_class)
-                        flaw = Flaw("claim", f"selector #{nth} on device {device}: {error}", f"selectors[{nth}]")
+                        flaw = Flaw(
+                            "claim", f"selector #{nth} on device {device}: {error}", f"selectors[{nth}]"
+                        )
                     errors[offset + position] = flaw
             mask |= left << offset
         return mask, errors

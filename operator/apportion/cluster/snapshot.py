@@ -80,6 +80,8 @@ class Snapshot:
         """Filled by `observe`, emptied by the cycle."""
         self.room_epoch = 0
         """Grows whenever something happened that may let a refused demand in."""
+        self.device_epoch = 0
+        """Grows whenever live allocations or devices changed."""
         self._ring = ring
         self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
         self._versions: dict[str, int] = {}
@@ -221,6 +223,11 @@ class Snapshot:
         return (card for card, found in self._partitions_on.items() if found)
 
     @property
+    def in_use(self) -> Iterator[DeviceId]:
+        """Yield every device that a live allocation has for itself."""
+        return iter(self._on_device)
+
+    @property
     def contended(self) -> Iterator[DeviceId]:
         """Yield devices that more than one live allocation names."""
         return (device for device, uids in self._on_device.items() if len(uids) > 1)
@@ -308,6 +315,7 @@ class Snapshot:
         self._charge(uid)
 
     def _index_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
+        self.device_epoch += 1
         for device in old.devices if old is not None else ():
             if self._devices.get(device.id, ("",))[0] == uid:
                 del self._devices[device.id]
@@ -331,6 +339,7 @@ class Snapshot:
             self._partitions_on.setdefault(_card_of(new), {})[uid] = new
 
     def _index_devices(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
+        self.device_epoch += 1
         for result in before.results if before else ():
             uids = self._on_device.get(result.device, set())
             uids.discard(uid)

@@ -6,7 +6,7 @@ nothing is written for nothing.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from apportion.api.metadata import Condition
 from apportion.api.policy import AllocationPolicy
@@ -25,7 +25,7 @@ def condition(
     generation: int,
 ) -> Condition:
     """Return a condition that keeps its transition time while its status stays."""
-    status = "True" if holds else "False"
+    status: Literal["True", "False"] = "True" if holds else "False"
     before = next((c for c in old if c.type == kind), None)
     return Condition(
         type=kind,

@@ -135,7 +135,6 @@ def _for_claim(
 def partition_for(part: Cut, node: str, origin: Origin, holder: Holder | None) -> Partition:
     """Build the Partition object for one way to cut a card."""
     device = part.device.name + (STATIC if origin == Origin.LAYOUT else "")
-    has_place = part.start is not None and part.size is not None
     return Partition(
         metadata=ObjectMeta(name=object_name(node, device), finalizers=(AGENT_FINALIZER,)),
         spec=PartitionSpec(
@@ -145,7 +144,9 @@ def partition_for(part: Cut, node: str, origin: Origin, holder: Holder | None) -
             device=device,
             parent=part.parent,
             profile=part.profile,
-            placement=Placement(start=part.start, size=part.size) if has_place else None,
+            placement=None
+            if part.start is None or part.size is None
+            else Placement(start=part.start, size=part.size),
             origin=origin,
             holder=holder,
         ),

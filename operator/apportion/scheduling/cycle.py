@@ -15,7 +15,7 @@ from apportion import metrics
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.strategy import Strategy
+from apportion.allocator.score.strategy import Strategy
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
@@ -29,7 +29,7 @@ from apportion.scheduling import notices
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
-from apportion.scheduling.overlaps import overlaps
+from apportion.scheduling.overlaps import Overlap, overlaps
 from apportion.scheduling.room import Room
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting, waiting
 from apportion.scheduling.writer import OWN_FINALIZER, Writer
@@ -84,6 +84,8 @@ class Cycle:
         """Until when a demand waits after a failed write, and how long the pause was."""
         self._first_seen: dict[str, float] = {}
         self._excluded: set[str] = set()
+        self._overlaps: tuple[int, list[Overlap]] | None = None
+        """What was found, and in which device epoch."""
         self._ungating: set[str] = set()
         self._clearing: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,7 +163,9 @@ class Cycle:
         self._exclusions.forget_pods(lambda uid: uid in self._snapshot.pods)
 
     def _settle_overlaps(self) -> frozenset[str]:
-        found = overlaps(self._snapshot)
+        if self._overlaps is None or self._overlaps[0] != self._snapshot.device_epoch:
+            self._overlaps = (self._snapshot.device_epoch, overlaps(self._snapshot))
+        found = self._overlaps[1]
         metrics.OVERLAPS.set(len(found))
         for overlap in found:
             loser = overlap.loser

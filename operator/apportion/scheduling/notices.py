@@ -1,8 +1,7 @@
 """Notices: every Event of the scheduling cycle, one function each, with a fixed reason."""
 
-from apportion.allocator.explain_text import summary
+from apportion.allocator.decision import Finding
 from apportion.allocator.explanation import Explanation
-from apportion.allocator.finding import Finding
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Broken, Snapshot
@@ -31,7 +30,7 @@ def allocated(recorder: Recorder, claim: Claim, allocation: Allocation) -> None:
 
 def refused(recorder: Recorder, demand: Waiting, explanation: Explanation) -> None:
     """No node can serve the demand now; says what stood in the way."""
-    text = summary(explanation)
+    text = "; ".join(f"{len(group.nodes)} nodes: {group.reason}" for group in explanation.groups)
     for claim in demand.claims:
         recorder.warning(about_claim(claim), "NotAllocated", text)
     for pod in demand.pods:
@@ -129,7 +128,7 @@ def unreadable(recorder: Recorder, found: Broken) -> None:
 def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
     """A pool's slices contradict each other; its devices are not allocated."""
     for found in snapshot.slices.values():
-        if found.name == finding.object:
+        if finding.object.startswith(f"pool {found.pool}"):
             about = About(SLICES, found.name, found.uid)
             recorder.warning(
                 about, "BrokenPool", f"ResourceSlice {found.name}: {finding.field}: {finding.reason}"

@@ -43,7 +43,7 @@ class Waiting:
     @property
     def since(self) -> str:
         """When the oldest of them was made (RFC 3339)."""
-        return min(each.created for each in (*self.pods, *self.claims))
+        return min([pod.created for pod in self.pods] + [claim.created for claim in self.claims])
 
 
 @dataclass(frozen=True, slots=True)

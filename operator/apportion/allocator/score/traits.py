@@ -14,7 +14,8 @@ class Traits:
         self._search = search
         free = search.view.base & ~search.view.exclusive & ~search.taken
         self._near = [
-            [devices & free for devices in search.view.values(attribute).values()] for attribute in NEIGHBOURHOODS
+            [devices & free for devices in search.view.values(attribute).values()]
+            for attribute in NEIGHBOURHOODS
         ]
         self._rooms = [
             [devices & mask for devices in rule.values.values()]
@@ -32,9 +33,7 @@ class Traits:
 
     def crowd(self, index: int) -> tuple[int, ...]:
         """Return how many free devices sit around the device, nearest first."""
-        return tuple(
-            next((row.bit_count() for row in rows if row >> index & 1), 0) for rows in self._near
-        )
+        return tuple(next((row.bit_count() for row in rows if row >> index & 1), 0) for rows in self._near)
 
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
         """Return (devices made impossible, devices possible around it, device) for every device of the mask."""
@@ -56,7 +55,9 @@ class Traits:
             low = left & -left
             left ^= low
             # Another share of a device in use costs nothing new; the first one costs a whole device.
-            whole = search.view.shareable & low and not (shared & low or low.bit_length() - 1 in search.shares)
+            whole = search.view.shareable & low and not (
+                shared & low or low.bit_length() - 1 in search.shares
+            )
             found.append((1 if whole else 0, 1, low.bit_length() - 1))
         return found
 
