@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from testbed.eventually import eventually
-from tests.agent.simulated_node import NPU, RDMA, SLICES, SimulatedNode, holder
+from tests.agent.simulated_node import NPU, RDMA, SLICES, Json, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
@@ -165,8 +165,8 @@ async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, n
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         await node.deallocate(claim)
 
-        def keys(devices: dict[str, dict[str, object]]) -> list[str]:
-            return [taint["key"] for taint in devices[device]["taints"]]  # type: ignore[attr-defined]
+        def keys(devices: dict[str, Json]) -> list[str]:
+            return [taint["key"] for taint in devices.get(device, {}).get("taints", ())]
 
         await eventually(node.devices, lambda found: "apportion.dev/held" in keys(found))
         counters = await eventually(
@@ -183,7 +183,7 @@ async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, n
 
         await node.unprepare(claim)
         await eventually(lambda: node.see(device), lambda item: item == {})
-        await eventually(node.devices, lambda found: "apportion.dev/held" not in keys(found))
+        await eventually(node.devices, lambda found: keys(found) == ["apportion.dev/guard"])
         assert node.hardware() == []
 
 

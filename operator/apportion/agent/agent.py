@@ -62,7 +62,7 @@ def backends(options: AgentOptions) -> tuple[Backend, ...]:
         raise BrokenInput(f"unknown backend {options.backend!r}; known is simulated", field="backend")
     if options.simulation is None:
         raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
-    return (SimulatedBackend(options.simulation, options.node),)
+    return (SimulatedBackend(options.simulation, options.node, at=options.at),)
 
 
 class Agent:

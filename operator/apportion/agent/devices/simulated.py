@@ -35,11 +35,13 @@ class SimulatedBackend:
         node: str,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        at: Callable[[str], None] = lambda _: None,
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         """Read the simulation; the first one to do so switches the node on, with its faults and foreign partitions.
 
-        `node` makes the cards' UUIDs differ between nodes. Raises BrokenInput for a file that says nonsense.
+        `node` makes the cards' UUIDs differ between nodes; `at` is called between the two halves of a creation, for
+        crash tests. Raises BrokenInput for a file that says nonsense.
         """
         simulation, path = load(file)
         self._made = simulated_cards.make(simulation, node)
@@ -47,6 +49,7 @@ class SimulatedBackend:
         self._models = {card.name: model for card, model in self._made if model is not None}
         self._device_nodes = simulated_cards.with_device_nodes(simulation, self._made)
         self._sleep = sleep
+        self._at = at
         self._new_id = new_id
         self.state = StateFile(path)
         with self.state.changing() as state:
@@ -75,6 +78,7 @@ class SimulatedBackend:
                 state["partitions"].append(row)
         if error is not None:
             raise error
+        self._at("hardware.half_made")
         self._sleep(delay)
         with self.state.changing() as state:
             for row in state["partitions"]:
