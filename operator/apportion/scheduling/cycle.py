@@ -20,10 +20,11 @@ from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.window import Window
-from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
+from apportion.dra.taint import Toleration
 from apportion.errors import ApiError, BrokenInput, NotLeading, Overtaken
 from apportion.scheduling import notices
 from apportion.scheduling.exclusions import Exclusions
@@ -36,6 +37,8 @@ from apportion.scheduling.writer import OWN_FINALIZER, Writer
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
+_GUARD = Toleration(key="apportion.dev/guard", operator="Exists")
+"""Keeps kube-scheduler off our devices; it is no obstacle to us."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 
 
@@ -78,12 +81,11 @@ class Cycle:
         self._give_back = GiveBack(clock, manager=manager)
         self._manager = manager
         self._number = 0
-        self._refused: dict[str, int] = {}
-        """Room epoch in which a demand was last refused, by demand."""
+        self._refused: dict[str, tuple[int, int]] = {}
+        """Epoch in which a demand was last refused, by demand."""
         self._paused: dict[str, tuple[float, float]] = {}
         """Until when a demand waits after a failed write, and how long the pause was."""
         self._first_seen: dict[str, float] = {}
-        self._excluded: set[str] = set()
         self._overlaps: tuple[int, list[Overlap]] | None = None
         """What was found, and in which device epoch."""
         self._ungating: set[str] = set()
@@ -119,9 +121,8 @@ class Cycle:
             demands, hopeless = waiting(self._snapshot)
             self._report(demands, hopeless)
 
-            # 3. Freeze the world: what layouts want, what to avoid, how full the nodes are.
+            # 3. Freeze the world: what layouts want, how full the nodes are.
             self._partitions.reserve()
-            self._avoid_devices()
             room = self._room()
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
@@ -202,15 +203,6 @@ class Cycle:
     def _is_ours(self, claim: Claim) -> bool:
         return self._snapshot.management.owns(claim)
 
-    def _avoid_devices(self) -> None:
-        avoid = {f"excluded:{device}": device for device in self._exclusions.devices()}
-        for key, device in avoid.items():
-            self._snapshot.state.hold(key, (DeviceResult(request="excluded", device=device),))
-        for key in self._excluded - avoid.keys():
-            self._snapshot.state.release(key)
-            self._snapshot.room_epoch += 1
-        self._excluded = set(avoid)
-
     def _room(self) -> Room:
         room = Room(self._snapshot.nodes)
         for pod in self._snapshot.pods.values():
@@ -236,11 +228,11 @@ class Cycle:
     def _decide(self, demand: Waiting, room: Room) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
         until, _ = self._paused.get(demand.key, (0.0, 0.0))
-        if until > self._clock() or self._refused.get(demand.key) == self._snapshot.room_epoch:
+        if until > self._clock() or self._refused.get(demand.key) == self._epoch():
             return 0
         nodes, reasons = self._nodes(demand, room)
         if not nodes:
-            self._refused[demand.key] = self._snapshot.room_epoch
+            self._refused[demand.key] = self._epoch()
             metrics.DECISIONS.labels("no node").inc()
             notices.no_node(self._recorder, demand, _no_node(reasons))
             self._untie(demand)
@@ -248,15 +240,23 @@ class Cycle:
         policy = self._snapshot.management.policy(demand.claims[0])
         try:
             answer = allocate(
-                self._snapshot.state, Demand(demand.claims, nodes), strategy=Strategy(policy.strategy.value)
+                self._snapshot.state,
+                Demand(
+                    demand.claims,
+                    nodes,
+                    excluded=self._exclusions.devices(),
+                    tolerations=(_GUARD,),
+                    seed=f"{demand.key}/{self._number}",
+                ),
+                strategy=Strategy(policy.strategy.value),
             )
         except BrokenInput as error:
-            self._refused[demand.key] = self._snapshot.room_epoch
+            self._refused[demand.key] = self._epoch()
             metrics.DECISIONS.labels("broken").inc()
             notices.broken(self._recorder, demand, error)
             return 0
         if isinstance(answer, Refusal):
-            self._refused[demand.key] = self._snapshot.room_epoch
+            self._refused[demand.key] = self._epoch()
             metrics.DECISIONS.labels(answer.verdict).inc()
             notices.refused(self._recorder, demand, answer.explanation)
             self._untie(demand)
@@ -264,6 +264,10 @@ class Cycle:
         metrics.DECISIONS.labels("granted").inc()
         self._grant(demand, answer, room)
         return len(demand.claims)
+
+    def _epoch(self) -> tuple[int, int]:
+        """Return what changes whenever a refused demand may get another answer."""
+        return self._snapshot.room_epoch, self._exclusions.epoch()
 
     def _nodes(self, demand: Waiting, room: Room) -> tuple[frozenset[str], dict[str, int]]:
         """Return the nodes where the demand's pods could go, and what rules the others out."""
