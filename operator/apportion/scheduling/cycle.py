@@ -89,6 +89,7 @@ class Cycle:
         self._overlaps: tuple[int, list[Overlap]] | None = None
         """What was found, and in which device epoch."""
         self._ungating: set[str] = set()
+        """Pods whose gate we are removing, or have removed and not yet seen gone."""
         self._clearing: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last = clock()
@@ -131,7 +132,9 @@ class Cycle:
                 granted += self._decide(demand, room)
 
             # 6. Let go whose allocation the watch has shown, and give back what nobody wants.
-            for pod in list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase)):
+            gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
+            self._ungating &= {pod.uid for pod in gated}
+            for pod in gated:
                 self._ungate(pod)
             for claim in self._give_back.due(self._snapshot):
                 self._clear(claim, "nobody wants it", "unwanted")
@@ -357,15 +360,14 @@ class Cycle:
         try:
             await self._writer.ungate(pod)
         except NotLeading:
-            return
+            self._ungating.discard(pod.uid)
         except ApiError as error:
             _log.info("pod.not_ungated", pod=pod.key, error=str(error))
             await asyncio.sleep(_FIRST_PAUSE)
+            self._ungating.discard(pod.uid)
         else:
             metrics.UNGATED.inc()
             _log.info("pod.ungated", pod=pod.key)
-        finally:
-            self._ungating.discard(pod.uid)
 
     def _clear(self, claim: Claim, why: str, reason: str) -> None:
         if claim.uid in self._clearing:
