@@ -97,7 +97,9 @@ class Demand(Model):
 
     rules = (
         {
-            "rule": "(self.source == 'Profiles') == (has(self.profiles) && size(self.profiles) > 0)",
+            # The API server evaluates this on the default `{}` too, before it fills in the field's own default.
+            "rule": "(has(self.source) && self.source == 'Profiles')"
+            " == (has(self.profiles) && size(self.profiles) > 0)",
             "message": "source Profiles needs profiles, source Learned takes none",
         },
     )
