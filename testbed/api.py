@@ -99,7 +99,7 @@ class Api:
         return await self._ask("PATCH", path, body=body, content=type_of_patch[how], parameters=parameters)
 
     async def delete(self, path: str, *, grace: int | None = None, uid: str | None = None) -> None:
-        """Delete an object or, given a collection's path, all of it. That it is gone already is success.
+        """Delete an object. That it is gone already is success.
 
         `grace` is in seconds; with `uid` only that very object is deleted (else ApiError 409).
         """
@@ -113,6 +113,10 @@ class Api:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+    async def delete_all(self, path: str, **parameters: str) -> None:
+        """Delete the objects of a collection, those that `fieldSelector` or `labelSelector` chooses. Raises ApiError."""
+        await self._ask("DELETE", path, parameters=parameters)
 
     async def watch(self, path: str, version: str, **parameters: str) -> AsyncIterator[tuple[str, Json]]:
         """Yield (`ADDED` | `MODIFIED` | `DELETED` | `BOOKMARK`, object) from that resourceVersion on.

@@ -110,6 +110,8 @@ def _apiserver(layout: Layout) -> list[str]:
         "--service-cluster-ip-range=10.0.0.0/24",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
+        # It taints each new node until node-lifecycle-controller, which is switched off here, takes that back.
+        "--disable-admission-plugins=TaintNodesByCondition",
         "--allow-privileged=true",
         "--endpoint-reconciler-type=none",  # the loopback address may not stand in an EndpointSlice
         f"--audit-policy-file={policy}",

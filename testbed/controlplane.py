@@ -225,6 +225,11 @@ class ControlPlane:
             await self.service_account(name, "default")
         return name
 
+    async def drop_namespace(self, name: str) -> None:
+        """Delete a namespace; its pods go at once, also those on nodes that no kubelet plays any more."""
+        await self.api.delete_all(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
+        await self.api.delete(f"/api/v1/namespaces/{name}")
+
     async def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """Run kubectl, as administrator if no other kubeconfig is given, and return what it prints.
 

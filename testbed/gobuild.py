@@ -20,7 +20,7 @@ _STAMPS = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 class GoBuild:
     """Builds with the user's Go, from the committed go.mod and go.sum of each version."""
 
-    title = "build from Go modules"
+    title = "Go modules"
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         # The result must not depend on a workspace above the checkout, nor on a C compiler.
@@ -80,6 +80,6 @@ async def _follow(process: asyncio.subprocess.Process, said: deque[str], report:
             report.step(f"fetching {line.split()[2]}")
         elif " " not in line and not line.startswith("#"):
             packages += 1
-            report.step(f"compiling {line} ({packages})")
+            report.step(f"compiling ({packages}) {line}")
         elif line:
             said.append(line)

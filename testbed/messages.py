@@ -5,11 +5,13 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
+from testbed.errors import TestbedError
+
 ROOT = Path(__file__).parent.parent / "operator"
 FOLDER = ROOT / "apportion" / "agent" / "proto"
 
 
-class GenerationError(Exception):
+class GenerationError(TestbedError):
     """protoc refused; its own text is on stderr."""
 
 

@@ -1,10 +1,10 @@
 """One program of ours: started in its own process group, known by id and start time, and surely ended."""
 
 import asyncio
-import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,14 +15,9 @@ from typing import Self
 import psutil
 
 _LOOK_SECONDS = 0.02
-_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_TETHER = Path(__file__).with_name("tether.py")
 # Two programs never share an id and a start time; psutil computes the time from clock ticks (10 ms).
 _SAME_START_SECONDS = 0.05
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +64,16 @@ class Process:
 
         It dies with this process (more exactly: with the calling thread), whatever ends that, unless `detached`.
         """
+        tether: list[str | Path] = []
+        if not detached:
+            tether = [sys.executable, "-I", "-S", _TETHER, str(os.getpid())]
         with log.open("ab") as output:
             child = subprocess.Popen(
-                [str(part) for part in command],
+                [*tether, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C must reach this process first, so that the order of ending holds
-                preexec_fn=None if detached else _die_with_parent,  # noqa: PLW1509 - one system call, no locks
                 env=environment,
             )
         return cls(name, Identity(child.pid, psutil.Process(child.pid).create_time()), log, child)

@@ -28,7 +28,7 @@ class Release:
     first. A site that cannot be reached is asked once, not once per program.
     """
 
-    title = "release download"
+    title = "release site"
 
     def __init__(self, environment: Mapping[str, str], site: str | None = None) -> None:
         self._kubernetes = (site or environment.get("APPORTION_RELEASE_URL") or KUBERNETES_SITE).rstrip("/")
@@ -101,13 +101,13 @@ class _Request:
     async def __aenter__(self) -> aiohttp.ClientResponse:
         host = self._address.authority
         if host in self._unreachable:
-            raise Unavailable(f"{host} cannot be reached ({self._unreachable[host]})")
+            raise Unavailable(f"not asked again: {self._unreachable[host]}")
         try:
             self._response = await self._session.get(self._address)
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             self._unreachable[host] = reason
-            raise Unavailable(f"{host} cannot be reached ({reason})") from error
+            raise Unavailable(f"{self._address}: {reason}") from error
         if self._response.status != 200:
             self._response.release()
             raise Unavailable(f"{self._address}: {self._response.status} {self._response.reason}")

@@ -77,7 +77,7 @@ async def namespace(control_plane: ControlPlane) -> AsyncIterator[str]:
     control_plane.check()
     name = await control_plane.make_namespace()
     yield name
-    await control_plane.api.delete(f"/api/v1/namespaces/{name}")
+    await control_plane.drop_namespace(name)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def oldest_namespace(oldest_control_plane: ControlPlane) -> AsyncIterator[
     oldest_control_plane.check()
     name = await oldest_control_plane.make_namespace()
     yield name
-    await oldest_control_plane.api.delete(f"/api/v1/namespaces/{name}")
+    await oldest_control_plane.drop_namespace(name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
