@@ -100,7 +100,7 @@ class Wishes:
     def __init__(self, changed: Callable[[Wish], None] = lambda _: None) -> None:
         self._by_uid: dict[str, Wish] = {}
         self.changed = changed
-        """Called with every wish that came, changed or went."""
+        """Called with every wish that came, went, or now asks for something else."""
 
     def observe(self, _kind: Kind, change: str, item: Object) -> None:
         """Take a watch event, or the answer to one of our own writes."""
@@ -121,7 +121,13 @@ class Wishes:
         if known is not None and int(known.version) >= int(wish.version):
             return
         self._by_uid[uid] = wish
-        self.changed(wish)
+        # The echo of a status that we wrote ourselves is no news: it would wake its writer for ever.
+        if known is None or (known.generation, known.deleting, known.finalizers) != (
+            wish.generation,
+            wish.deleting,
+            wish.finalizers,
+        ):
+            self.changed(wish)
 
     def all(self) -> tuple[Wish, ...]:
         """Return all wishes."""

@@ -115,10 +115,7 @@ class CardWorker:
         if card is None:
             outcome = Outcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
         else:
-            if desk.journal.partitions().get(wish.uid) is None and wish.status.get("phase") in (
-                None,
-                "Pending",
-            ):
+            if not wish.status.get("phase"):
                 await report(desk, wish, None, Outcome(Phase.CREATING, "Cutting"))
                 wish = desk.wishes.get(wish.uid) or wish
             async with desk.lock(self.card):
