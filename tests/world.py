@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.allocator.state import State
-
 from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
 from apportion.cluster.ledger import Ledger
 from apportion.cluster.snapshot import Snapshot

@@ -5,13 +5,14 @@ state and demand give the same answer.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from apportion.allocator.counters import bits
-from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.decision import Decision, Refusal, Verdict
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain import explain
 from apportion.allocator.fault import Fault
-from apportion.allocator.outcome import EXHAUSTED, NOTHING, Outcome, Solved, solve
+from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
 from apportion.allocator.score.first_fit import FirstFit
@@ -21,7 +22,6 @@ from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.shape import Shape, resolve
 from apportion.allocator.state import State
-from apportion.allocator.view import NodeView
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
@@ -51,10 +51,10 @@ def allocate(
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
     shape = resolve(demand.claims, state.classes, state.features, demand.tolerations)
-    ranking = _ranking(state, shape, strategy, steps)
-    found = _choose(state, demand, shape, ranking, prefer or {}, steps)
+    question = Question(state, demand, shape, _ranking(state, shape, strategy, steps), prefer or {}, steps)
+    found = question.best()
     if found is None:
-        return _refuse(state, demand, shape, ranking)
+        return question.refusal()
     name, solved = found
     made = allocations(
         state.view(name), shape, shape.names, solved.picks, share_ids or derived_share_ids(demand.seed)
@@ -63,6 +63,7 @@ def allocate(
 
 
 def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking:
+    # Answers found with another budget are not mixed with the usual ones.
     found = state.ranking(shape, strategy) if steps == STEPS else None
     if found is None:
         found = Ranking(SCORERS[strategy])
@@ -71,103 +72,106 @@ def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Rank
     return found
 
 
-def _choose(
-    state: State,
-    demand: Demand,
-    shape: Shape,
-    ranking: Ranking,
-    prefer: Mapping[DeviceId, int],
-    steps: int,
-) -> tuple[str, Solved] | None:
-    """Return the best node with its picks."""
-    scans = ranking.scorer.scans
-    special = _special(state, demand, shape, ranking.scorer, prefer, steps)
-    for name in ranking.catch_up(state):
-        if scans and name in state.names():
-            ranking.learn(name, solve(state.view(name), shape, ranking.scorer, state.programs, steps=steps))
-    names = (
-        state.names() if demand.nodes is None else [name for name in demand.nodes if name in state.names()]
-    )
-    if not scans:
-        return _first(state, shape, ranking, sorted(names), special, steps)
-    if demand.nodes is None and not special:
-        return ranking.best()
-    usual = ranking.best_of(name for name in names if name not in special)
-    for name, outcome in special.items():
-        if isinstance(outcome, Solved) and (
-            usual is None or (outcome.ranks, outcome.score, name) < (usual[1].ranks, usual[1].score, usual[0])
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call of `allocate`, with all it needs."""
+
+    state: State
+    demand: Demand
+    shape: Shape
+    ranking: Ranking
+    prefer: Mapping[DeviceId, int]
+    steps: int
+
+    def best(self) -> tuple[str, Solved] | None:
+        """Return the node to take with its picks, None if no node serves."""
+        special = self._special()
+        known = self.state.names()
+        scans = self.ranking.scorer.scans
+        for name in self.ranking.catch_up(self.state):
+            if scans and name in known:
+                self.ranking.learn(name, self._solve(name))
+        names = known if self.demand.nodes is None else [name for name in self.demand.nodes if name in known]
+        if not scans:
+            return self._first(sorted(names), special)
+        if self.demand.nodes is None and not special:
+            return self.ranking.best()
+        usual = self.ranking.best_of(name for name in names if name not in special)
+        for name, outcome in special.items():
+            if isinstance(outcome, Solved) and (
+                usual is None
+                or (outcome.ranks, outcome.score, name) < (usual[1].ranks, usual[1].score, usual[0])
+            ):
+                usual = name, outcome
+        return usual
+
+    def refusal(self) -> Refusal:
+        """Return why nothing was found; raises BrokenInput where all nodes that have devices failed on them."""
+        names = sorted(self._names())
+        special = self._special()
+        outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
+        faults = [outcome for outcome in outcomes.values() if isinstance(outcome, Fault)]
+        if faults and all(
+            isinstance(outcome, Fault) or not self.state.view(name).devices
+            for name, outcome in outcomes.items()
         ):
-            usual = name, outcome
-    return usual
+            raise faults[0].told(self.shape.names)
+        verdict: Verdict = "none"
+        if EXHAUSTED in outcomes.values():
+            verdict = "budget"
+        elif BROKEN in outcomes.values():
+            verdict = "node"
+        return Refusal(explain(self.state, self.shape, names, outcomes), verdict)
 
+    def _names(self) -> set[str]:
+        known = set(self.state.names())
+        return known if self.demand.nodes is None else known & self.demand.nodes
 
-def _first(
-    state: State,
-    shape: Shape,
-    ranking: Ranking,
-    names: Iterable[str],
-    special: Mapping[str, Outcome],
-    steps: int,
-) -> tuple[str, Solved] | None:
-    for name in names:
-        outcome = special.get(name) or ranking.outcome(name)
-        if outcome is None:
-            outcome = solve(state.view(name), shape, ranking.scorer, state.programs, steps=steps)
-            ranking.learn(name, outcome)
-        if isinstance(outcome, Solved):
-            return name, outcome
-    return None
+    def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
+        return solve(
+            self.state.view(name),
+            self.shape,
+            self.ranking.scorer,
+            self.state.programs,
+            steps=self.steps,
+            prefer=prefer,
+            excluded=excluded,
+        )
 
+    def _first(self, names: Iterable[str], special: Mapping[str, Outcome]) -> tuple[str, Solved] | None:
+        for name in names:
+            outcome = special.get(name) or self.ranking.outcome(name)
+            if outcome is None:
+                outcome = self._solve(name)
+                self.ranking.learn(name, outcome)
+            if isinstance(outcome, Solved):
+                return name, outcome
+        return None
 
-def _special(
-    state: State,
-    demand: Demand,
-    shape: Shape,
-    scorer: Scorer,
-    prefer: Mapping[DeviceId, int],
-    steps: int,
-) -> dict[str, Outcome]:
-    """Search the nodes anew whose devices this demand alone sees differently: preferred or excluded ones."""
-    named: dict[str, None] = {}
-    for device in (*sorted(prefer), *sorted(demand.excluded)):
-        for name in state.nodes_of(device):
-            if demand.nodes is None or name in demand.nodes:
-                named[name] = None
-    found: dict[str, Outcome] = {}
-    for name in named:
-        view = state.view(name)
-        excluded = sum(1 << view.index[device] for device in demand.excluded if device in view.index)
-        wanted = _wanted(view, shape, state, prefer)
-        if excluded or wanted:
-            found[name] = solve(
-                view, shape, scorer, state.programs, steps=steps, prefer=wanted, excluded=excluded
-            )
-    return found
+    def _special(self) -> dict[str, Outcome]:
+        """Search the nodes anew whose devices this demand alone sees differently: preferred or excluded ones."""
+        named: dict[str, None] = {}
+        for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
+            for name in self.state.nodes_of(device):
+                if self.demand.nodes is None or name in self.demand.nodes:
+                    named[name] = None
+        found: dict[str, Outcome] = {}
+        for name in named:
+            index = self.state.view(name).index
+            excluded = sum(1 << index[device] for device in self.demand.excluded if device in index)
+            wanted = self._wanted(name)
+            if excluded or wanted:
+                found[name] = self._solve(name, wanted, excluded)
+        return found
 
-
-def _wanted(view: NodeView, shape: Shape, state: State, prefer: Mapping[DeviceId, int]) -> dict[int, int]:
-    """Return the preferred devices of a node that some request could take."""
-    here = {view.index[device]: worth for device, worth in prefer.items() if device in view.index}
-    if not here:
-        return here
-    mask = 0
-    for slot in shape.slots:
-        for want in slot.wants:
-            mask |= view.selected(want, state.programs)[0]
-    return {index: here[index] for index in bits(mask) if index in here}
-
-
-def _refuse(state: State, demand: Demand, shape: Shape, ranking: Ranking) -> Refusal:
-    names = sorted(state.names() if demand.nodes is None else demand.nodes & set(state.names()))
-    outcomes = {name: ranking.outcome(name) or NOTHING for name in names}
-    faults = [outcome for outcome in outcomes.values() if isinstance(outcome, Fault)]
-    if faults and all(
-        isinstance(outcome, Fault) or not state.view(name).devices for name, outcome in outcomes.items()
-    ):
-        raise faults[0].told(shape.names)
-    verdict = "none"
-    if EXHAUSTED in outcomes.values():
-        verdict = "budget"
-    elif any(state.view(name).invalid is not None for name in names):
-        verdict = "node"
-    return Refusal(explain(state, shape, names, outcomes), verdict)
+    def _wanted(self, name: str) -> dict[int, int]:
+        """Return the preferred devices of a node that some request could take."""
+        view = self.state.view(name)
+        here = {view.index[device]: worth for device, worth in self.prefer.items() if device in view.index}
+        if not here:
+            return here
+        mask = 0
+        for slot in self.shape.slots:
+            for want in slot.wants:
+                mask |= view.selected(want, self.state.programs)[0]
+        return {index: here[index] for index in bits(mask) if index in here}

@@ -34,7 +34,7 @@ class Fault(Exception):  # noqa: N818 - control flow inside the search, never sh
                 title = f"class {request.device_class}"
             case "claim":
                 title = f"claim {names.slots[self.slot][0].key}"
-            case "request":
+            case _:
                 title = names.title(self.slot, self.want)
         field = f"{request.at}.{self.flaw.field}" if request.at and self.flaw.field else request.at
         return BrokenInput(f"{title}: {self.flaw.reason}", field="" if self.flaw.owner == "class" else field)

@@ -71,19 +71,24 @@ def _everything(
     mask, errors = view.selected(want, selectors)
     if errors:
         raise Fault(*where, errors[min(errors)])
+    usable = mask
     if view.features.consumable_capacity:
-        mask, errors = _capacity(view, want, mask, errors)
+        # A device that could never serve the request is none of "all"; one that is full now stands in the way.
+        mask, errors = _capacity(view, want, mask, errors, beside=False)
         if errors:
             raise Fault(*where, errors[min(errors)])
+        usable, _ = _capacity(view, want, mask, errors)
     devices = tuple(bits(mask))
-    usable = mask & view.tolerating(want.tolerations) & ~excluded
+    usable &= view.tolerating(want.tolerations) & ~excluded
     if not want.admin:
         usable &= ~view.exclusive
     return Option(want, where[1], usable, len(devices), {}, devices)
 
 
-def _capacity(view: NodeView, want: Want, mask: int, errors: dict[int, Flaw]) -> tuple[int, dict[int, Flaw]]:
-    """Drop the devices whose capacity cannot serve the request beside what their shares use."""
+def _capacity(
+    view: NodeView, want: Want, mask: int, errors: dict[int, Flaw], *, beside: bool = True
+) -> tuple[int, dict[int, Flaw]]:
+    """Drop the devices whose capacity cannot serve the request, beside what their shares use or at all."""
     if not want.capacity and not (mask & view.limited):
         return mask, errors
     errors = dict(errors)
@@ -91,6 +96,6 @@ def _capacity(view: NodeView, want: Want, mask: int, errors: dict[int, Flaw]) ->
         taken = view.charge(index, want)
         if isinstance(taken, Flaw):
             errors[index] = taken
-        if taken is None or isinstance(taken, Flaw) or not view.roomy(index, taken):
+        if taken is None or isinstance(taken, Flaw) or not view.roomy(index, taken, beside=beside):
             mask &= ~(1 << index)
     return mask, errors

@@ -32,7 +32,8 @@ class Ranking:
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
         self._outcomes: dict[str, Outcome] = {}
-        self._heap: list[tuple[Place, Solved]] = []
+        self._heap: list[tuple[Place, int, Solved]] = []
+        self._stamp = 0
         self._cursor = -1
         self.refusal: object = None
         """The explanation last given, valid until the cursor moves."""
@@ -54,10 +55,12 @@ class Ranking:
         """Remember what a node answered."""
         self._outcomes[name] = outcome
         if isinstance(outcome, Solved):
-            heappush(self._heap, ((outcome.ranks, outcome.score, name), outcome))
+            # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.
+            self._stamp += 1
+            heappush(self._heap, (_place(name, outcome), self._stamp, outcome))
             if len(self._heap) > 64 + 4 * len(self._outcomes):
                 self._heap = [
-                    (_place(name, kept), kept)
+                    (_place(name, kept), 0, kept)
                     for name, kept in self._outcomes.items()
                     if isinstance(kept, Solved)
                 ]
@@ -70,7 +73,7 @@ class Ranking:
     def best(self) -> tuple[str, Solved] | None:
         """Return the best node, if any can serve."""
         while self._heap:
-            (_, _, name), outcome = self._heap[0]
+            (_, _, name), _, outcome = self._heap[0]
             if self._outcomes.get(name) is outcome:
                 return name, outcome
             heappop(self._heap)

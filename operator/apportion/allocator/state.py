@@ -207,10 +207,10 @@ class State:
             del counts[former.pool]
         self._rebuild_pool(former.pool, (node,) if node else None)
 
-    def _piece(self, key: str) -> Piece:
+    def _piece(self, cut: Slice) -> Piece:
+        key = _key(cut)
         found = self._pieces.get(key)
         if found is None:
-            cut = self._slices[key]
             more: dict[int, tuple[Taint, ...]] = {}
             for rule in self._rules.values():
                 for index, device in enumerate(cut.devices):

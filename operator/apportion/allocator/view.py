@@ -18,7 +18,7 @@ from apportion.dra.device import Attribute, Device, DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import Availability
 from apportion.dra.semver import Semver
-from apportion.dra.slice import PoolId
+from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint, Toleration, untolerated
 from apportion.errors import BrokenInput
 
@@ -68,7 +68,7 @@ class NodeView:
         self,
         place: Place,
         pools: Sequence[PoolView],
-        pieces: Callable[[str], Piece],
+        pieces: Callable[[Slice], Piece],
         types: GroupTypes,
         features: Features,
     ) -> None:
@@ -113,10 +113,10 @@ class NodeView:
         self.fit = 0
         """Devices for which the counters suffice."""
 
-    def _add(self, pool: PoolView, pieces: Callable[[str], Piece], types: GroupTypes) -> None:
+    def _add(self, pool: PoolView, pieces: Callable[[Slice], Piece], types: GroupTypes) -> None:
         start = len(self.devices)
         for cut in pool.slices:
-            piece = pieces(cut.uid)
+            piece = pieces(cut)
             offset = len(self.devices)
             visible = 0
             for position, device in enumerate(cut.devices):
@@ -280,7 +280,7 @@ class NodeView:
             self._tolerated[tolerations] = found
         return found
 
-    def charge(self, index: int, want: Want) -> dict[str, Quantity] | None | Flaw:
+    def charge(self, index: int, want: Want) -> dict[str, Quantity] | Flaw | None:
         """Return what the request takes of the device's capacities; None if it cannot serve, or why it is absurd."""
         key = index, want.capacity
         if key not in self._charges:
@@ -291,9 +291,9 @@ class NodeView:
                 self._charges[key] = Flaw("request", reason, "capacity")
         return self._charges[key]
 
-    def roomy(self, index: int, taken: Mapping[str, Quantity]) -> bool:
-        """Say whether the amounts fit beside the shares that are held."""
-        return fits(taken, self.devices[index], self.used.get(index, {}))
+    def roomy(self, index: int, taken: Mapping[str, Quantity], *, beside: bool = True) -> bool:
+        """Say whether the amounts fit, beside the shares that are held or in the whole device."""
+        return fits(taken, self.devices[index], self.used.get(index, {}) if beside else {})
 
     def values(self, attribute: str) -> dict[Atom, int]:
         """Return the devices by what they hold in an attribute; a list puts its device under every entry."""
