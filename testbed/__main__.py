@@ -7,6 +7,7 @@ from rich.console import Console
 
 from testbed.errors import TestbedError
 from testbed.verbs.binaries import binaries
+from testbed.verbs.demo import demo
 from testbed.verbs.down import down
 from testbed.verbs.kubelets import kubelets
 from testbed.verbs.proto import proto
@@ -25,6 +26,7 @@ app.command()(down)
 app.command()(status)
 app.command()(binaries)
 app.command()(proto)
+app.command()(demo)
 app.command(hidden=True)(kubelets)
 
 

@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from apportion import __main__ as program
+from apportion import __version__
 from apportion.api import crd
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
@@ -170,6 +171,16 @@ def test_the_image_copies_what_exists_and_docker_may_see() -> None:
             assert rest
             assert (ROOT / first).exists()
     assert sources == admitted
+
+
+@pytest.mark.parametrize("folder", ["manifests", "manifests/overlays/nvidia-names"])
+def test_the_install_runs_the_image_of_this_version(binaries: Binaries, folder: str) -> None:
+    """A release changes the version in one place and this test names the others."""
+    images = {
+        container["image"] for pod in pods(rendered(binaries, folder)) for container in pod["containers"]
+    }
+
+    assert images == {f"apportion:v{__version__}"}
 
 
 def test_the_image_installs_locked_packages_and_runs_as_nobody() -> None:

@@ -35,7 +35,7 @@ from apportion.errors import ApportionError, BrokenInput, HardwareError
 _log = structlog.get_logger()
 
 
-async def run_agent(options: AgentOptions, stop: asyncio.Event | None = None) -> None:
+async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
     """Run until `stop` is set. Raises ApportionError when it cannot start: bad options, no API server, no hardware."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
@@ -43,7 +43,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event | None = None) ->
         stack.callback(journal.close)
         agent = Agent(options, client, Hardware(backends(options)), journal)
         try:
-            await agent.run(stop or asyncio.Event())
+            await agent.run(stop)
         except ExceptionGroup as group:
             # One part failed for good and the others were stopped for it: its error is the one to tell.
             known, unknown = group.split(ApportionError)

@@ -55,6 +55,9 @@ class Lease:
         self._rival: tuple[str, float] | None = None
         self.gained = asyncio.Event()
         """Set while this replica leads."""
+        self.lost = asyncio.Event()
+        """Set while it does not."""
+        self.lost.set()
 
     def remaining(self) -> float:
         """Seconds of leadership left; 0 for a follower."""
@@ -83,6 +86,7 @@ class Lease:
                 self._until = asked + self._duration
                 if not self.gained.is_set():
                     _log.info("lease.gained", identity=self._identity)
+                    self.lost.clear()
                     self.gained.set()
             elif self.gained.is_set():
                 self._lose("taken by another replica")
@@ -140,6 +144,7 @@ class Lease:
         _log.error("lease.lost", identity=self._identity, reason=reason)
         self._until = 0.0
         self.gained.clear()
+        self.lost.set()
 
     async def _release(self) -> None:
         if not self.gained.is_set():

@@ -24,18 +24,24 @@ class Management:
     """By DeviceClass."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Name of the policy object that a class obeys; absent: the defaults."""
+    known: frozenset[str] = frozenset()
+    """DeviceClasses that exist."""
     overlaps: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By policy: the (class, older policy) pairs that it lost."""
 
     def owns(self, claim: Claim) -> bool:
-        """Say whether every class that the claim names is managed."""
+        """Say whether every class that the claim names exists and is managed."""
         classes = claim.classes
-        return bool(classes) and all(name in self.policies for name in classes)
+        return bool(classes) and all(name in self.policies and name in self.known for name in classes)
+
+    def unknown(self, claim: Claim) -> frozenset[str]:
+        """Return the classes that the claim names and nobody has made yet."""
+        return claim.classes - self.known
 
     def mixes(self, claim: Claim) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return (managed, other) classes when the claim names both kinds, else None."""
+        """Return (managed, other) classes when the claim names both kinds, else None; unknown ones are neither."""
         ours = frozenset(name for name in claim.classes if name in self.policies)
-        others = claim.classes - ours
+        others = (claim.classes & self.known) - ours
         return (ours, others) if ours and others else None
 
     def policy(self, claim: Claim) -> AllocationPolicySpec:
@@ -69,4 +75,5 @@ def management(classes: Iterable[DeviceClass], policies: Iterable[AllocationPoli
                 overlaps.setdefault(policy.metadata.name, []).append((name, names[name]))
             else:
                 names[name], specs[name] = policy.metadata.name, policy.spec
-    return Management(specs, names, {name: tuple(pairs) for name, pairs in overlaps.items()})
+    lost = {name: tuple(pairs) for name, pairs in overlaps.items()}
+    return Management(specs, names, frozenset(labels), lost)

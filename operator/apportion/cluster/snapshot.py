@@ -17,12 +17,13 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
+from apportion.cluster.cut import Cut, cut
 from apportion.cluster.kinds import Kind
 from apportion.cluster.ledger import Ledger, number
 from apportion.cluster.management import Management, management
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
-from apportion.dra.device import DeviceId
+from apportion.dra.device import Device, DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
@@ -79,6 +80,8 @@ class Snapshot:
         """Filled by `observe`, emptied by the cycle."""
         self.room_epoch = 0
         """Grows whenever something happened that may let a refused demand in."""
+        self.device_epoch = 0
+        """Grows whenever live allocations or devices changed."""
         self._ring = ring
         self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
         self._versions: dict[str, int] = {}
@@ -86,6 +89,9 @@ class Snapshot:
         self._node_uids: dict[str, str] = {}
         self._users: dict[tuple[str, str], set[str]] = {}
         self._on_device: dict[DeviceId, set[str]] = {}
+        self._devices: dict[DeviceId, tuple[str, Device, str | None]] = {}
+        self._cuts: dict[DeviceId, dict[str, Cut]] = {}
+        self._partitions_on: dict[DeviceId, dict[str, Partition]] = {}
         self._clearing: set[str] = set()
         self._management: Management | None = None
 
@@ -193,6 +199,34 @@ class Snapshot:
         """Return the UIDs of the claims whose live allocation names the device."""
         return frozenset(self._on_device.get(device, ()))
 
+    def published(self, device: DeviceId) -> tuple[Device, str] | None:
+        """Return a device and the node that it belongs to; None when no slice has it, or it belongs to no one node."""
+        found = self._devices.get(device)
+        return (found[1], found[2]) if found and found[2] is not None else None
+
+    def cuts(self, card: DeviceId) -> Mapping[str, Cut]:
+        """Return every published way to cut a card, by device name."""
+        return self._cuts.get(card, {})
+
+    @property
+    def cards(self) -> Iterator[DeviceId]:
+        """Yield all cards that offer partitions."""
+        return (card for card, found in self._cuts.items() if found)
+
+    def partitions_on(self, card: DeviceId) -> Mapping[str, Partition]:
+        """Return the Partition objects on a card, by UID."""
+        return self._partitions_on.get(card, {})
+
+    @property
+    def partitioned(self) -> Iterator[DeviceId]:
+        """Yield all cards with Partition objects."""
+        return (card for card, found in self._partitions_on.items() if found)
+
+    @property
+    def in_use(self) -> Iterator[DeviceId]:
+        """Yield every device that a live allocation has for itself."""
+        return iter(self._on_device)
+
     @property
     def contended(self) -> Iterator[DeviceId]:
         """Yield devices that more than one live allocation names."""
@@ -243,7 +277,7 @@ class Snapshot:
                     return  # a heartbeat
                 self._node_changed(uid, old, new)
             case kinds.SLICES:
-                self.state.put_slice(new) if new is not None else self.state.drop_slice(uid)
+                self._index_slice(uid, old, new)
                 self.room_epoch += 1
             case kinds.CLASSES:
                 self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
@@ -251,6 +285,9 @@ class Snapshot:
                 self.room_epoch += 1
             case kinds.TAINT_RULES:
                 self.state.put_taint_rule(new) if new is not None else self.state.drop_taint_rule(old.name)
+                self.room_epoch += 1
+            case kinds.PARTITIONS:
+                self._index_partition(uid, old, new)
                 self.room_epoch += 1
             case kinds.POLICIES:
                 self._management = None
@@ -277,7 +314,32 @@ class Snapshot:
             self.room_epoch += before is not None
         self._charge(uid)
 
+    def _index_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
+        self.device_epoch += 1
+        for device in old.devices if old is not None else ():
+            if self._devices.get(device.id, ("",))[0] == uid:
+                del self._devices[device.id]
+                part = cut(device)
+                if part is not None:
+                    self._cuts.get(part.card, {}).pop(device.name, None)
+        if new is None:
+            self.state.drop_slice(uid)
+            return
+        self.state.put_slice(new)
+        for device in new.devices:
+            self._devices[device.id] = (uid, device, new.availability.node)
+            part = cut(device)
+            if part is not None:
+                self._cuts.setdefault(part.card, {})[device.name] = part
+
+    def _index_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
+        if old is not None:
+            self._partitions_on.get(_card_of(old), {}).pop(uid, None)
+        if new is not None:
+            self._partitions_on.setdefault(_card_of(new), {})[uid] = new
+
     def _index_devices(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
+        self.device_epoch += 1
         for result in before.results if before else ():
             uids = self._on_device.get(result.device, set())
             uids.discard(uid)
@@ -316,3 +378,7 @@ class Snapshot:
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.state.drop_node(old.name)
+
+
+def _card_of(partition: Partition) -> DeviceId:
+    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.parent)

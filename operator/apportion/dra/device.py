@@ -42,6 +42,8 @@ class CounterConsumption:
 
     counter_set: str
     counters: tuple[tuple[str, Quantity], ...]
+    compatibility: tuple[str, ...] = ()
+    """API `compatibilityGroups` (alpha in 1.37)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +55,8 @@ class Device:
     name: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     """By fully qualified name; an unqualified one is filed under the driver's (API `QualifiedName`)."""
+    unsupported: tuple[str, ...] = ()
+    """Attributes, as the slice names them, that hold no type this version knows: selectors fail on the device."""
     capacity: Mapping[str, Capacity] = field(default_factory=dict)
     """By the name that the slice uses; `qualify` gives the full one."""
     consumes: tuple[CounterConsumption, ...] = ()
@@ -66,6 +70,8 @@ class Device:
     binding_failure_conditions: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields of optional API features, undecoded (compatibilityGroups and the like)."""
+    facts: object = field(default=None, init=False, repr=False)
+    """Room for what selectors see of the device; `apportion.cel.facts` fills it on first use."""
 
     @property
     def id(self) -> "DeviceId":
@@ -81,10 +87,13 @@ class Device:
         """Read a device of a slice; raises BrokenInput naming the field."""
         own = reading.table(raw, "attributes", at=at)
         attributes: dict[str, Attribute] = {}
+        unsupported: list[str] = []
         # A qualified name wins over the same name without a domain, whatever their order.
         for name in sorted(own, key=lambda name: "/" in name):
             value = _attribute(own[name], f"{at}.attributes[{name}]")
-            if value is not None:
+            if value is None:
+                unsupported.append(name)
+            else:
                 attributes[qualify(name, driver)] = value
         has_place = any(key in raw for key in ("nodeName", "allNodes", "nodeSelector"))
         return cls(
@@ -92,6 +101,7 @@ class Device:
             pool=pool,
             name=reading.text(raw, "name", at=at),
             attributes=attributes,
+            unsupported=tuple(unsupported),
             capacity={
                 name: capacity_from_json(value, f"{at}.capacity[{name}]")
                 for name, value in reading.table(raw, "capacity", at=at).items()
@@ -175,7 +185,11 @@ def counters_from_json(raw: Json, at: str = "") -> tuple[tuple[str, Quantity], .
 
 
 def _consumption(raw: Json, at: str) -> CounterConsumption:
-    return CounterConsumption(reading.text(raw, "counterSet", at=at), counters_from_json(raw, at))
+    return CounterConsumption(
+        reading.text(raw, "counterSet", at=at),
+        counters_from_json(raw, at),
+        reading.words(raw, "compatibilityGroups", at=at),
+    )
 
 
 def _attribute(raw: Any, at: str) -> Attribute | None:

@@ -58,14 +58,14 @@ class Exclusions:
         for pod in [pod for pod in self._nodes if not alive(pod)]:
             del self._nodes[pod]
 
-    def next_end(self) -> float | None:
-        """Return when the next exclusion ends, by the clock; None when there is none."""
-        ends = [e.until for nodes in self._nodes.values() for e in nodes.values()]
-        ends += [e.until for e in self._devices.values()]
-        return min((end for end in ends if end > self._clock()), default=None)
+    def epoch(self) -> int:
+        """Return how many exclusions are in force: it changes when one begins or ends by the clock."""
+        now = self._clock()
+        kept = [e for nodes in self._nodes.values() for e in nodes.values()] + list(self._devices.values())
+        return sum(e.until > now for e in kept)
 
     def _refuse(self, kept: dict[_K, _Exclusion], key: _K, node: Node | None) -> float:
         times = kept[key].times + 1 if key in kept else 1
-        seconds = min(_FIRST * 2 ** (times - 1), _LONGEST)
+        seconds: float = min(_FIRST * 2.0 ** (times - 1), _LONGEST)
         kept[key] = _Exclusion(self._clock() + seconds, times, node)
         return seconds

@@ -1,15 +1,15 @@
 """Notices: every Event of the scheduling cycle, one function each, with a fixed reason."""
 
-from apportion.allocator.explain_text import summary
+from apportion.allocator.decision import Finding
 from apportion.allocator.explanation import Explanation
-from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.recorder import About, Recorder
-from apportion.cluster.snapshot import Broken
+from apportion.cluster.snapshot import Broken, Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.errors import BrokenInput
-from apportion.scheduling.waiting import Mixed, Waiting
+from apportion.errors import ApiError, BrokenInput
+from apportion.scheduling.waiting import Mixed, Unknown, Waiting
 
 
 def about_claim(claim: Claim) -> About:
@@ -30,7 +30,7 @@ def allocated(recorder: Recorder, claim: Claim, allocation: Allocation) -> None:
 
 def refused(recorder: Recorder, demand: Waiting, explanation: Explanation) -> None:
     """No node can serve the demand now; says what stood in the way."""
-    text = summary(explanation)
+    text = "; ".join(f"{len(group.nodes)} nodes: {group.reason}" for group in explanation.groups)
     for claim in demand.claims:
         recorder.warning(about_claim(claim), "NotAllocated", text)
     for pod in demand.pods:
@@ -53,8 +53,16 @@ def broken(recorder: Recorder, demand: Waiting, error: BrokenInput) -> None:
         recorder.warning(about_pod(pod), "BrokenClaim", str(error))
 
 
-def mixed(recorder: Recorder, found: Mixed) -> None:
-    """A claim names managed and other classes."""
+def hopeless(recorder: Recorder, found: Mixed | Unknown) -> None:
+    """Nobody can serve the claim as it is."""
+    if isinstance(found, Unknown):
+        recorder.warning(
+            about_claim(found.claim),
+            "UnknownClass",
+            f"claim {found.claim.key}: spec.devices.requests: DeviceClass {', '.join(sorted(found.classes))} does not"
+            " exist",
+        )
+        return
     recorder.warning(
         about_claim(found.claim),
         "MixedClasses",
@@ -76,7 +84,9 @@ def foreign(recorder: Recorder, claim: Claim) -> None:
 
 def overlap_cleared(recorder: Recorder, claim: Claim, what: str) -> None:
     """An allocation overlapped another and was given back."""
-    recorder.warning(about_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back")
+    recorder.warning(
+        about_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back"
+    )
 
 
 def overlap_stuck(recorder: Recorder, claims: tuple[Claim, ...], what: str) -> None:
@@ -115,3 +125,16 @@ def unreadable(recorder: Recorder, found: Broken) -> None:
     )
 
 
+def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
+    """A pool's slices contradict each other; its devices are not allocated."""
+    for found in snapshot.slices.values():
+        if finding.object.startswith(f"pool {found.pool}"):
+            about = About(SLICES, found.name, found.uid)
+            recorder.warning(
+                about, "BrokenPool", f"ResourceSlice {found.name}: {finding.field}: {finding.reason}"
+            )
+
+
+def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:
+    """The API server refused an allocation."""
+    recorder.warning(about_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")

@@ -7,6 +7,7 @@ device (dra.md 4.5), so the picture is checked in every cycle.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apportion.cluster.cut import cut
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -33,17 +34,41 @@ class Overlap:
 def overlaps(snapshot: Snapshot) -> list[Overlap]:
     """Return all overlaps of live allocations; assumed ones cannot overlap, the allocator made them."""
     found = [
-        Overlap(str(device), _ranked(snapshot, snapshot.on_device(device))) for device in _contended(snapshot)
+        Overlap(str(device), _ranked(snapshot, snapshot.on_device(device)))
+        for device in sorted(snapshot.contended)
     ]
-    for overdraft in snapshot.state.overdrawn():
-        claims = _ranked(snapshot, overdraft.holders)
-        if len(claims) > 1:
-            found.append(Overlap(f"{overdraft.pool} {overdraft.counter_set}/{overdraft.counter}", claims))
+    for card, devices in _by_card(snapshot).items():
+        short = _overdrawn(snapshot, card, devices) if len(devices) > 1 else None
+        if short is not None:
+            uids = {uid for device in devices for uid in snapshot.on_device(device)}
+            found.append(Overlap(f"{card} (counter {short})", _ranked(snapshot, uids)))
     return [overlap for overlap in found if len(overlap.claims) > 1]
 
 
-def _contended(snapshot: Snapshot) -> list[DeviceId]:
-    return sorted(snapshot.contended)
+def _by_card(snapshot: Snapshot) -> dict[DeviceId, list[DeviceId]]:
+    """Group the devices in use by the card whose counters they draw from."""
+    found: dict[DeviceId, list[DeviceId]] = {}
+    for device in snapshot.in_use:
+        published = snapshot.published(device)
+        if published is None or not published[0].consumes:
+            continue
+        part = cut(published[0])
+        found.setdefault(part.card if part is not None else device, []).append(device)
+    return found
+
+
+def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) -> str | None:
+    """Return a counter of which the devices use more than an untouched card has."""
+    whole = snapshot.published(card)
+    if whole is None:
+        return None
+    left = {name: amount.nano for consumed in whole[0].consumes for name, amount in consumed.counters}
+    for device in devices:
+        published = snapshot.published(device)
+        for consumed in published[0].consumes if published else ():
+            for name, amount in consumed.counters:
+                left[name] = left.get(name, 0) - amount.nano
+    return next((name for name, amount in sorted(left.items()) if amount < 0), None)
 
 
 def _ranked(snapshot: Snapshot, uids: Iterable[str]) -> tuple[Claim, ...]:

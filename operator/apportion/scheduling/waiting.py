@@ -43,7 +43,7 @@ class Waiting:
     @property
     def since(self) -> str:
         """When the oldest of them was made (RFC 3339)."""
-        return min(each.created for each in (*self.pods, *self.claims))
+        return min([pod.created for pod in self.pods] + [claim.created for claim in self.claims])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,14 @@ class Mixed:
     claim: Claim
     managed: frozenset[str]
     others: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A claim that a pod behind our gate wants, and that names classes which do not exist."""
+
+    claim: Claim
+    classes: frozenset[str]
 
 
 def immediate(claim: Claim) -> bool:
@@ -78,26 +86,30 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     return tuple(found)
 
 
-def waiting(snapshot: Snapshot) -> tuple[list[Waiting], list[Mixed]]:
-    """Return all demands, first come first, those of higher priority before, and the claims that mix classes."""
+def waiting(snapshot: Snapshot) -> tuple[list[Waiting], list[Mixed | Unknown]]:
+    """Return all demands, first come first, those of higher priority before, and the claims that nobody can serve."""
     manage = snapshot.management
-    demands, mixed = [], []
+    demands: list[Waiting] = []
+    hopeless: list[Mixed | Unknown] = []
     seen: set[str] = set()
     for claim in list(snapshot.claims.values()):
         if claim.uid in seen or claim.deleting or snapshot.allocation(claim) is not None:
             continue
         parts = manage.mixes(claim)
         if parts is not None:
-            mixed.append(Mixed(claim, *parts))
+            hopeless.append(Mixed(claim, *parts))
             continue
         if not manage.owns(claim):
+            missing = manage.unknown(claim)
+            if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
+                hopeless.append(Unknown(claim, missing))
             continue
         demand = _component(claim, snapshot)
         if demand is not None:
             seen.update(each.uid for each in demand.claims)
             demands.append(demand)
     demands.sort(key=lambda d: (-d.priority, d.since, d.key))
-    return demands, mixed
+    return demands, hopeless
 
 
 def _component(start: Claim, snapshot: Snapshot) -> Waiting | None:

@@ -54,7 +54,9 @@ class Writer:
             finalizer = OWN_FINALIZER if immediate(claim) else PROTECTION_FINALIZER
             if finalizer not in claim.finalizers:
                 self._fence()
-                body = {"metadata": {"resourceVersion": version, "finalizers": [*claim.finalizers, finalizer]}}
+                body = {
+                    "metadata": {"resourceVersion": version, "finalizers": [*claim.finalizers, finalizer]}
+                }
                 written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
                 version = written["metadata"]["resourceVersion"]
             stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,119 @@
+"""Shared counters as integer vectors (KEP-4815).
+
+In: what a pool's counter sets hold and what its devices consume. Out: groups of devices that draw from the same
+counters. Groups of the same make share one type, and a type keeps one object per state that it was ever seen in: what
+fits, the state after a device is taken, and how much that costs are computed once per state, not once per node.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+Vector: TypeAlias = tuple[int, ...]
+Need: TypeAlias = tuple[tuple[int, int], ...]
+"""(position of the counter, amount in 10^-9) for every counter that a device names."""
+
+
+class GroupState:
+    """A group with certain amounts left. Asks the type, remembers the answers."""
+
+    __slots__ = ("_after", "_losses", "_most", "fits", "left", "make", "possible")
+
+    def __init__(self, make: "GroupType", left: Vector) -> None:
+        self.make = make
+        self.left = left
+        fits = 0
+        for local, need in enumerate(make.needs):
+            if all(left[counter] >= amount for counter, amount in need):
+                fits |= 1 << local
+        self.fits = fits
+        """Bit per device of the group, in the group's order: enough is left for it."""
+        self.possible = fits.bit_count()
+        """How many devices could still be taken, one at a time."""
+        self._after: dict[int, GroupState] = {}
+        self._losses: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._most: dict[int, int] = {}
+
+    def after(self, local: int) -> "GroupState":
+        """Return the state when the device is taken as well."""
+        found = self._after.get(local)
+        if found is None:
+            left = list(self.left)
+            for counter, amount in self.make.needs[local]:
+                left[counter] -= amount
+            found = self._after[local] = self.make.state(tuple(left))
+        return found
+
+    def losses(self, wanted: int) -> tuple[tuple[int, int], ...]:
+        """Return (how many devices become impossible, device) for each wanted one that fits, smallest first."""
+        found = self._losses.get(wanted)
+        if found is None:
+            found = self._losses[wanted] = tuple(
+                sorted(
+                    (self.possible - self.after(local).possible, local) for local in bits(wanted & self.fits)
+                )
+            )
+        return found
+
+    def most(self, wanted: int) -> int:
+        """Return how many of the wanted devices could be taken together at most (a bound, not a promise)."""
+        found = self._most.get(wanted)
+        if found is None:
+            found = self._most[wanted] = self._bound(wanted & self.fits)
+        return found
+
+    def _bound(self, wanted: int) -> int:
+        bound = wanted.bit_count()
+        least: dict[int, int] | None = None
+        for local in bits(wanted):
+            need = dict(self.make.needs[local])
+            if least is None:
+                least = need
+            else:
+                least = {
+                    counter: min(amount, need[counter])
+                    for counter, amount in least.items()
+                    if counter in need
+                }
+        for counter, amount in (least or {}).items():
+            if amount > 0:
+                bound = min(bound, self.left[counter] // amount)
+        return bound
+
+
+class GroupType:
+    """Everything that groups of one make have in common."""
+
+    __slots__ = ("_states", "needs")
+
+    def __init__(self, needs: tuple[Need, ...]) -> None:
+        self.needs = needs
+        self._states: dict[Vector, GroupState] = {}
+
+    def state(self, left: Vector) -> GroupState:
+        """Return the one object for these amounts."""
+        found = self._states.get(left)
+        if found is None:
+            found = self._states[left] = GroupState(self, left)
+        return found
+
+
+class GroupTypes:
+    """The types seen so far, by what their devices need."""
+
+    def __init__(self) -> None:
+        self._types: dict[tuple[Need, ...], GroupType] = {}
+
+    def of(self, needs: tuple[Need, ...]) -> GroupType:
+        """Return the one object for these needs."""
+        found = self._types.get(needs)
+        if found is None:
+            found = self._types[needs] = GroupType(needs)
+        return found
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

@@ -1,0 +1,112 @@
+"""Who holds which devices, and what that takes from the counters of their pools.
+
+In: allocations by key. Out: devices in use, capacity in use, counters in use. A device's consumption of counters is
+remembered from when it was taken: a driver that publishes the device anew, or no longer, frees nothing by that
+(kubernetes/kubernetes #140802).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
+from apportion.dra.slice import PoolId
+
+Consumption: TypeAlias = Mapping[tuple[str, str], int]
+Resolve: TypeAlias = Callable[[DeviceId], Consumption | None]
+
+
+class Holding:
+    """One device in use, by one holder or several."""
+
+    __slots__ = ("consumption", "holders")
+
+    def __init__(self) -> None:
+        self.holders: dict[str, list[DeviceResult]] = {}
+        self.consumption: Consumption | None = None
+        """None: the device was in no slice yet."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether some holder has the device as a whole."""
+        return any(result.share_id is None for results in self.holders.values() for result in results)
+
+    @property
+    def capacity(self) -> dict[str, int]:
+        """Capacity that shares consume, by name, in 10^-9."""
+        used: dict[str, int] = {}
+        for results in self.holders.values():
+            for result in results:
+                for name, amount in result.consumed.items():
+                    used[name] = used.get(name, 0) + amount.nano
+        return used
+
+
+class Ledger:
+    """All holdings. Every change names the pools that it touched."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, tuple[DeviceResult, ...]] = {}
+        self._pools: dict[PoolId, dict[str, Holding]] = {}
+        self._counters: dict[PoolId, dict[tuple[str, str], int]] = {}
+
+    def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> set[PoolId]:
+        """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
+        touched = self.release(key)
+        kept = tuple(result for result in results if not result.admin_access)
+        if kept:
+            self._by_key[key] = kept
+        for result in kept:
+            pool = PoolId(result.device.driver, result.device.pool)
+            holding = self._pools.setdefault(pool, {}).setdefault(result.device.name, Holding())
+            holding.holders.setdefault(key, []).append(result)
+            if holding.consumption is None:
+                self._charge(pool, holding, resolve(result.device))
+            touched.add(pool)
+        return touched
+
+    def release(self, key: str) -> set[PoolId]:
+        """Let `key` hold nothing."""
+        touched = set()
+        for result in self._by_key.pop(key, ()):
+            pool = PoolId(result.device.driver, result.device.pool)
+            holding = self._pools[pool].get(result.device.name)
+            touched.add(pool)
+            if holding is None or holding.holders.pop(key, None) is None or holding.holders:
+                continue
+            del self._pools[pool][result.device.name]
+            for name, amount in (holding.consumption or {}).items():
+                self._counters[pool][name] -= amount
+            if not self._pools[pool]:
+                del self._pools[pool]
+                self._counters.pop(pool, None)
+        return touched
+
+    def resolve(self, pool: PoolId, resolve: Resolve) -> None:
+        """Charge the devices of a pool that were in no slice when they were taken and are in one now."""
+        for name, holding in self._pools.get(pool, {}).items():
+            if holding.consumption is None:
+                self._charge(pool, holding, resolve(DeviceId(pool.driver, pool.name, name)))
+
+    def held(self, pool: PoolId) -> Mapping[str, Holding]:
+        """Return the holdings of a pool by device name."""
+        return self._pools.get(pool, {})
+
+    def counters(self, pool: PoolId) -> Mapping[tuple[str, str], int]:
+        """Return what is in use of a pool's counters, in 10^-9."""
+        return self._counters.get(pool, {})
+
+    def holders(self, device: DeviceId) -> tuple[str, ...]:
+        """Return the keys that hold the device, sorted."""
+        holding = self._pools.get(PoolId(device.driver, device.pool), {}).get(device.name)
+        return tuple(sorted(holding.holders)) if holding else ()
+
+    def keys(self) -> Iterable[str]:
+        """Return every key that holds something."""
+        return self._by_key.keys()
+
+    def _charge(self, pool: PoolId, holding: Holding, consumption: Consumption | None) -> None:
+        holding.consumption = consumption
+        used = self._counters.setdefault(pool, {})
+        for name, amount in (consumption or {}).items():
+            used[name] = used.get(name, 0) + amount

@@ -1,0 +1,68 @@
+"""What one node answers to a shape: kept until the node changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from apportion.allocator.candidates import Selectors
+from apportion.allocator.fault import Fault
+from apportion.allocator.options import options
+from apportion.allocator.score.first_fit import FirstFit
+from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
+from apportion.allocator.shape import Shape
+from apportion.allocator.view import NodeView
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The node can serve."""
+
+    ranks: tuple[int, ...]
+    """Which alternative every slot got: earlier ones win over any score."""
+    score: Score
+    picks: tuple[Pick, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsolved:
+    """The node cannot serve, or not within the steps allowed."""
+
+    why: Literal["none", "node", "budget"]
+
+
+Outcome: TypeAlias = Solved | Unsolved | Fault
+
+NOTHING = Unsolved("none")
+BROKEN = Unsolved("node")
+EXHAUSTED = Unsolved("budget")
+
+
+def solve(
+    view: NodeView,
+    shape: Shape,
+    scorer: Scorer,
+    selectors: Selectors,
+    *,
+    steps: int = STEPS,
+    prefer: Mapping[int, int] | None = None,
+    excluded: int = 0,
+) -> Outcome:
+    """Search one node. The answer depends on the arguments only."""
+    try:
+        search = Search(
+            view, shape, options(view, shape, selectors, excluded), scorer, steps=steps, prefer=prefer
+        )
+        picks = search.run()
+    except Fault as fault:
+        return fault
+    except OutOfBudget:
+        return EXHAUSTED
+    if picks is None:
+        return NOTHING if view.invalid is None else BROKEN
+    chosen = dict.fromkeys(range(len(shape.slots)), 0) | {pick.slot: pick.want for pick in picks}
+    bonus = sum(search.prefer.get(pick.device, 0) for pick in picks)
+    return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks)
+
+
+FIRST_FIT = FirstFit()

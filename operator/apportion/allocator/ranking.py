@@ -1,0 +1,96 @@
+"""The nodes of one shape in order, best first; brought up to date only where something was touched.
+
+In: a state's log of touched nodes. Out: the best node. A refused claim costs an empty heap, not a search of all nodes.
+"""
+
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Protocol, TypeAlias
+
+from apportion.allocator.outcome import Outcome, Solved
+from apportion.allocator.score.strategy import Score, Scorer
+
+Place: TypeAlias = tuple[tuple[int, ...], Score, str]
+"""Ranks of the alternatives, score, node name: what nodes are compared by."""
+
+
+class Touched(Protocol):
+    """What a ranking must know of the state."""
+
+    def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
+        """Return the end of the log, and the nodes touched after the cursor (None: too long ago, look at all)."""
+        ...
+
+    def names(self) -> Mapping[str, object]:
+        """Return every node."""
+        ...
+
+
+class Ranking:
+    """Outcomes of one shape under one strategy."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer
+        self._outcomes: dict[str, Outcome] = {}
+        self._heap: list[tuple[Place, int, Solved]] = []
+        self._stamp = 0
+        self._cursor = -1
+        self.refusal: object = None
+        """The explanation last given, valid until the cursor moves."""
+
+    def catch_up(self, state: Touched) -> Iterator[str]:
+        """Yield the nodes that must be looked at again; forget what was known of them."""
+        self._cursor, touched = state.since(self._cursor)
+        if touched is None:
+            self._outcomes.clear()
+            self._heap.clear()
+            touched = dict.fromkeys(state.names())
+        if touched:
+            self.refusal = None
+        for name in touched:
+            self._outcomes.pop(name, None)
+            yield name
+
+    def learn(self, name: str, outcome: Outcome) -> None:
+        """Remember what a node answered."""
+        self._outcomes[name] = outcome
+        if isinstance(outcome, Solved):
+            # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.
+            self._stamp += 1
+            heappush(self._heap, (_place(name, outcome), self._stamp, outcome))
+            if len(self._heap) > 64 + 4 * len(self._outcomes):
+                self._heap = [
+                    (_place(name, kept), 0, kept)
+                    for name, kept in self._outcomes.items()
+                    if isinstance(kept, Solved)
+                ]
+                heapify(self._heap)
+
+    def outcome(self, name: str) -> Outcome | None:
+        """Return what is known of a node; None: nothing, it was touched since."""
+        return self._outcomes.get(name)
+
+    def best(self) -> tuple[str, Solved] | None:
+        """Return the best node, if any can serve."""
+        while self._heap:
+            (_, _, name), _, outcome = self._heap[0]
+            if self._outcomes.get(name) is outcome:
+                return name, outcome
+            heappop(self._heap)
+        return None
+
+    def best_of(self, names: Iterator[str]) -> tuple[str, Solved] | None:
+        """Return the best of some nodes."""
+        found: tuple[Place, Solved] | None = None
+        outcomes = self._outcomes
+        for name in names:
+            outcome = outcomes.get(name)
+            if isinstance(outcome, Solved):
+                place = outcome.ranks, outcome.score, name
+                if found is None or place < found[0]:
+                    found = place, outcome
+        return (found[0][2], found[1]) if found else None
+
+
+def _place(name: str, outcome: Solved) -> Place:
+    return outcome.ranks, outcome.score, name

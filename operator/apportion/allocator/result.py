@@ -1,0 +1,156 @@
+"""From picks to AllocationResults: devices, config, node selector (dra.md 1.12).
+
+In: the picks of one node. Out: one Allocation per claim, as kube-scheduler would write it, without a timestamp.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from apportion.allocator.fault import Flaw
+from apportion.allocator.features import Features
+from apportion.allocator.search import Pick
+from apportion.allocator.shape import Names, Shape
+from apportion.allocator.view import NodeView
+from apportion.dra.allocation import Allocation, ConfigResult, DeviceResult
+from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
+from apportion.dra.quantity import Quantity
+from apportion.dra.selection import Availability, NodeSelector, Requirement, Term
+from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput
+
+ShareIds = Callable[[Claim, str, DeviceId], str]
+"""Makes the share ID of a claim's share, given the request's name and the device."""
+
+
+def derived_share_ids(seed: str) -> ShareIds:
+    """Return share IDs that depend on seed, claim and device only: the same question, the same answer."""
+
+    def make(claim: Claim, request: str, device: DeviceId) -> str:
+        text = "\0".join((seed, claim.uid, claim.key, request, str(device)))
+        return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
+
+    return make
+
+
+def allocations(
+    view: NodeView, shape: Shape, names: Names, picks: Sequence[Pick], share_ids: ShareIds
+) -> tuple[Allocation, ...]:
+    """Return one allocation per claim; raises BrokenInput for a slice whose node selector has several terms."""
+    chosen = {pick.slot: pick.want for pick in picks}
+    return tuple(
+        Allocation(
+            results=tuple(
+                _result(view, shape, names, pick, share_ids)
+                for pick in picks
+                if shape.slots[pick.slot].claim == number
+            ),
+            config=_config(number, claim, shape, names, chosen),
+            node_selector=_node_selector(
+                view, [pick.device for pick in picks if shape.slots[pick.slot].claim == number]
+            ),
+        )
+        for number, claim in enumerate(names.claims)
+    )
+
+
+def _result(view: NodeView, shape: Shape, names: Names, pick: Pick, share_ids: ShareIds) -> DeviceResult:
+    device = view.devices[pick.device]
+    pool = view.pool_of[pick.device]
+    where = DeviceId(pool.driver, pool.name, device.name)
+    request = names.request(pick.slot, pick.want)
+    label = names.label(pick.slot, pick.want)
+    shared = bool(view.shareable >> pick.device & 1)
+    consumed: Mapping[str, Quantity] = {}
+    if shared:
+        taken = view.charge(pick.device, shape.slots[pick.slot].wants[pick.want])
+        consumed = taken if taken is not None and not isinstance(taken, Flaw) else {}
+    binds = view.features.device_binding_and_status
+    return DeviceResult(
+        request=label,
+        device=where,
+        admin_access=request.admin_access,
+        tolerations=tuple(_toleration(toleration) for toleration in request.tolerations),
+        share_id=share_ids(names.slots[pick.slot][0], label, where) if shared else None,
+        consumed=consumed,
+        binding_conditions=device.binding_conditions if binds else (),
+        binding_failure_conditions=device.binding_failure_conditions if binds else (),
+        skip_node_operations=_skips(view.extra_of[pick.device], view.features),
+    )
+
+
+def _skips(extra: Mapping[str, Any], features: Features) -> tuple[str, ...]:
+    return tuple(extra.get("skipNodeOperations") or ()) if features.optional_node_operations else ()
+
+
+def _toleration(toleration: Toleration) -> dict[str, Any]:
+    named = {"seconds": "tolerationSeconds"}
+    return {
+        named.get(key, key): value for key, value in asdict(toleration).items() if value not in ("", None)
+    }
+
+
+def _config(
+    number: int, claim: Claim, shape: Shape, names: Names, chosen: Mapping[int, int]
+) -> tuple[ConfigResult, ...]:
+    """Class configs once per class with the requests that use it, then the claim's that apply."""
+    mine = [slot for slot in range(len(shape.slots)) if shape.slots[slot].claim == number]
+    users: dict[str, list[str]] = {}
+    for slot in mine:
+        want = chosen.get(slot, 0)
+        users.setdefault(names.request(slot, want).device_class, []).append(names.label(slot, want))
+    entries = [
+        ConfigResult("FromClass", tuple(requests), config.opaque)
+        for title, requests in users.items()
+        for config in names.classes[title].config
+    ]
+    selected = {
+        title
+        for slot in mine
+        for title in (names.slots[slot][1].name, names.label(slot, chosen.get(slot, 0)))
+    }
+    entries += [
+        ConfigResult("FromClaim", config.requests, config.opaque)
+        for config in claim.config
+        if not config.requests or selected.intersection(config.requests)
+    ]
+    return tuple(
+        ConfigResult(entry.source, (), entry.opaque) if _covers_all(entry, mine, names, chosen) else entry
+        for entry in entries
+    )
+
+
+def _covers_all(entry: ConfigResult, slots: Sequence[int], names: Names, chosen: Mapping[int, int]) -> bool:
+    return all(
+        names.slots[slot][1].name in entry.requests
+        or names.label(slot, chosen.get(slot, 0)) in entry.requests
+        for slot in slots
+    )
+
+
+def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | None:
+    """Pin to the node where some device is local to it; else demand what the devices' selectors demand together."""
+    labels: dict[tuple[str, str, frozenset[str]], Requirement] = {}
+    fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
+    for index in devices:
+        device = view.devices[index]
+        place = view.availability_of[index]
+        if place.per_device:
+            place = device.availability or Availability()
+        if place.node is not None or device.binds_to_node:
+            return NodeSelector.of_name(view.place.name)
+        terms = place.selector.terms if place.selector else ()
+        if len(terms) > 1:
+            raise BrokenInput(
+                f"device {device.id}: a node selector of a slice may have one term, this has {len(terms)}"
+            )
+        for term in terms:
+            for requirements, found in ((term.labels, labels), (term.fields, fields)):
+                for one in requirements:
+                    found.setdefault((one.key, one.operator, frozenset(one.values)), one)
+    if not labels and not fields:
+        return None
+    return NodeSelector((Term(tuple(labels.values()), tuple(fields.values())),))

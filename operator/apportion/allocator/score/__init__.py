@@ -1,0 +1,1 @@
+"""Strategies: which node, and which devices of it, when several would do."""

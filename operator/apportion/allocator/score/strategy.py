@@ -1,0 +1,38 @@
+"""What a strategy must be able to say, and the strategies by name."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from apportion.allocator.options import Option
+from apportion.allocator.search import Search
+
+Score: TypeAlias = tuple[float, ...]
+
+
+class Strategy(Enum):
+    """How to choose among places that would all do."""
+
+    FIRST_FIT = "FirstFit"
+    """Upstream's choice: the first node by name, the first devices in the order of pools, slices and devices."""
+    PACK = "Pack"
+    """The fullest node, the most broken device: keep whole what is whole."""
+    SPREAD = "Spread"
+    """The emptiest node, the emptiest device."""
+    LEAST_FRAGMENTATION = "LeastFragmentation"
+    """The place that keeps the most future demand placeable; chooses as Pack does until demand is learnt."""
+
+
+class Scorer(Protocol):
+    """A strategy at work."""
+
+    scans: bool
+    """Whether every node is looked at; otherwise the first that serves is taken."""
+
+    def order(self, search: Search, option: Option, mask: int) -> Sequence[int]:
+        """Return the devices of the mask, the one to try first first."""
+        ...
+
+    def score(self, search: Search) -> Score:
+        """Rate a finished search; the smallest wins."""
+        ...

@@ -1,0 +1,80 @@
+"""What strategies weigh: how crowded a device's neighbourhood is, and what taking it makes impossible."""
+
+from apportion.allocator.options import Option
+from apportion.allocator.search import Search
+
+NEIGHBOURHOODS = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
+"""Attributes that say which devices sit together, nearest first (API standard attributes)."""
+
+
+class Traits:
+    """Looks at the devices that are open to one pick."""
+
+    def __init__(self, search: Search, option: Option, mask: int) -> None:
+        self._search = search
+        free = search.view.base & ~search.view.exclusive & ~search.taken
+        self._near = [
+            [devices & free for devices in search.view.values(attribute).values()]
+            for attribute in NEIGHBOURHOODS
+        ]
+        self._rooms = [
+            [devices & mask for devices in rule.values.values()]
+            for rule in (search.rules[number] for number in option.want.rules)
+            if not rule.distinct and not rule.chosen
+        ]
+
+    def room(self, index: int) -> int:
+        """Return how many candidates agree with the device where a constraint is still open; 0 without one."""
+        least = 0
+        for rows in self._rooms:
+            counts = [row.bit_count() for row in rows if row >> index & 1]
+            least = max(least, min(counts, default=0))
+        return least
+
+    def crowd(self, index: int) -> tuple[int, ...]:
+        """Return how many free devices sit around the device, nearest first."""
+        return tuple(next((row.bit_count() for row in rows if row >> index & 1), 0) for rows in self._near)
+
+    def losses(self, mask: int) -> list[tuple[int, int, int]]:
+        """Return (devices made impossible, devices possible around it, device) for every device of the mask."""
+        search = self._search
+        found: list[tuple[int, int, int]] = []
+        left = mask
+        for group, state in zip(search.view.groups, search.states, strict=True):
+            inside = left & group.mask
+            if inside:
+                left &= ~inside
+                paying = inside & ~(search.view.charged | search.paid)
+                found.extend(
+                    (loss, state.possible, group.members[local])
+                    for loss, local in state.losses(group.gather(paying))
+                )
+                left |= inside & ~paying
+        shared = search.view.charged | search.paid
+        while left:
+            low = left & -left
+            left ^= low
+            # Another share of a device in use costs nothing new; the first one costs a whole device.
+            whole = search.view.shareable & low and not (
+                shared & low or low.bit_length() - 1 in search.shares
+            )
+            found.append((1 if whole else 0, 1, low.bit_length() - 1))
+        return found
+
+
+def loss(search: Search) -> int:
+    """Return how many placements the picks made impossible."""
+    return sum(
+        group.state.possible - state.possible
+        for group, state in zip(search.view.groups, search.states, strict=True)
+        if group.state is not state
+    )
+
+
+def left_over(search: Search) -> int:
+    """Return how many devices could still be taken in the pools that were used."""
+    touched = 0
+    for pick in search.picks:
+        touched |= 1 << pick.device
+    free = search.view.holding(touched) & search.fit & ~search.view.exclusive & ~search.taken
+    return free.bit_count()

@@ -1,0 +1,264 @@
+"""Everything that the allocator knows: nodes, classes, slices, taint rules, and who holds what.
+
+In: facts, one at a time, in any order. Out: a view per node, built when first asked for, and a log of touched nodes.
+A fact costs work in proportion to what it touches. Not for several threads.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+
+from apportion.allocator.candidates import Piece, Selectors, blocking_taints
+from apportion.allocator.counters import GroupTypes
+from apportion.allocator.decision import Finding
+from apportion.allocator.features import DEFAULT_FEATURES, Features
+from apportion.allocator.ledger import Consumption, Ledger
+from apportion.allocator.pools import Place, PoolView, consumption, view
+from apportion.allocator.ranking import Ranking
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.shape import Shape
+from apportion.allocator.view import NodeView
+from apportion.cel.programs import Programs
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
+from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.slice import PoolId, Slice
+from apportion.dra.taint import Taint
+from apportion.dra.taintrule import DeviceTaintRule
+
+MOST_SHAPES = 256
+"""Shapes whose rankings are kept; the one used least recently leaves first."""
+
+LOG_PER_NODE = 8
+"""Entries of the log kept per node; who lags further behind looks at every node again."""
+
+
+class State:
+    """What is known now. Changed by facts, read by `allocate`."""
+
+    def __init__(self, features: Features = DEFAULT_FEATURES, programs: Selectors | None = None) -> None:
+        self.features = features
+        self.programs: Selectors = programs if programs is not None else Programs()
+        self.classes: dict[str, DeviceClass] = {}
+        self._places: dict[str, Place] = {}
+        self._slices: dict[str, Slice] = {}
+        self._pieces: dict[str, Piece] = {}
+        self._pools: dict[PoolId, dict[str, Slice]] = {}
+        self._node_pools: dict[str, dict[PoolId, int]] = {}
+        self._wide: dict[PoolId, int] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._ledger = Ledger()
+        self._types = GroupTypes()
+        self._views: dict[str, NodeView] = {}
+        self._worn: set[str] = set()
+        self._log: list[str] = []
+        self._log_start = 0
+        self._rankings: OrderedDict[tuple[Shape, Strategy], Ranking] = OrderedDict()
+
+    def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
+        """Learn of a node, or of its new labels."""
+        place = Place(name, dict(labels), frozenset(declared_features))
+        if self._places.get(name) != place:
+            self._places[name] = place
+            self._rebuild(name)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node; its slices stay known."""
+        if self._places.pop(name, None) is not None:
+            self._rebuild(name)
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        """Learn of a DeviceClass, or of its new version."""
+        self.classes[device_class.name] = device_class
+
+    def drop_class(self, name: str) -> None:
+        """Forget a DeviceClass."""
+        self.classes.pop(name, None)
+
+    def put_slice(self, piece: Slice) -> None:
+        """Learn of a ResourceSlice, or of its new version."""
+        key = _key(piece)
+        former = self._slices.get(key)
+        if former is not None:
+            self._take_out(key, former)
+        self._slices[key] = piece
+        self._pools.setdefault(piece.pool, {})[key] = piece
+        node = piece.availability.node
+        if node is None:
+            self._wide[piece.pool] = self._wide.get(piece.pool, 0) + 1
+        else:
+            pools = self._node_pools.setdefault(node, {})
+            pools[piece.pool] = pools.get(piece.pool, 0) + 1
+        self._ledger.resolve(piece.pool, self._consumption)
+        self._rebuild_pool(piece.pool)
+
+    def drop_slice(self, uid: str) -> None:
+        """Forget a ResourceSlice."""
+        former = self._slices.pop(uid, None)
+        if former is not None:
+            self._take_out(uid, former)
+            self._rebuild_pool(former.pool)
+
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        """Learn of a DeviceTaintRule, or of its new version."""
+        if self._rules.get(rule.name) != rule:
+            former = self._rules.get(rule.name)
+            self._rules[rule.name] = rule
+            self._retaint(rule if former is None else None)
+
+    def drop_taint_rule(self, name: str) -> None:
+        """Forget a DeviceTaintRule."""
+        rule = self._rules.pop(name, None)
+        if rule is not None:
+            self._retaint(rule)
+
+    def hold(self, key: str, results: Sequence[DeviceResult]) -> None:
+        """Let an allocation occupy its devices; replaces what the same key held before."""
+        self._wear(self._ledger.hold(key, results, self._consumption))
+
+    def release(self, key: str) -> None:
+        """Let what the key held be free again; an unknown key holds nothing."""
+        self._wear(self._ledger.release(key))
+
+    def holders(self, device: DeviceId) -> tuple[str, ...]:
+        """Return who holds the device: several keys where it is shared, or given twice."""
+        return self._ledger.holders(device)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is wrong with pools, sorted; broken pools are left out and stop nothing else."""
+        found: dict[Finding, None] = {}
+        for name in self._places:
+            for pool in self._pool_views(name):
+                if pool.incomplete:
+                    reason = "not all slices of the newest generation are there yet"
+                    found[Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)] = None
+                elif pool.invalid:
+                    piece, _, field = pool.field.partition(": ")
+                    found[Finding(f"pool {pool.id}, slice {piece}", field, pool.invalid)] = None
+        return tuple(sorted(found, key=lambda finding: (finding.object, finding.field, finding.reason)))
+
+    def view(self, name: str) -> NodeView:
+        """Return a node's view as things stand; raises KeyError for an unknown node."""
+        found = self._views.get(name)
+        if found is None:
+            found = self._views[name] = NodeView(
+                self._places[name], self._pool_views(name), self._piece, self._types, self.features
+            )
+            self._worn.add(name)
+        if name in self._worn:
+            found.refresh(self._ledger)
+            self._worn.discard(name)
+        return found
+
+    def names(self) -> Mapping[str, object]:
+        """Return the nodes."""
+        return self._places
+
+    def nodes_of(self, device: DeviceId) -> Iterator[str]:
+        """Yield the nodes on which the device may be found."""
+        pool = PoolId(device.driver, device.pool)
+        if pool in self._wide:
+            yield from self._places
+            return
+        for piece in self._pools.get(pool, {}).values():
+            if piece.availability.node in self._places:
+                yield piece.availability.node or ""
+
+    def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
+        """Return the end of the log, and the nodes touched after the cursor (None: too long ago)."""
+        end = self._log_start + len(self._log)
+        if cursor < self._log_start:
+            return end, None
+        return end, dict.fromkeys(self._log[cursor - self._log_start :])
+
+    def ranking(self, shape: Shape, strategy: Strategy) -> Ranking | None:
+        """Return what is remembered of a shape."""
+        found = self._rankings.get((shape, strategy))
+        if found is not None:
+            self._rankings.move_to_end((shape, strategy))
+        return found
+
+    def remember(self, shape: Shape, strategy: Strategy, ranking: Ranking) -> None:
+        """Keep a shape's ranking for the next claim that asks the same."""
+        self._rankings[shape, strategy] = ranking
+        if len(self._rankings) > MOST_SHAPES:
+            self._rankings.popitem(last=False)
+
+    def _consumption(self, device: DeviceId) -> Consumption | None:
+        """Return what a device takes from counters, by the newest slice that has it."""
+        best: Slice | None = None
+        taken: Consumption | None = None
+        for piece in self._pools.get(PoolId(device.driver, device.pool), {}).values():
+            if best is None or (piece.generation, piece.name) > (best.generation, best.name):
+                for candidate in piece.devices:
+                    if candidate.name == device.name:
+                        best, taken = piece, consumption(candidate)
+        return taken
+
+    def _take_out(self, key: str, former: Slice) -> None:
+        self._pieces.pop(key, None)
+        pool = self._pools[former.pool]
+        pool.pop(key, None)
+        if not pool:
+            del self._pools[former.pool]
+        node = former.availability.node
+        counts = self._wide if node is None else self._node_pools[node]
+        counts[former.pool] -= 1
+        if not counts[former.pool]:
+            del counts[former.pool]
+        self._rebuild_pool(former.pool, (node,) if node else None)
+
+    def _piece(self, cut: Slice) -> Piece:
+        key = _key(cut)
+        found = self._pieces.get(key)
+        if found is None:
+            more: dict[int, tuple[Taint, ...]] = {}
+            for rule in self._rules.values():
+                for index, device in enumerate(cut.devices):
+                    if rule.covers(device.id):
+                        more[index] = (*more.get(index, ()), rule.taint)
+            found = self._pieces[key] = Piece(cut, blocking_taints(cut, more))
+        return found
+
+    def _pool_views(self, name: str) -> list[PoolView]:
+        place = self._places[name]
+        ids = dict.fromkeys((*self._node_pools.get(name, {}), *self._wide))
+        views = (view(pool, self._pools[pool].values(), place, self.features) for pool in ids)
+        return [found for found in views if found is not None]
+
+    def _retaint(self, rule: DeviceTaintRule | None) -> None:
+        """Compile the slices anew that a rule may cover (None: all)."""
+        for key, piece in self._slices.items():
+            if rule is None or any(rule.covers(device.id) for device in piece.devices):
+                self._pieces.pop(key, None)
+                self._rebuild_pool(piece.pool)
+
+    def _nodes(self, pool: PoolId) -> list[str]:
+        if pool in self._wide:
+            return list(self._places)
+        return [
+            piece.availability.node for piece in self._pools.get(pool, {}).values() if piece.availability.node
+        ]
+
+    def _rebuild_pool(self, pool: PoolId, more: tuple[str, ...] | None = ()) -> None:
+        for name in dict.fromkeys((*self._nodes(pool), *(self._places if more is None else more))):
+            self._rebuild(name)
+
+    def _rebuild(self, name: str) -> None:
+        self._views.pop(name, None)
+        self._touch(name)
+
+    def _wear(self, pools: set[PoolId]) -> None:
+        names = dict.fromkeys(name for pool in sorted(pools) for name in self._nodes(pool))
+        for name in names:
+            self._worn.add(name)
+            self._touch(name)
+
+    def _touch(self, name: str) -> None:
+        self._log.append(name)
+        if len(self._log) > LOG_PER_NODE * (len(self._places) + 64):
+            self._log_start += len(self._log)
+            self._log.clear()
+
+
+def _key(piece: Slice) -> str:
+    return piece.uid or f"{piece.pool}/{piece.name}"

@@ -1,0 +1,14 @@
+"""The environment of DRA selectors: StoredExpressions of Kubernetes 1.37, which is what a scheduler compiles with.
+
+What is not here (`math`, `base64`, `authorizer`) does not exist in DRA and is an undeclared reference.
+"""
+
+from typing import Final
+
+from apportion.cel.functions import table
+from apportion.cel.library import lists, optionals, quantities, regexes, semvers, sets, standard, strings
+
+FUNCTIONS: Final = table(
+    module.OVERLOADS for module in (standard, optionals, strings, lists, sets, quantities, semvers, regexes)
+)
+NAMES: Final = frozenset(name for name, _ in FUNCTIONS)

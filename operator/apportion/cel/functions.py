@@ -1,0 +1,175 @@
+"""Functions: how a library declares them, and how a call finds the form that fits its arguments.
+
+A library is a tuple of overloads. The checker resolves a call against the static types; at run time the class
+of each argument decides, which is exact because every CEL type has its own Python class.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from apportion.cel.types import Type, parse_type
+from apportion.cel.values import (
+    Domains,
+    Duration,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    no_overload,
+)
+from apportion.dra.quantity import Quantity
+from apportion.dra.semver import Semver
+
+Cost: TypeAlias = Callable[[tuple[Value, ...], Value], int]
+"""Cost units of one call, from its arguments and its result (cel-go `runtimecost.go`, apiserver `cost.go`)."""
+
+LARGEST: Final = 1 << 20
+"""Characters or items that one call may make; more would be charged beyond the budget anyway."""
+
+CLASSES: Final[dict[str, tuple[type, ...]]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "uint": (Uint,),
+    "double": (float,),
+    "string": (str,),
+    "bytes": (bytes,),
+    "null": (type(None),),
+    "timestamp": (Timestamp,),
+    "duration": (Duration,),
+    "list": (tuple,),
+    "map": (dict, Domains),
+    "optional_type": (Optional,),
+    "type": (TypeValue,),
+    "kubernetes.Quantity": (Quantity,),
+    "kubernetes.Semver": (Semver,),
+}
+"""The Python classes of each CEL type; libraries with types of their own add them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """One form of a function. For a method the first parameter is the receiver."""
+
+    function: str
+    method: bool
+    params: tuple[Type, ...]
+    result: Type
+    run: Callable[..., Value]
+    cost: Cost | None
+    """None: one unit."""
+    grows: bool = False
+    """Whether the result can be larger than all arguments together."""
+
+    def accepts(self, classes: tuple[type, ...]) -> bool:
+        """Say whether arguments of these classes fit."""
+        return len(classes) == len(self.params) and all(
+            param.is_param or param.name == "dyn" or found in CLASSES[param.name]
+            for param, found in zip(self.params, classes, strict=True)
+        )
+
+
+_DECLARATION = re.compile(
+    r"(?:(?P<receiver>[\w.]+(?:\([\w(), ]*\))?) )?(?P<name>[^\s(]+)\((?P<params>.*)\) -> (?P<result>.+)"
+)
+
+
+def declare(
+    text: str, run: Callable[..., Value], cost: Cost | None = None, *, grows: bool = False
+) -> Overload:
+    """Make an overload of "name(type, ...) -> type", or for a method "type name(type, ...) -> type"."""
+    found = _DECLARATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"bad declaration {text!r}")
+    receiver = found["receiver"]
+    inside = parse_type(f"args({found['params']})").params if found["params"] else ()
+    params = (parse_type(receiver), *inside) if receiver else inside
+    return Overload(
+        found["name"], receiver is not None, params, parse_type(found["result"]), run, cost, grows
+    )
+
+
+class Dispatch:
+    """The forms that one call site may mean. Calling it runs the one that fits the arguments' classes."""
+
+    __slots__ = ("_known", "overloads")
+
+    def __init__(self, overloads: tuple[Overload, ...]) -> None:
+        self.overloads = overloads
+        self._known: dict[tuple[type, ...], Overload] = {}
+
+    def find(self, classes: tuple[type, ...]) -> Overload:
+        """Return the form for arguments of these classes; raises CelFailure when there is none."""
+        found = self._known.get(classes)
+        if found is None:
+            found = next((one for one in self.overloads if one.accepts(classes)), None)
+            if found is None:
+                raise no_overload()
+            self._known[classes] = found
+        return found
+
+    def __call__(self, *args: Value) -> Value:
+        """Run the form that fits; raises CelFailure when there is none."""
+        return self.find(tuple(map(type, args))).run(*args)
+
+
+Table: TypeAlias = dict[tuple[str, bool], tuple[Overload, ...]]
+"""Functions by name and by whether they are methods."""
+
+
+def table(libraries: Iterable[Iterable[Overload]]) -> Table:
+    """Collect libraries; the forms of one function keep their order."""
+    found: dict[tuple[str, bool], list[Overload]] = {}
+    for library in libraries:
+        for one in library:
+            found.setdefault((one.function, one.method), []).append(one)
+    return {key: tuple(forms) for key, forms in found.items()}
+
+
+def size_of(value: Value) -> int:
+    """Return what the cost model takes as a value's size; 1 for anything without parts."""
+    kind = type(value)
+    if kind is str or kind is tuple or kind is bytes or kind is dict or kind is Domains:
+        return len(value)
+    if kind is Optional and value.present:
+        return size_of(value.value)
+    size: Any = getattr(value, "cost_size", 1)
+    return int(size)
+
+
+def tenth(size: int) -> int:
+    """Return the cost of passing over a string of this size."""
+    return -(-size // 10)
+
+
+def first(args: tuple[Value, ...], _: Value) -> int:
+    """Cost of one pass over the first argument."""
+    return tenth(size_of(args[0]))
+
+
+def twice(args: tuple[Value, ...], _: Value) -> int:
+    """Cost of two passes over the first argument."""
+    return tenth(2 * size_of(args[0]))
+
+
+def items(args: tuple[Value, ...], _: Value) -> int:
+    """Cost of visiting everything inside the first argument (apiserver `traversalCost`)."""
+    return _visit(args[0])
+
+
+def _visit(value: Value) -> int:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value) // 10
+    if kind is tuple:
+        return sum(map(_visit, value))
+    if kind is dict or kind is Domains:
+        return sum(_visit(key) + _visit(item) for key, item in value.items())
+    return 1
+
+
+def searched(args: tuple[Value, ...], _: Value) -> int:
+    """Cost of a regular expression (second argument) over a string (first)."""
+    return tenth(1 + size_of(args[0])) * -(-size_of(args[1]) // 4)

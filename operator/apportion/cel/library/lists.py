@@ -1,0 +1,153 @@
+"""Lists: Kubernetes' own (apiserver `library/lists.go`), cel-go's (`ext/lists.go`, version 3), DRA's `includes`."""
+
+from collections.abc import Callable
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Final
+
+from apportion.cel.equality import compare, contains, same
+from apportion.cel.folds import ordered
+from apportion.cel.functions import LARGEST, Overload, declare, items, size_of
+from apportion.cel.library import times
+from apportion.cel.library.standard import unsigned, whole
+from apportion.cel.values import CelFailure, CostExceeded, Duration, Uint, Value, no_overload
+
+_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_MOST_INCLUDED: Final = 48
+"""Values of a list attribute; DRA's `includes` refuses longer lists."""
+_SUMS: Final[dict[str, tuple[Value, type, Callable[[Value, Value], Value]]]] = {
+    "int": (0, int, lambda a, b: whole(a + b)),
+    "uint": (Uint(0), Uint, lambda a, b: unsigned(int(a) + int(b))),
+    "double": (0.0, float, lambda a, b: a + b),
+    "duration": (Duration(0), Duration, lambda a, b: times.duration(a.nanos + b.nanos)),
+}
+
+
+def _is_sorted(found: tuple[Value, ...]) -> bool:
+    return all(compare(one, other) <= 0 for one, other in pairwise(found))
+
+
+def _sum(kind: str) -> Callable[[tuple[Value, ...]], Value]:
+    zero, wanted, add = _SUMS[kind]
+
+    def total(found: tuple[Value, ...]) -> Value:
+        # A list of dyn may hold another type than the chosen form says; the first item decides.
+        start, of, plus = zero, wanted, add
+        if found and type(found[0]) is not of:
+            start, of, plus = next((row for row in _SUMS.values() if row[1] is type(found[0])), _SUMS["int"])
+        for item in found:
+            if type(item) is not of:
+                raise no_overload()
+            start = plus(start, item)
+        return start
+
+    return total
+
+
+def _extreme(name: str, sign: int) -> Callable[[tuple[Value, ...]], Value]:
+    def choose(found: tuple[Value, ...]) -> Value:
+        if not found:
+            raise CelFailure(f"{name} called on empty list")
+        best = found[0]
+        for item in found[1:]:
+            if compare(item, best) == sign:
+                best = item
+        return best
+
+    return choose
+
+
+def _index_of(found: tuple[Value, ...], wanted: Value) -> int:
+    return next((at for at, item in enumerate(found) if same(item, wanted)), -1)
+
+
+def _last_index_of(found: tuple[Value, ...], wanted: Value) -> int:
+    return next((at for at in reversed(range(len(found))) if same(found[at], wanted)), -1)
+
+
+def _includes(target: Value, wanted: Value) -> bool:
+    if type(target) is not tuple:
+        return same(target, wanted)
+    if contains(wanted, target[:_MOST_INCLUDED]):
+        return True
+    if len(target) > _MOST_INCLUDED:
+        raise CelFailure(
+            f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDED} values"
+        )
+    return False
+
+
+def _slice(found: tuple[Value, ...], start: int, end: int) -> tuple[Value, ...]:
+    if start < 0 or end < 0:
+        raise CelFailure(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise CelFailure(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if len(found) < end:
+        raise CelFailure(f"cannot slice({start}, {end}), list is length {len(found)}")
+    return found[start:end]
+
+
+def flatten(found: tuple[Value, ...], depth: int = 1) -> tuple[Value, ...]:
+    """Open nested lists, so many levels deep."""
+    if depth < 0:
+        raise CelFailure("level must be non-negative")
+    while depth > 0 and any(type(item) is tuple for item in found):
+        if sum(len(item) if type(item) is tuple else 1 for item in found) > LARGEST:
+            raise CostExceeded
+        found = tuple(inner for item in found for inner in (item if type(item) is tuple else (item,)))
+        depth -= 1
+    return found
+
+
+def _sort(found: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(sorted(found, key=cmp_to_key(ordered)))
+
+
+def _distinct(found: tuple[Value, ...]) -> tuple[Value, ...]:
+    if len(found) ** 2 > 2 * LARGEST:
+        raise CostExceeded
+    kept: list[Value] = []
+    for item in found:
+        if not any(same(item, other) for other in kept):
+            kept.append(item)
+    return tuple(kept)
+
+
+def _range(count: int) -> tuple[int, ...]:
+    if count > LARGEST:
+        raise CostExceeded
+    return tuple(range(count))
+
+
+def _made(_: tuple[Value, ...], made: Value) -> int:
+    return 11 + size_of(made)
+
+
+def _squared(args: tuple[Value, ...], made: Value) -> int:
+    return 11 + size_of(args[0]) * max(1, size_of(made))
+
+
+def _each() -> tuple[Overload, ...]:
+    out = []
+    for kind in _COMPARABLE:
+        out += [
+            declare(f"list({kind}) isSorted() -> bool", _is_sorted, items),
+            declare(f"list({kind}) min() -> {kind}", _extreme("min", -1), items),
+            declare(f"list({kind}) max() -> {kind}", _extreme("max", 1), items),
+            declare(f"list({kind}) sort() -> list({kind})", _sort, _squared),
+        ]
+    return (*out, *(declare(f"list({kind}) sum() -> {kind}", _sum(kind), items) for kind in _SUMS))
+
+
+OVERLOADS = (
+    *_each(),
+    declare("list(A) indexOf(A) -> int", _index_of, items),
+    declare("list(A) lastIndexOf(A) -> int", _last_index_of, items),
+    declare("dyn includes(dyn) -> bool", _includes, items),
+    declare("list(T) slice(int, int) -> list(T)", _slice, _made),
+    declare("list(list(T)) flatten() -> list(T)", flatten, _made, grows=True),
+    declare("list(dyn) flatten(int) -> list(dyn)", flatten, _made, grows=True),
+    declare("list(T) reverse() -> list(T)", lambda found: found[::-1], _made),
+    declare("list(T) distinct() -> list(T)", _distinct, _squared),
+    declare("lists.range(int) -> list(int)", _range, _made, grows=True),
+)

@@ -1,0 +1,348 @@
+"""The standard library: operators, sizes, conversions and the string predicates (cel-spec "Standard Definitions")."""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from apportion.cel.equality import compare, contains, equal, unequal
+from apportion.cel.functions import Overload, declare, first, size_of, tenth
+from apportion.cel.library import times
+from apportion.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    NO_NAMES,
+    UINT_MAX,
+    CelFailure,
+    Domains,
+    Duration,
+    Optional,
+    TypeValue,
+    Uint,
+    Value,
+    key_of,
+    name_of,
+    no_overload,
+    shown,
+)
+from apportion.dra.quantity import Quantity
+from apportion.dra.semver import Semver
+
+_ORDERED: Final = ("bool", "string", "bytes", "timestamp", "duration")
+_NUMBERS: Final = ("int", "uint", "double")
+_DECIMAL: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+)
+
+
+def whole(value: int) -> int:
+    """Return an int that fits 64 bits; raises CelFailure on overflow."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise CelFailure("integer overflow")
+
+
+def unsigned(value: int) -> Uint:
+    """Return a uint that fits 64 bits; raises CelFailure on overflow."""
+    if 0 <= value <= UINT_MAX:
+        return Uint(value)
+    raise CelFailure("unsigned integer overflow")
+
+
+def _quotient(one: int, other: int) -> int:
+    if other == 0:
+        raise CelFailure("division by zero")
+    found = abs(one) // abs(other)
+    return found if (one < 0) == (other < 0) else -found
+
+
+def _remainder(one: int, other: int) -> int:
+    if other == 0:
+        raise CelFailure("modulus by zero")
+    return one - other * _quotient(one, other)
+
+
+def _ratio(one: float, other: float) -> float:
+    if other:
+        return one / other
+    if one == 0 or math.isnan(one) or math.isnan(other):
+        return math.nan
+    return math.copysign(math.inf, one) * math.copysign(1.0, other)
+
+
+def find(container: Value, key: Value) -> Value:
+    """Return `container[key]`; raises CelFailure when there is none."""
+    kind = type(container)
+    if kind is Domains:
+        if type(key) is not str:
+            raise no_overload()
+        return container.get(key, NO_NAMES)
+    if kind is dict:
+        try:
+            return container[key_of(key)]
+        except (KeyError, TypeError):
+            raise CelFailure(f"no such key: {shown(key)}") from None
+    if kind is tuple:
+        position = _position(key)
+        if 0 <= position < len(container):
+            return container[position]
+        raise CelFailure(f"index out of bounds: {position}")
+    if kind is Optional:
+        return find_optional(container, key)
+    raise no_overload()
+
+
+def find_optional(container: Value, key: Value) -> Optional:
+    """Return what `container[?key]` gives: the value if there is one."""
+    kind = type(container)
+    if kind is Optional:
+        return find_optional(container.value, key) if container.present else container
+    if kind is Domains:
+        return Optional(find(container, key))
+    if kind is dict:
+        name = key_of(key)
+        try:
+            return Optional(container[name]) if name in container else Optional(None, present=False)
+        except TypeError:
+            return Optional(None, present=False)
+    if kind is tuple:
+        position = _position(key)
+        if 0 <= position < len(container):
+            return Optional(container[position])
+        return Optional(None, present=False)
+    raise no_overload()
+
+
+def has(container: Value, name: str) -> bool:
+    """Return what `has(container.name)` gives. A map of domains always has every name (DRA's rule)."""
+    kind = type(container)
+    if kind is dict:
+        return name in container
+    if kind is Domains:
+        return True
+    if kind is Optional:
+        return container.present and has(container.value, name)
+    raise no_overload()
+
+
+def inside(needle: Value, container: Value) -> bool:
+    """Return what `needle in container` gives."""
+    kind = type(container)
+    if kind is tuple:
+        return contains(needle, container)
+    if kind is dict or kind is Domains:
+        try:
+            return key_of(needle) in container
+        except TypeError:
+            return False
+    raise no_overload()
+
+
+def _position(key: Value) -> int:
+    if type(key) in (int, Uint) or (type(key) is float and key.is_integer()):
+        return int(key)
+    raise CelFailure(f"unsupported index type '{name_of(key)}' in list")
+
+
+def _searched_list(args: tuple[Value, ...], _: Value) -> int:
+    return size_of(args[1])
+
+
+def _shorter(args: tuple[Value, ...], _: Value) -> int:
+    left = args[0]
+    if isinstance(left, Quantity | Semver) or hasattr(left, "cost_equal"):
+        return 1
+    return tenth(min(size_of(left), size_of(args[1])))
+
+
+def _both(args: tuple[Value, ...], _: Value) -> int:
+    return tenth(size_of(args[0]) + size_of(args[1]))
+
+
+def _product(args: tuple[Value, ...], _: Value) -> int:
+    return tenth(size_of(args[0])) * tenth(size_of(args[1]))
+
+
+def _arithmetic() -> list[Overload]:
+    operators: list[tuple[str, Callable[[int, int], int], Callable[[float, float], float] | None]] = [
+        ("_+_", lambda a, b: a + b, lambda a, b: a + b),
+        ("_-_", lambda a, b: a - b, lambda a, b: a - b),
+        ("_*_", lambda a, b: a * b, lambda a, b: a * b),
+        ("_/_", _quotient, _ratio),
+        ("_%_", _remainder, None),
+    ]
+    out = []
+    for name, exact, real in operators:
+        out.append(declare(f"{name}(int, int) -> int", lambda a, b, f=exact: whole(f(a, b))))
+        out.append(declare(f"{name}(uint, uint) -> uint", lambda a, b, f=exact: unsigned(f(int(a), int(b)))))
+        if real is not None:
+            out.append(declare(f"{name}(double, double) -> double", real))
+    return out
+
+
+def _comparisons() -> list[Overload]:
+    tests: list[tuple[str, Callable[[int], bool]]] = [
+        ("_<_", lambda c: c < 0),
+        ("_<=_", lambda c: c <= 0),
+        ("_>_", lambda c: c > 0),
+        ("_>=_", lambda c: c >= 0),
+    ]
+    out = []
+    for name, test in tests:
+        pairs = [(kind, kind) for kind in _ORDERED] + [(a, b) for a in _NUMBERS for b in _NUMBERS]
+        for one, other in pairs:
+            cost = _shorter if one in ("string", "bytes") else None
+            out.append(
+                declare(f"{name}({one}, {other}) -> bool", lambda a, b, t=test: t(compare(a, b)), cost)
+            )
+    return out
+
+
+def _parse_int(text: str) -> int:
+    if not _DECIMAL.fullmatch(text) or not INT_MIN <= int(text) <= INT_MAX:
+        raise CelFailure(f"type conversion error from 'string' to 'int': {shown(text)}")
+    return int(text)
+
+
+def _parse_uint(text: str) -> Uint:
+    if not _DECIMAL.fullmatch(text) or text[0] in "+-" or int(text) > UINT_MAX:
+        raise CelFailure(f"type conversion error from 'string' to 'uint': {shown(text)}")
+    return Uint(text)
+
+
+def _parse_double(text: str) -> float:
+    if not _FLOAT.fullmatch(text):
+        raise CelFailure(f"type conversion error from 'string' to 'double': {shown(text)}")
+    return float(text)
+
+
+def _parse_bool(text: str) -> bool:
+    if text in ("1", "t", "T", "TRUE", "true", "True"):
+        return True
+    if text in ("0", "f", "F", "FALSE", "false", "False"):
+        return False
+    raise CelFailure(f"type conversion error from 'string' to 'bool': {shown(text)}")
+
+
+def _truncated(value: float) -> int:
+    if math.isnan(value) or not -(2.0**63) < value < 2.0**63:
+        raise CelFailure("integer overflow")
+    return int(value)
+
+
+def _truncated_uint(value: float) -> Uint:
+    if math.isnan(value) or not 0 <= value < 2.0**64:
+        raise CelFailure("unsigned integer overflow")
+    return Uint(int(value))
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise CelFailure("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def double_text(value: float) -> str:
+    """Return a double as Go prints it (`%g`: exponent below -4 and from 21 on)."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    text = repr(value)
+    mantissa, _, power = text.partition("e")
+    if not power and value.is_integer():
+        return text.removesuffix(".0") if abs(value) < 1e21 else _exponent(value)
+    if not power:
+        return text
+    if -4 <= int(power) < 21:
+        return f"{value:.0f}" if value.is_integer() else f"{value:f}".rstrip("0")
+    return f"{mantissa.removesuffix('.0')}e{int(power):+03d}"
+
+
+def _exponent(value: float) -> str:
+    mantissa, _, power = f"{value:.17e}".partition("e")
+    return f"{float(mantissa):g}e{int(power):+03d}"
+
+
+def _size(value: Value) -> int:
+    return len(value)
+
+
+def _conversions() -> tuple[Overload, ...]:
+    def same(value: Value) -> Value:
+        return value
+
+    return (
+        declare("type(A) -> type(A)", lambda value: TypeValue(name_of(value))),
+        declare("dyn(A) -> dyn", same),
+        declare("bool(bool) -> bool", same),
+        declare("bool(string) -> bool", _parse_bool),
+        declare("bytes(bytes) -> bytes", same),
+        declare("bytes(string) -> bytes", str.encode, first),
+        declare("double(double) -> double", same),
+        declare("double(int) -> double", float),
+        declare("double(string) -> double", _parse_double),
+        declare("double(uint) -> double", float),
+        declare("duration(duration) -> duration", same),
+        declare("duration(string) -> duration", times.parse_duration),
+        declare("duration(int) -> duration", Duration),
+        declare("int(int) -> int", same),
+        declare("int(double) -> int", _truncated),
+        declare("int(duration) -> int", lambda d: d.nanos),
+        declare("int(string) -> int", _parse_int),
+        declare("int(timestamp) -> int", lambda t: t.nanos // 10**9),
+        declare("int(uint) -> int", lambda u: whole(int(u))),
+        declare("string(string) -> string", same),
+        declare("string(bool) -> string", lambda b: "true" if b else "false"),
+        declare("string(bytes) -> string", _decode, first),
+        declare("string(double) -> string", double_text),
+        declare("string(duration) -> string", times.duration_text),
+        declare("string(int) -> string", str),
+        declare("string(timestamp) -> string", times.timestamp_text),
+        declare("string(uint) -> string", lambda u: str(int(u))),
+        declare("timestamp(timestamp) -> timestamp", same),
+        declare("timestamp(int) -> timestamp", lambda i: times.timestamp(i * 10**9)),
+        declare("timestamp(string) -> timestamp", times.parse_timestamp),
+        declare("uint(uint) -> uint", same),
+        declare("uint(double) -> uint", _truncated_uint),
+        declare("uint(int) -> uint", unsigned),
+        declare("uint(string) -> uint", _parse_uint),
+    )
+
+
+OVERLOADS = (
+    declare("_==_(A, A) -> bool", equal, _shorter),
+    declare("_!=_(A, A) -> bool", unequal, _shorter),
+    *_arithmetic(),
+    declare("_+_(bytes, bytes) -> bytes", lambda a, b: a + b, _both),
+    declare("_+_(string, string) -> string", lambda a, b: a + b, _both),
+    declare("_+_(list(A), list(A)) -> list(A)", lambda a, b: a + b),
+    declare("_+_(duration, duration) -> duration", lambda a, b: times.duration(a.nanos + b.nanos)),
+    declare("_+_(duration, timestamp) -> timestamp", lambda a, b: times.timestamp(a.nanos + b.nanos)),
+    declare("_+_(timestamp, duration) -> timestamp", lambda a, b: times.timestamp(a.nanos + b.nanos)),
+    declare("_-_(duration, duration) -> duration", lambda a, b: times.duration(a.nanos - b.nanos)),
+    declare("_-_(timestamp, duration) -> timestamp", lambda a, b: times.timestamp(a.nanos - b.nanos)),
+    declare("_-_(timestamp, timestamp) -> duration", lambda a, b: times.duration(a.nanos - b.nanos)),
+    declare("-_(int) -> int", lambda a: whole(-a)),
+    declare("-_(double) -> double", lambda a: -a),
+    *_comparisons(),
+    declare("_[_](list(A), int) -> A", find),
+    declare("_[_](map(A, B), A) -> B", find),
+    declare("_[_](optional(list(A)), int) -> optional(A)", find_optional),
+    declare("_[_](optional(map(A, B)), A) -> optional(B)", find_optional),
+    declare("_[?_](list(A), int) -> optional(A)", find_optional),
+    declare("_[?_](optional(list(A)), int) -> optional(A)", find_optional),
+    declare("_[?_](map(A, B), A) -> optional(B)", find_optional),
+    declare("_[?_](optional(map(A, B)), A) -> optional(B)", find_optional),
+    declare("@in(A, list(A)) -> bool", inside, _searched_list),
+    declare("@in(A, map(A, B)) -> bool", inside),
+    *(declare(f"size({kind}) -> int", _size) for kind in ("bytes", "list(A)", "map(A, B)", "string")),
+    *(declare(f"{kind} size() -> int", _size) for kind in ("bytes", "list(A)", "map(A,B)", "string")),
+    declare("string contains(string) -> bool", lambda text, part: part in text, _product),
+    declare("string startsWith(string) -> bool", str.startswith, first),
+    declare("string endsWith(string) -> bool", str.endswith, first),
+    *_conversions(),
+    *times.OVERLOADS,
+)

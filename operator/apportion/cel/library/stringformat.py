@@ -1,0 +1,228 @@
+"""`"...".format([...])` (cel-go `ext/formatting.go`, as string library version 2 has it, in English).
+
+In: a format string and values. Out: text; raises CelFailure. `clauses` also serves the checker.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from apportion.cel.values import (
+    CelFailure,
+    Domains,
+    Duration,
+    Flag,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    name_of,
+    value_of,
+)
+
+_CLAUSE: Final = re.compile(r"%(?:(%)|(?:\.(\d*))?(.?))", re.DOTALL)
+_SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_ESCAPES: Final = {
+    "\a": "a",
+    "\b": "b",
+    "\f": "f",
+    "\n": "n",
+    "\r": "r",
+    "\t": "t",
+    "\v": "v",
+    "\\": "\\",
+    '"': '"',
+}
+VERBS: Final = "sdfexXbo"
+_MOST_DIGITS: Final = 1000
+_DIGITS: Final = 6
+
+
+def clauses(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield (text before, verb, precision); the verb of the rest is "". Raises CelFailure for a bad clause."""
+    last, before = 0, ""
+    for found in _CLAUSE.finditer(text):
+        before += text[last : found.start()]
+        last = found.end()
+        if found[1]:
+            before += "%"
+            continue
+        if not found[3]:
+            raise CelFailure("could not parse formatting clause: unexpected end of string")
+        if found[3] not in VERBS:
+            raise CelFailure(
+                f'could not parse formatting clause: unrecognized formatting clause "{found[3]}"'
+            )
+        if found[2] is not None and found[2] == "":
+            raise CelFailure(
+                "could not parse formatting clause: unable to convert precision specifier to integer"
+            )
+        digits = _DIGITS if found[2] is None else int(found[2][:6])
+        if digits > _MOST_DIGITS:
+            raise CelFailure(
+                f"could not parse formatting clause: precision {digits} exceeds maximum allowed precision"
+            )
+        yield before, found[3], digits
+        before = ""
+    yield before + text[last:], "", 0
+
+
+def format_string(text: str, args: tuple[Value, ...]) -> str:
+    """Fill the clauses of a format string."""
+    out: list[str] = []
+    for position, (before, verb, digits) in enumerate(clauses(text)):
+        out.append(before)
+        if not verb:
+            break
+        if position >= len(args):
+            raise CelFailure(f"index {position} out of range")
+        out.append(_fill(verb, digits, args[position]))
+    return "".join(out)
+
+
+def _fill(verb: str, digits: int, value: Value) -> str:
+    match verb:
+        case "s":
+            return text_of(value)
+        case "d":
+            return _whole(value, "d", "decimal")
+        case "f":
+            return _fixed(_real(value, "fixed-point"), digits)
+        case "e":
+            return _scientific(_real(value, "scientific"), digits)
+        case "b" if type(value) is bool:
+            return "1" if value else "0"
+        case "b":
+            return _whole(value, "b", "binary")
+        case "o":
+            return _whole(value, "o", "octal")
+    if type(value) in (str, bytes):
+        hexed = (value.encode() if type(value) is str else value).hex()
+        return str(hexed.upper() if verb == "X" else hexed)
+    return _whole(value, verb, "hex")
+
+
+def _whole(value: Value, verb: str, clause: str) -> str:
+    if type(value) not in (int, Uint):
+        raise CelFailure(
+            f"error during formatting: {clause} clause can only be used on integers, was given {name_of(value)}"
+        )
+    return format(int(value), verb)
+
+
+def _real(value: Value, clause: str) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    raise CelFailure(
+        f"error during formatting: {clause} clause can only be used on doubles, was given {name_of(value)}"
+    )
+
+
+def _fixed(value: float, digits: int) -> str:
+    return _special(value) or f"{value:,.{digits}f}"
+
+
+def _scientific(value: float, digits: int) -> str:
+    special = _special(value)
+    if special:
+        return special
+    mantissa, _, power = f"{value:.{digits}e}".partition("e")
+    return f"{mantissa}\u202f\u00d7\u202f10{power.removeprefix('+').translate(_SUPERSCRIPT)}"
+
+
+def _special(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return ""
+
+
+def text_of(value: Value) -> str:
+    """Return what `%s` makes of a value."""
+    kind = type(value)
+    if kind is tuple:
+        return f"[{', '.join(map(_inside, value))}]"
+    if kind is dict or kind is Domains:
+        rows = sorted((_inside(value_of(key)), _inside(item)) for key, item in value.items())
+        return f"{{{', '.join(f'{key}:{item}' for key, item in rows)}}}"
+    write = _WRITERS.get(kind)
+    if write is None:
+        raise CelFailure(
+            "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
+            f"lists, types, durations, and timestamps, was given {name_of(value)}"
+        )
+    return write(value)
+
+
+def _inside(value: Value) -> str:
+    """Return a value as an item of a list or map is printed: as a literal."""
+    kind = type(value)
+    if kind is str:
+        return quoted(value)
+    if kind is bytes:
+        return f"b{quoted(value.decode(errors='replace'))}"
+    if kind is float:
+        return f'"{text_of(value)}"' if _special(value) else f"{value:.{_DIGITS}f}"
+    if kind is Timestamp or kind is Duration:
+        return f"{'timestamp' if kind is Timestamp else 'duration'}({quoted(text_of(value))})"
+    return text_of(value)
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, escaped as Go does."""
+    out = []
+    for char in text:
+        if char in _ESCAPES:
+            out.append(f"\\{_ESCAPES[char]}")
+        elif char.isprintable():
+            out.append(char)
+        else:
+            code = ord(char)
+            out.append(
+                f"\\x{code:02x}" if code < 128 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+            )
+    return f'"{"".join(out)}"'
+
+
+def _double(value: float) -> str:
+    from apportion.cel.library.standard import double_text
+
+    return double_text(value)
+
+
+def _moment(value: Timestamp) -> str:
+    from apportion.cel.library.times import timestamp_text
+
+    return timestamp_text(value)
+
+
+def _span(value: Duration) -> str:
+    from apportion.cel.library.times import duration_text
+
+    return duration_text(value)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise CelFailure("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+_WRITERS: Final[dict[type, Callable[[Value], str]]] = {
+    str: str,
+    bool: lambda value: "true" if value else "false",
+    Flag: lambda value: "true" if value.value else "false",
+    int: str,
+    Uint: lambda value: str(int(value)),
+    float: _double,
+    bytes: _decoded,
+    type(None): lambda _: "null",
+    Timestamp: _moment,
+    Duration: _span,
+    TypeValue: lambda value: str(value.name),
+}

@@ -1,0 +1,117 @@
+"""Checks on constants that the types do not show (Kubernetes makes them at compile time since 1.29).
+
+Patterns, durations and timestamps that cannot be read, and list or map literals of mixed types.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from apportion.cel.library.regexes import compiled
+from apportion.cel.library.times import parse_duration, parse_timestamp
+from apportion.cel.parse import located
+from apportion.cel.syntax import (
+    Call,
+    Conditional,
+    Const,
+    ListLiteral,
+    Logic,
+    Macro,
+    MapLiteral,
+    Node,
+    Repeated,
+    Select,
+)
+from apportion.cel.types import Type
+from apportion.cel.values import CelFailure
+
+if TYPE_CHECKING:
+    from apportion.cel.check import Checked
+
+_READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
+    ("matches", 1): compiled,
+    ("find", 1): compiled,
+    ("findAll", 1): compiled,
+    ("duration", 0): parse_duration,
+    ("timestamp", 0): parse_timestamp,
+}
+
+
+def check_literals(text: str, checked: "Checked") -> None:
+    """Raise SelectorError for the first constant that can never work."""
+    # Iterative, with a mark for everything below a call of `format`, whose argument list may be mixed.
+    waiting = [(checked.root, False)]
+    while waiting:
+        node, exempt = waiting.pop()
+        if isinstance(node, Call):
+            _check_call(text, node, checked)
+            exempt = exempt or node.function == "format"
+        elif not exempt and isinstance(node, ListLiteral):
+            _check_list(text, node, checked)
+        elif not exempt and isinstance(node, MapLiteral):
+            _check_map(text, node, checked)
+        waiting.extend((inner, exempt) for inner in children(node))
+
+
+def children(node: Node) -> Iterator[Node]:
+    """Yield the direct parts of a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case Logic():
+            yield from node.args
+        case Repeated():
+            yield node.operand
+        case Conditional():
+            yield from (node.condition, node.yes, node.no)
+        case ListLiteral():
+            yield from node.items
+        case MapLiteral():
+            for key, value, _ in node.entries:
+                yield from (key, value)
+        case Macro():
+            yield node.source
+            yield from node.bodies
+        case _:
+            return
+
+
+def _check_call(text: str, node: Call, checked: "Checked") -> None:
+    resolved = checked.calls.get(node)
+    if resolved is None:
+        return
+    for position, arg in enumerate(resolved.args):
+        read = _READERS.get((node.function, position))
+        if read is None or not isinstance(arg, Const) or type(arg.value) is not str:
+            continue
+        try:
+            read(arg.value)
+        except CelFailure as error:
+            raise located(text, arg.at, f"invalid {node.function} argument: {error}") from None
+
+
+def _check_list(text: str, node: ListLiteral, checked: "Checked") -> None:
+    expected: Type | None = None
+    for index, item in enumerate(node.items):
+        found = _opened(checked.types[item]) if index in node.optional else checked.types[item]
+        if expected is not None and found != expected:
+            raise located(text, item.at, f"expected type '{expected}' but found '{found}'")
+        expected = found
+
+
+def _check_map(text: str, node: MapLiteral, checked: "Checked") -> None:
+    expected: tuple[Type, Type] | None = None
+    for key, value, optional in node.entries:
+        found = checked.types[key], _opened(checked.types[value]) if optional else checked.types[value]
+        if expected is not None:
+            for item, one, other in zip((key, value), expected, found, strict=True):
+                if one != other:
+                    raise located(text, item.at, f"expected type '{one}' but found '{other}'")
+        expected = expected or found
+
+
+def _opened(found: Type) -> Type:
+    return found.params[0] if found.name == "optional_type" and found.params else found
