@@ -27,14 +27,17 @@ def make_backend(tmp_path: Path) -> MakeBackend:
 
 
 @pytest.fixture(scope="session")
-async def with_crds(control_plane: ControlPlane) -> ControlPlane:
-    """Install the kind that the agent reads, once."""
-    await control_plane.kubectl("apply", "-f", str(Path(__file__).parents[2] / "crds" / "partitions.yaml"))
+async def installed(control_plane: ControlPlane) -> ControlPlane:
+    """Install the production manifests once: kinds, rights, and the policies that bind an agent to its node."""
+    await control_plane.kubectl("apply", "--kustomize", str(Path(__file__).parents[2] / "manifests"))
     await control_plane.kubectl("wait", "--for=condition=Established", "crd/partitions.apportion.dev")
+    # Nothing here runs containers; their pods would only be in the way.
+    workloads = ("deployment/apportion-operator", "daemonset/apportion-agent")
+    await control_plane.kubectl("delete", "--namespace=apportion-system", "--ignore-not-found", *workloads)
     return control_plane
 
 
 @pytest.fixture
-def make_node(with_crds: ControlPlane) -> Callable[..., AbstractAsyncContextManager[SimulatedNode]]:
+def make_node(installed: ControlPlane) -> Callable[..., AbstractAsyncContextManager[SimulatedNode]]:
     """Make simulated nodes on the real control plane; keyword arguments are those of the simulation file."""
-    return partial(simulated_node, with_crds)
+    return partial(simulated_node, installed)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import grpc
@@ -31,8 +32,17 @@ Json = dict[str, Any]
 class SimulatedNode:
     """One node. `agent` runs its agent in this process; the files stay from one agent to the next."""
 
-    def __init__(self, cluster: ControlPlane, name: str, folder: Path, simulation: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        cluster: ControlPlane,
+        name: str,
+        folder: Path,
+        simulation: Mapping[str, Any],
+        kubeconfig: Path | None = None,
+    ) -> None:
         self.api: Api = cluster.api
+        self.messages: ModuleType = dra_v1_pb2
+        """The version of the plugin's protocol that kubelet speaks."""
         self.name = name
         self.folder = folder
         simulation_file = folder / "node.yaml"
@@ -46,7 +56,7 @@ class SimulatedNode:
             registry_dir=folder / "r",
             cdi_dir=folder / "cdi",
             state_dir=folder / "state",
-            kubeconfig=cluster.kubeconfig,
+            kubeconfig=kubeconfig or cluster.kubeconfig,
             boot_id=boot,
             health_interval=0.1,
             held_interval=0.1,
@@ -59,7 +69,8 @@ class SimulatedNode:
         stop = asyncio.Event()
         task = asyncio.create_task(run_agent(replace(self.options, **changes), stop))
         try:
-            socket = self.folder / "r" / f"{next(iter(self.drivers()))}-reg.sock"
+            registry = changes.get("registry_dir", self.folder / "r")
+            socket = registry / f"{next(iter(self.drivers()))}-reg.sock"
             while not socket.exists():
                 if task.done():
                     await task
@@ -92,6 +103,10 @@ class SimulatedNode:
     def cdi(self) -> dict[str, Json]:
         """Return the CDI files by name."""
         return {path.name: json.loads(path.read_text()) for path in (self.folder / "cdi").glob("*")}
+
+    async def injected(self) -> dict[str, Json]:
+        """Return the CDI files, for those who wait."""
+        return self.cdi()
 
     # --- what the operator does ----------------------------------------------------------------------------
 
@@ -163,6 +178,13 @@ class SimulatedNode:
         }
         return await self.api.patch(path, {"status": status})
 
+    async def reserve(self, claim: Json, pod: Json) -> None:
+        """Reserve the claim for a pod, as the scheduler does."""
+        meta = claim["metadata"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+        user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        await self.api.patch(path, {"status": {"reservedFor": [user]}})
+
     async def deallocate(self, claim: Json) -> None:
         """Take allocation and reservation away, as controller-manager does when the last pod is gone."""
         meta = claim["metadata"]
@@ -195,15 +217,16 @@ class SimulatedNode:
         return {uid: row.error for uid, row in answer.claims.items()}
 
     async def _call(self, method: str, message: str, claims: tuple[Json, ...], driver: str) -> Any:
-        request, response = (getattr(dra_v1_pb2, f"{message}s{end}") for end in ("Request", "Response"))
+        request, response = (getattr(self.messages, f"{message}s{end}") for end in ("Request", "Response"))
+        service = self.messages.DESCRIPTOR.services_by_name["DRAPlugin"].full_name
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/p/{driver}/dra.sock") as channel:
             call = channel.unary_unary(
-                f"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/{method}",
+                f"/{service}/{method}",
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
             )
             refs = [
-                dra_v1_pb2.Claim(
+                self.messages.Claim(
                     namespace=claim["metadata"]["namespace"],
                     uid=claim["metadata"]["uid"],
                     name=claim["metadata"]["name"],
@@ -242,7 +265,10 @@ async def simulated_node(cluster: ControlPlane, **simulation: Any) -> AsyncItera
     made = await cluster.api.create("/api/v1/nodes", {"metadata": {"generateName": "sim-"}})
     # A short path: unix sockets lie below it.
     folder = Path(tempfile.mkdtemp(prefix="a-"))
-    node = SimulatedNode(cluster, made["metadata"]["name"], folder, simulation)
+    name = made["metadata"]["name"]
+    # The agent's own rights and nothing more, with a token that names its node.
+    rights = await cluster.service_account_kubeconfig("apportion-system", "apportion-agent", node=name)
+    node = SimulatedNode(cluster, name, folder, simulation, rights)
     try:
         yield node
     finally:

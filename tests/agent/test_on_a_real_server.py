@@ -1,11 +1,16 @@
 """The agent against a real API server: slices, partitions, prepare and unprepare, as kubelet and operator see them."""
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from apportion.agent.proto import dra_v1beta1_pb2
+from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from testbed.kubelet import FakeKubelet, PodRecord
+from testbed.node import NodeShape
 from tests.agent.simulated_node import NPU, RDMA, SLICES, Json, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
@@ -280,6 +285,110 @@ async def test_prepare_refuses_what_the_api_does_not_confirm(make_node: MakeNode
         assert "is not allocated" in (await node.prepare(claim))[uid].error
         await node.allocate(claim, "gpu-1")
         assert "does not exist on this node" in (await node.prepare(claim))[uid].error
+
+
+async def test_the_older_protocol_is_served_too(make_node: MakeNode, namespace: str) -> None:
+    """v1beta1 differs in name only."""
+    async with make_node(cards=[H100]) as node, node.agent():
+        node.messages = dra_v1beta1_pb2
+        claim = await node.claim(namespace, "old", "gpu-0")
+        uid = claim["metadata"]["uid"]
+        answer = (await node.prepare(claim))[uid]
+        assert [device.device_name for device in answer.devices] == ["gpu-0"]
+        assert await node.unprepare(claim) == {uid: ""}
+
+
+async def test_the_installed_rights_are_enough_and_all_used(
+    make_node: MakeNode, namespace: str, control_plane: ControlPlane
+) -> None:
+    """The API server's audit log: nothing refused, and these verbs are what the agent needs."""
+    device = "gpu-0-mig-1g10gb-19-3"
+    before = len(control_plane.audited())
+    async with make_node(cards=[H100 | {"count": 2}]) as node:
+        async with node.agent():
+            claim = await node.claim(namespace, "first", device)
+            await node.partition(device, "1g.10gb", holder=holder(claim))
+            assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+            await node.unprepare(claim)
+            await node.remove(device)
+            await eventually(lambda: node.see(device), lambda item: item == {})
+            with node.switchboard() as state:
+                state["faults"]["sick"] = ["gpu-0"]
+            await eventually(
+                node.devices, lambda found: "gpu-0" in found and len(found["gpu-0"]["taints"]) == 2
+            )
+        # One card less: a slice is deleted.
+        (node.folder / "node.yaml").write_text(json.dumps({"cards": [H100]}))
+        async with node.agent():
+            await eventually(node.slices, lambda slices: len(slices) == 2)
+    asked = [
+        request
+        for request in control_plane.audited()[before:]
+        if request.user == "system:serviceaccount:apportion-system:apportion-agent"
+    ]
+    assert not [request for request in asked if request.decision != "allow"]
+    assert {(request.verb, request.resource, request.subresource) for request in asked} == {
+        ("get", "nodes", ""),
+        ("list", "resourceslices", ""),
+        ("watch", "resourceslices", ""),
+        ("create", "resourceslices", ""),
+        ("update", "resourceslices", ""),
+        ("delete", "resourceslices", ""),
+        ("get", "resourceclaims", ""),
+        ("list", "partitions", ""),
+        ("watch", "partitions", ""),
+        ("patch", "partitions", ""),
+        ("patch", "partitions", "status"),
+    }
+
+
+async def test_a_pod_runs_with_its_devices_on_a_kubelet(
+    make_node: MakeNode, namespace: str, control_plane: ControlPlane
+) -> None:
+    """Registration, prepare, CDI and unprepare with the testbed's kubelet: the container finds its partition."""
+    device = "gpu-0-mig-1g10gb-19-0"
+    async with make_node(cards=[H100]) as node:
+        shape = NodeShape(node.name)
+        rights = control_plane.client_kubeconfig(f"system:node:{node.name}", ["system:nodes"])
+        async with FakeKubelet(
+            shape, kubeconfig=rights, root=node.folder, cdi=node.folder / "cdi"
+        ) as kubelet:
+            folders = {
+                "plugins_dir": node.folder / "plugins",
+                "registry_dir": node.folder / "plugins_registry",
+            }
+            async with node.agent(**folders):
+                claim = await node.claim(namespace, "mine", device)
+                await node.partition(device, "1g.10gb", holder=holder(claim))
+                pods = f"/api/v1/namespaces/{namespace}/pods"
+                pod = await node.api.create(pods, using(claim, node.name))
+                await node.reserve(claim, pod)
+                record = await eventually(lambda: running(kubelet, pod), bool)
+                environment = record.injected["main"].environment
+                assert environment["APPORTION_R0"] == device
+                assert environment["APPORTION_R0_UUID"] == node.hardware()[0]["uuid"]
+                await node.api.delete(f"{pods}/{pod['metadata']['name']}", grace=0)
+                await eventually(node.injected, lambda files: files == {})
+                await eventually(lambda: node.see(device), lambda p: "preparedBy" not in p["status"])
+
+
+async def running(kubelet: FakeKubelet, pod: Json) -> PodRecord | None:
+    """Return the pod's record once its containers run."""
+    record = kubelet.records.get(pod["metadata"]["uid"])
+    return record if record is not None and record.running is not None else None
+
+
+def using(claim: Json, node: str) -> Json:
+    """Return a pod on a node that uses a claim."""
+    return {
+        "metadata": {"generateName": "uses-"},
+        "spec": {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}],
+            "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
+        },
+    }
 
 
 async def test_the_registration_offers_both_versions(make_node: MakeNode) -> None:

@@ -187,6 +187,7 @@ class Client:
         query = dict(params or {})
         if write:
             query["fieldManager"] = self._manager
+        if body is not None:
             headers["Content-Type"] = content
         try:
             async with (

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -59,7 +60,8 @@ class Preparer:
         self._node = node
         self._urge = urge
         self._patience = patience
-        self._calls: dict[str, asyncio.Lock] = {}
+        # A lock lives as long as a call holds or awaits it.
+        self._calls: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, ref: ClaimRef) -> tuple[Prepared, ...]:
         """Make the claim's devices of this driver usable. Raises ApportionError; kubelet tries again."""
@@ -101,8 +103,6 @@ class Preparer:
                 self._desk.at("claim.gone")
                 self._tell(row)
                 _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
-        if not self._calls[ref.uid].locked():
-            del self._calls[ref.uid]
 
     async def _reserve(self, ref: ClaimRef, results: tuple[DeviceResult, ...]) -> ClaimRow:
         """Write down that we begin, or return where we were. Raises NotReady naming the holder of a device."""
@@ -136,7 +136,7 @@ class Preparer:
         while self._desk.clock() < deadline:
             async with self._desk.lock(card.name):
                 wish = self._desk.wishes.of_device(device.device)
-                why = _unfit(wish, row, device.device) or ""
+                why = _unfit(wish, row, device)
                 if wish is not None and not why:
                     live = await self._live(wish)
                     if live is not None:
@@ -192,7 +192,10 @@ class Preparer:
         self._desk.published()
 
     def _call(self, uid: str) -> asyncio.Lock:
-        return self._calls.setdefault(uid, asyncio.Lock())
+        lock = self._calls.get(uid)
+        if lock is None:
+            lock = self._calls[uid] = asyncio.Lock()
+        return lock
 
 
 def _plan(
@@ -219,13 +222,13 @@ def _plan(
     return tuple(merged.values())
 
 
-def _unfit(wish: Wish | None, row: ClaimRow, device: str) -> str:
+def _unfit(wish: Wish | None, row: ClaimRow, device: ClaimDevice) -> str:
     """Say why a Partition cannot serve a claim, "" when it can."""
     if wish is None:
-        return f"no Partition object for device {device} is there yet"
+        return f"no Partition object for device {device.device} is there yet"
     if wish.deleting:
         return f"partition {wish.name} is being removed"
-    if wish.origin == "Layout":
+    if wish.origin == "Layout" or device.admin:
         return ""
     if wish.holder is None:
         return f"partition {wish.name} is not assigned to the claim yet"

@@ -34,6 +34,12 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
             "UnknownDevice",
             f"{card.name} has no device {wish.device} of profile {wish.profile}",
         )
+    if wish.placement is not None and meant.placement is not None and wish.placement != meant.placement:
+        return Outcome(
+            Phase.FAILED,
+            "UnknownDevice",
+            f"{wish.device} lies at {meant.placement.start}, not at {wish.placement.start}",
+        )
     row = desk.journal.partitions().get(wish.uid)
     try:
         row = await _verified(desk, row, live) if row is not None else _adopted(wish, live)
