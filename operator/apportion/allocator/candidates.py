@@ -61,7 +61,7 @@ class Piece:
         for index in bits(fresh):
             device = self.slice.devices[index]
             if isinstance(program, SelectorError):
-                errors[index] = SelectorError(f"CEL compile error: {program}")
+                errors[index] = program
             elif device.unsupported:
                 # The API's conversion of a device fails as a whole on an attribute of an unknown type.
                 name = device.unsupported[0]
@@ -73,7 +73,7 @@ class Piece:
                     if program.match(device):
                         matching |= 1 << index
                 except SelectorError as error:
-                    errors[index] = SelectorError(f"CEL runtime error: {error}")
+                    errors[index] = error
         return matching
 
 

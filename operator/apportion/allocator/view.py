@@ -257,15 +257,20 @@ class NodeView:
             mask |= left << offset
         return mask, errors
 
-    def steps(self, want: Want, selectors: Selectors) -> list[int]:
-        """Return how many devices are left after each selector, the class's first: for explanations."""
-        counts = [0] * (len(want.class_selectors) + len(want.selectors))
-        for piece, _, visible in self._segments:
+    def prefixes(self, want: Want, selectors: Selectors) -> list[int]:
+        """Return the devices left after each selector, the class's first: for explanations."""
+        masks = [0] * (len(want.class_selectors) + len(want.selectors))
+        for piece, offset, visible in self._segments:
             left = visible
             for number, text in enumerate((*want.class_selectors, *want.selectors)):
                 left, _ = piece.matches(text, left, selectors)
-                counts[number] += left.bit_count()
-        return counts
+                masks[number] |= left << offset
+        return masks
+
+    def id_of(self, index: int) -> DeviceId:
+        """Return the name that allocations use for a device."""
+        pool = self.pool_of[index]
+        return DeviceId(pool.driver, pool.name, self.devices[index].name)
 
     def tolerating(self, tolerations: tuple[Toleration, ...]) -> int:
         """Return the devices whose taints these tolerations cover."""
