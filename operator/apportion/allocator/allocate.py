@@ -141,7 +141,7 @@ class Question:
             self.state.view(name),
             self.shape,
             self.ranking.scorer,
-            self.state.programs,
+            self.state.answers,
             steps=self.steps,
             prefer=prefer,
             excluded=excluded,
@@ -182,5 +182,5 @@ class Question:
         mask = 0
         for slot in self.shape.slots:
             for want in slot.wants:
-                mask |= view.selected(want, self.state.programs)[0]
+                mask |= view.selected(want, self.state.answers)[0]
         return {index: here[index] for index in bits(mask) if index in here}

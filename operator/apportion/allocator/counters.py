@@ -51,9 +51,7 @@ class GroupState:
         found = self._losses.get(wanted)
         if found is None:
             found = self._losses[wanted] = tuple(
-                sorted(
-                    (self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits)
-                )
+                sorted((self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits))
             )
         return found
 
@@ -130,7 +128,10 @@ def _weights(needs: tuple[Need, ...]) -> tuple[int, ...]:
         for counter, amount in need:
             most[counter] = max(amount, most.get(counter, 0))
     sizes = [
-        max((Fraction(amount, most[counter]) for counter, amount in need if most[counter]), default=Fraction(0))
+        max(
+            (Fraction(amount, most[counter]) for counter, amount in need if most[counter]),
+            default=Fraction(0),
+        )
         for need in needs
     ]
     return tuple(int(size * size * WHOLE) for size in sizes)

@@ -72,7 +72,7 @@ class Funnel:
 
 def funnel(state: State, view: NodeView, want: Want) -> Funnel:
     """Return how far the devices of a node come for one request."""
-    matching, _ = view.selected(want, state.programs)
+    matching, _ = view.selected(want, state.answers)
     untainted = matching & view.tolerating(want.tolerations)
     unheld = untainted if want.admin else untainted & ~view.exclusive
     roomy = unheld
@@ -130,7 +130,7 @@ def _report(
             text,
             passed.bit_count(),
         )
-        for number, (text, passed) in enumerate(zip(texts, view.prefixes(want, state.programs), strict=True))
+        for number, (text, passed) in enumerate(zip(texts, view.prefixes(want, state.answers), strict=True))
     )
     return RequestReport(
         claim=shape.names.slots[where[0]][0].key,
@@ -206,7 +206,7 @@ def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
 def _constraint(state: State, shape: Shape, view: NodeView) -> Diagnosis | None:
     """Return the first constraint that the free devices cannot satisfy, looked at alone."""
     try:
-        rows = options(view, shape, state.programs)
+        rows = options(view, shape, state.answers)
     except Fault:
         return None
     for number, rule in enumerate(shape.rules):

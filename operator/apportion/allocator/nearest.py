@@ -3,7 +3,7 @@
 In: the node that came nearest and its diagnosis. Out: one device with sentences about what it lacks.
 """
 
-from apportion.allocator.candidates import Selectors
+from apportion.allocator.answers import Selectors
 from apportion.allocator.counters import bits
 from apportion.allocator.diagnosis import Diagnosis, funnel, shortages
 from apportion.allocator.explanation import NearestMiss
@@ -43,7 +43,7 @@ def _closest(state: State, view: NodeView, want: Want) -> int:
     """Return the devices that passed the most stages, but not all; a few of them."""
     stages = funnel(state, view, want)
     masks = [stages.free, stages.roomy, stages.unheld, stages.untainted, stages.matching]
-    masks += reversed(view.prefixes(want, state.programs))
+    masks += reversed(view.prefixes(want, state.answers))
     passed = 0
     for mask in (*masks, view.base):
         if mask & ~passed:
