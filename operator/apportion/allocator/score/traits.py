@@ -36,7 +36,7 @@ class Traits:
         return tuple(next((row.bit_count() for row in rows if row >> index & 1), 0) for rows in self._near)
 
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
-        """Return (devices made impossible, devices possible around it, device) for every device of the mask."""
+        """Return (worth lost, worth around it, device) for every device of the mask."""
         search = self._search
         found: list[tuple[int, int, int]] = []
         left = mask
@@ -46,7 +46,7 @@ class Traits:
                 left &= ~inside
                 paying = inside & ~(search.view.charged | search.paid)
                 found.extend(
-                    (loss, state.possible, group.members[local])
+                    (loss, state.worth, group.members[local])
                     for loss, local in state.losses(group.gather(paying))
                 )
                 left |= inside & ~paying
@@ -63,9 +63,9 @@ class Traits:
 
 
 def loss(search: Search) -> int:
-    """Return how many placements the picks made impossible."""
+    """Return what the picks made impossible is worth."""
     return sum(
-        group.state.possible - state.possible
+        group.state.worth - state.worth
         for group, state in zip(search.view.groups, search.states, strict=True)
         if group.state is not state
     )
