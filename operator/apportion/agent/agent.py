@@ -72,7 +72,13 @@ class Agent:
         self._options = options
         self._hardware = hardware
         self.desk = Desk(
-            client, hardware, journal, Wishes(self._wished), patience=options.patience, at=options.at
+            client,
+            hardware,
+            journal,
+            Wishes(self._wished),
+            locks_dir=options.state_dir / "locks",
+            patience=options.patience,
+            at=options.at,
         )
         self._held = Held(self.desk, interval=options.held_interval)
         self._view = View(self.desk, self._held)

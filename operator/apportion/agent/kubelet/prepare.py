@@ -172,7 +172,7 @@ class Preparer:
     async def _refuse_split(self, row: ClaimRow, card: Card) -> None:
         """Raise NotReady while the card is cut: a split card cannot be used whole."""
         async with self._desk.lock(card.name):
-            there = [live for live in await self._desk.hardware.partitions() if live.card == card.name]
+            there = (await self._desk.live(card.name)).values()
         if there and not all(device.admin for device in row.devices if device.device == card.name):
             names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
             raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from apportion.agent.devices.values import LivePartition, Spot
 from apportion.agent.journal import PartitionRow
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desk import Desk
@@ -74,30 +73,28 @@ class CardWorker:
     async def round(self) -> float | None:
         """Look at every partition of the card once; returns the seconds until the next look, None if none is due."""
         desk = self._desk
-        live = {found.spot: found for found in await desk.hardware.partitions() if found.card == self.card}
         due: list[float] = []
         for row in [row for row in desk.journal.partitions().values() if row.spot.card == self.card]:
             wish = desk.wishes.get(row.uid)
             if wish is None or wish.deleting:
-                due += await self._leave(row, wish, live)
+                due += await self._leave(row, wish)
         for wish in desk.wishes.of(self.card).values():
             if wish.deleting:
                 if desk.journal.partitions().get(wish.uid) is None:
                     await let_go(desk, wish)
             else:
-                due += await self._come(wish, live)
+                due += await self._come(wish)
         self._waits = {uid: wait for uid, wait in self._waits.items() if desk.wishes.get(uid) is not None}
         desk.moved.ring()
         return min(due, default=None)
 
-    async def _leave(
-        self, row: PartitionRow, wish: Wish | None, live: dict[Spot, LivePartition]
-    ) -> list[float]:
+    async def _leave(self, row: PartitionRow, wish: Wish | None) -> list[float]:
         desk = self._desk
         async with desk.lock(self.card):
-            outcome = await release(desk, row, live)
+            # Read again under the lock: another agent may have gone on meanwhile.
+            now = desk.journal.partitions().get(row.uid)
+            outcome = await release(desk, now, await desk.live(self.card)) if now is not None else None
         if outcome is None:
-            live.pop(row.spot, None)
             if wish is not None:
                 await let_go(desk, desk.wishes.get(wish.uid) or wish)
             return []
@@ -106,7 +103,7 @@ class CardWorker:
         # An unprepare rings; only the hardware does not.
         return [] if outcome.reason == "InUse" else [self._pause(row.uid)]
 
-    async def _come(self, wish: Wish, live: dict[Spot, LivePartition]) -> list[float]:
+    async def _come(self, wish: Wish) -> list[float]:
         desk = self._desk
         wait = self._waits.get(wish.uid)
         if wait is not None and desk.clock() < wait.since + wait.pause and wait.pause >= desk.patience.failed:
@@ -119,12 +116,8 @@ class CardWorker:
                 await report(desk, wish, None, Outcome(Phase.CREATING, "Cutting"))
                 wish = desk.wishes.get(wish.uid) or wish
             async with desk.lock(self.card):
-                outcome = await cut(desk, card, wish, live, hopeful=self._hopeful(wish))
+                outcome = await cut(desk, card, wish, await desk.live(self.card), hopeful=self._hopeful(wish))
         row = desk.journal.partitions().get(wish.uid)
-        if outcome.ready and row is not None:
-            for found in await desk.hardware.partitions():
-                if found.spot == row.spot:
-                    live[found.spot] = found
         await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
         if not outcome.again:
             self._waits.pop(wish.uid, None)
