@@ -1,6 +1,7 @@
 """Notices: every Event of the scheduling cycle, one function each, with a fixed reason."""
 
 from apportion.allocator.decision import Finding
+from apportion.allocator.explain_text import summary
 from apportion.allocator.explanation import Explanation
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.recorder import About, Recorder
@@ -30,7 +31,7 @@ def allocated(recorder: Recorder, claim: Claim, allocation: Allocation) -> None:
 
 def refused(recorder: Recorder, demand: Waiting, explanation: Explanation) -> None:
     """No node can serve the demand now; says what stood in the way."""
-    text = "; ".join(f"{len(group.nodes)} nodes: {group.reason}" for group in explanation.groups)
+    text = summary(explanation)
     for claim in demand.claims:
         recorder.warning(about_claim(claim), "NotAllocated", text)
     for pod in demand.pods:
