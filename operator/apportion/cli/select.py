@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from apportion.cel import Program, Programs
-from apportion.dra.device import Device, qualify
+from apportion.dra.device import Device
 from apportion.errors import BrokenInput, SelectorError
 
 BAD_INPUT = 2
@@ -94,9 +94,10 @@ def _device(row: Mapping[str, Any]) -> Device:
         raise BrokenInput("expected a string", field="driver")
     raw = {"name": "device", **{key: value for key, value in row.items() if value is not None}}
     device = Device.from_json(raw, driver=driver, pool="")
-    for name in raw.get("attributes", {}):
-        if qualify(name, driver) not in device.attributes:
-            raise BrokenInput("unsupported attribute value", field=f"attributes[{name}]")
+    if device.unsupported:
+        raise BrokenInput(
+            f"CEL runtime error: attribute {device.unsupported[0]}: unsupported attribute value"
+        )
     return device
 
 
