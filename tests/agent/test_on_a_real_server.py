@@ -4,14 +4,17 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+import aiohttp
 import pytest
 
+from apportion.agent.lifecycle.desk import Patience
 from apportion.agent.proto import dra_v1beta1_pb2
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet, PodRecord
 from testbed.node import NodeShape
-from tests.agent.simulated_node import NPU, RDMA, SLICES, Json, SimulatedNode, holder
+from testbed.ports import free_ports
+from tests.agent.simulated_node import NPU, RDMA, SLICES, Json, SimulatedNode, holder, install, simulated_node
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
@@ -245,6 +248,52 @@ async def test_a_foreign_partition_is_subtracted_and_left_alone(make_node: MakeN
         assert [p["foreign"] for p in node.hardware()] == [True]
 
 
+async def test_a_driver_that_is_busy_is_asked_again(make_node: MakeNode) -> None:
+    """Two refusals cost two short pauses, nothing else."""
+    failures = [{"error": "Busy", "times": 2}]
+    async with make_node(cards=[H100], faults={"failures": failures}) as node, node.agent():
+        await node.partition("gpu-0-mig-1g10gb-19-0", "1g.10gb", origin="Warm")
+        await node.phase("gpu-0-mig-1g10gb-19-0", "Idle")
+        assert len(node.hardware()) == 1
+
+
+async def test_want_of_room_that_nobody_makes_is_a_failure(make_node: MakeNode) -> None:
+    """After some patience the status says so; when the room is there after all, the partition is cut."""
+    patience = Patience(room=0.3, failed=0.5)
+    foreign = [{"card": "gpu-0", "profile": "1g.10gb", "start": 6}]
+    device = "gpu-0-mig-1g10gb-19-6"
+    async with make_node(cards=[H100], foreign=foreign) as node, node.agent(patience=patience):
+        await node.partition(device, "1g.10gb", origin="Warm")
+        failed = await node.phase(device, "Failed")
+        assert [(c["type"], c["status"], c["reason"]) for c in failed["status"]["conditions"]] == [
+            ("Ready", "False", "NoRoom"),
+            ("Failed", "True", "NoRoom"),
+        ]
+        with node.switchboard() as state:
+            state["partitions"].clear()
+        cut = await node.phase(device, "Idle")
+        assert [(c["type"], c["status"]) for c in cut["status"]["conditions"]] == [
+            ("Ready", "True"),
+            ("Failed", "False"),
+        ]
+
+
+async def test_a_place_that_the_driver_refuses_for_good_is_tainted(make_node: MakeNode) -> None:
+    """Whoever waits for it is sent elsewhere."""
+    device = "gpu-0-mig-1g10gb-19-0"
+    failures = [{"error": "Unsupported", "times": 1}]
+    async with make_node(cards=[H100], faults={"failures": failures}) as node, node.agent():
+        await node.partition(device, "1g.10gb", origin="Warm")
+        await node.phase(device, "Failed")
+
+        def taints(found: dict[str, Json]) -> list[str]:
+            return [taint["effect"] for taint in found.get(device, {}).get("taints", ())]
+
+        await eventually(node.devices, lambda found: taints(found) == ["NoSchedule", "NoExecute"])
+        await node.remove(device)
+        await eventually(node.devices, lambda found: taints(found) == ["NoSchedule"])
+
+
 @pytest.mark.parametrize(
     ("device", "profile", "reason"),
     [
@@ -389,6 +438,45 @@ def using(claim: Json, node: str) -> Json:
             "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
         },
     }
+
+
+async def test_a_partitions_whole_life_on_the_oldest_kubernetes(
+    oldest_control_plane: ControlPlane, oldest_namespace: str
+) -> None:
+    """Slices with counters and taints, the partition, prepare and unprepare: all as on the newest."""
+    device = "npu-0-vir05-1c-8g-0"
+    await install(oldest_control_plane)
+    async with (
+        simulated_node(oldest_control_plane, cards=[{"model": "910B4", "count": 9}]) as node,
+        node.agent(),
+    ):
+        await eventually(node.slices, lambda slices: len(slices) == 11)
+        claim = await node.claim(oldest_namespace, "old", device, driver=NPU)
+        await node.partition(device, "vir05_1c_8g", holder=holder(claim), driver=NPU)
+        assert (await node.prepare(claim, driver=NPU))[claim["metadata"]["uid"]].error == ""
+        await node.unprepare(claim, driver=NPU)
+        await node.remove(device)
+        await eventually(lambda: node.see(device), lambda item: item == {})
+        assert (node.hardware(), node.cdi()) == ([], {})
+
+
+async def test_probes_and_metrics_are_served(make_node: MakeNode, namespace: str) -> None:
+    """Ready once slices and sockets are there; prepares are counted."""
+    (port,) = free_ports(1)
+    async with make_node(cards=[H100]) as node, node.agent(health_port=port):
+        claim = await node.claim(namespace, "counted", "gpu-0")
+        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as web:
+
+            async def status() -> int:
+                async with web.get("/readyz") as answer:
+                    return answer.status
+
+            await eventually(status, lambda code: code == 200)
+            async with web.get("/metrics") as answer:
+                text = await answer.text()
+        assert "apportion_agent_claims 1.0" in text
+        assert 'apportion_agent_prepare_seconds_count{driver="gpu.apportion.dev"} 1.0' in text
 
 
 async def test_the_registration_offers_both_versions(make_node: MakeNode) -> None:
