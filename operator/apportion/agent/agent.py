@@ -17,13 +17,14 @@ from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Kind, LivePartition, Spot
-from apportion.agent.journal import Journal, PartitionRow, Step
+from apportion.agent.journal import Journal
 from apportion.agent.kubelet.held import Held
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish, Wishes
 from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.view import View

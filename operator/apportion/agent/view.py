@@ -7,9 +7,9 @@ subtracted: allocations count them, and warm ones make way), ours for layouts, a
 from collections import defaultdict
 
 from apportion.agent.devices.values import Card, Health, LivePartition, Spot
-from apportion.agent.journal import ClaimRow, PartitionRow, Step
 from apportion.agent.kubelet.held import Held
 from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.rows import ClaimRow, PartitionRow, Step
 from apportion.agent.slices.inventory import HELD, REFUSED, Inventory, StaticPartition
 from apportion.agent.slices.naming import cut_of
 from apportion.dra.taint import Taint

@@ -15,10 +15,10 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection, device_id
 from apportion.agent.devices.values import Card, Kind, LivePartition
-from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.kubelet.claims import ClaimRef, allocated
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.naming import card_of
 from apportion.dra.allocation import DeviceResult
 from apportion.errors import NotReady

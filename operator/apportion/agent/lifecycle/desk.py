@@ -13,9 +13,10 @@ from pathlib import Path
 from apportion.agent.bell import Bell
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import LivePartition, Spot
-from apportion.agent.journal import ClaimRow, Journal
+from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.cardlock import CardLock
 from apportion.agent.lifecycle.wish import Wishes
+from apportion.agent.rows import ClaimRow
 from apportion.cluster.client import Client
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from apportion.agent.journal import PartitionRow
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.release import let_go, release
 from apportion.agent.lifecycle.report import report
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import PartitionRow
 from apportion.errors import ApiError, HardwareError, Overtaken
 
 _LONGEST = 60.0
