@@ -44,9 +44,8 @@ class Example:
         """Return the names of its pods."""
         return [each["metadata"]["name"] for each in self.objects if each["kind"] == "Pod"]
 
-    async def differences(self, installation: Installation, namespace: str) -> list[str]:
+    def differences(self, view: "View") -> list[str]:
         """Return in words what is not yet, or not at all, as expected; empty when all is."""
-        view = await View.of(installation, namespace)
         found = list(self._pods(view))
         found += self._devices(view)
         found += self._partitions(view)

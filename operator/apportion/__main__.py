@@ -13,6 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
+from apportion.cli import allocate
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -131,6 +132,7 @@ def agent(
 
 
 app.command()(crds)
+app.command("allocate")(allocate.command)
 
 
 @app.command()

@@ -67,7 +67,7 @@ def _nodes(view: View) -> Table:
 
 def _examples(view: View, left: Mapping[str, list[str]], examples: Sequence[Example]) -> Table:
     table = Table(title="Examples", title_justify="left", expand=False)
-    for column in ("example", "pods", "node", "devices", "speed", "as expected"):
+    for column in ("example", "pods", "node", "devices", "bound to running", "as expected"):
         table.add_column(column)
     for example in examples:
         pods = [view.pods[name] for name in example.pods() if name in view.pods]
@@ -97,7 +97,7 @@ def _bound(view: View, example: Example) -> str:
     names = example.pods()
     return (
         "\n".join(
-            f"running {record.running - record.bound:.2f} s after binding"
+            f"{record.running - record.bound:.2f} s"
             for kubelet in view.installation.kubelets.values()
             for record in kubelet.records.values()
             if record.name in names and record.namespace == view.namespace and record.running

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
-from testbed.binaries import provide
+from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.demo.board import Step, board
 from testbed.demo.fleet import fleet
@@ -38,16 +38,21 @@ class Show:
     async def run(self) -> bool:
         """Run it; True when every example reached its expected end and everything was cleaned up."""
         binaries = await provide(self._version, console=self._console)
-        self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+        if not self._console.is_terminal:
+            return await self._all(binaries)
+        self._live = Live(console=self._console, refresh_per_second=4)
         with self._live:
-            async with self._step("control plane"):
-                cluster = ControlPlane(version=self._version, binaries=binaries)
-                await cluster.start()
-            try:
-                return await self._on(cluster)
-            finally:
-                async with self._step("stop the control plane"):
-                    await cluster.stop()
+            return await self._all(binaries)
+
+    async def _all(self, binaries: Binaries) -> bool:
+        async with self._step("control plane"):
+            cluster = ControlPlane(version=self._version, binaries=binaries)
+            await cluster.start()
+        try:
+            return await self._on(cluster)
+        finally:
+            async with self._step("stop the control plane"):
+                await cluster.stop()
 
     async def _on(self, cluster: ControlPlane) -> bool:
         nodes = fleet()
@@ -57,10 +62,11 @@ class Show:
         try:
             async with self._step(f"apply {len(self._examples)} examples"):
                 await cluster.kubectl("apply", "-f", str(EXAMPLES / "namespace.yaml"))
-                for example in self._examples:
-                    await cluster.kubectl("apply", "-n", NAMESPACE, "-f", str(example.path))
+                await cluster.kubectl("apply", "-n", NAMESPACE, *self._files())
             async with self._step("every example reaches its expected end"):
                 reached = await self._reached(installation)
+            if self._live is None:
+                self._console.print(board(self._view, [], self._left, self._examples))
             if self._keep and reached:
                 await self._kept(cluster)
             async with self._step("clean up"):
@@ -73,9 +79,7 @@ class Show:
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end:
             self._view = await View.of(installation, NAMESPACE)
-            self._left = {
-                example.name: await example.differences(installation, NAMESPACE) for example in self._examples
-            }
+            self._left = {example.name: example.differences(self._view) for example in self._examples}
             self._draw()
             if not any(self._left.values()):
                 return True
@@ -85,19 +89,18 @@ class Show:
     async def _cleaned(self, installation: Installation) -> bool:
         """Delete the examples; what stays of partitions are the warm ones, which go when their nodes go."""
         cluster = installation.cluster
-        for example in self._examples:
-            await cluster.kubectl(
-                "delete", "-n", NAMESPACE, "-f", str(example.path), "--wait=false", "--ignore-not-found"
-            )
+        await cluster.kubectl("delete", "-n", NAMESPACE, *self._files(), "--wait=false", "--ignore-not-found")
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end:
-            self._view = await View.of(installation, NAMESPACE)
-            self._draw()
-            held = [p for p in self._view.partitions if p["spec"].get("holder")]
-            if not self._view.pods and not self._view.claims and not held:
+            view = await View.of(installation, NAMESPACE)
+            held = [p for p in view.partitions if p["spec"].get("holder")]
+            if not view.pods and not view.claims and not held:
                 return True
             await asyncio.sleep(_LOOK_SECONDS)
         return False
+
+    def _files(self) -> list[str]:
+        return [word for example in self._examples for word in ("-f", str(example.path))]
 
     async def _kept(self, cluster: ControlPlane) -> None:
         self._console.print(f"\nIt is yours. In another shell:\n\n  export KUBECONFIG={cluster.kubeconfig}\n")
@@ -117,6 +120,8 @@ class Show:
         yield
         self._steps[-1] = Step(title, time.monotonic() - began)
         self._draw()
+        if self._live is None:
+            self._console.print(f"[green]✔[/] {title}  {time.monotonic() - began:.1f} s", highlight=False)
 
     def _draw(self) -> None:
         if self._live is not None:

@@ -19,7 +19,8 @@ def demo(
     ] = False,
 ) -> None:
     """Start a control plane and four simulated nodes, install, run the examples, clean up."""
-    console = Console()
+    # Without a terminal there is no width to keep to; the tables need this much.
+    console = Console(width=None if sys.stdout.isatty() else 132)
     if not asyncio.run(Show(console, version=kubernetes, keep=keep).run()):
         console.print("[red]Not everything ended as expected; see the table above.[/]")
         sys.exit(1)

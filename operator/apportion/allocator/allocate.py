@@ -121,7 +121,16 @@ class Question:
             verdict = "budget"
         elif BROKEN in outcomes.values():
             verdict = "node"
-        return Refusal(explain(self.state, self.shape, names, outcomes), verdict)
+        # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
+        usual = self.demand.nodes is None and not special
+        if usual and isinstance(self.ranking.refusal, Refusal):
+            kept = self.ranking.refusal
+            if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
+                return kept
+        refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
+        if usual:
+            self.ranking.refusal = refusal
+        return refusal
 
     def _names(self) -> set[str]:
         known = set(self.state.names())
@@ -132,7 +141,7 @@ class Question:
             self.state.view(name),
             self.shape,
             self.ranking.scorer,
-            self.state.programs,
+            self.state.answers,
             steps=self.steps,
             prefer=prefer,
             excluded=excluded,
@@ -173,5 +182,5 @@ class Question:
         mask = 0
         for slot in self.shape.slots:
             for want in slot.wants:
-                mask |= view.selected(want, self.state.programs)[0]
+                mask |= view.selected(want, self.state.answers)[0]
         return {index: here[index] for index in bits(mask) if index in here}

@@ -3,33 +3,16 @@
 In: a slice, a CEL text. Out: a bit per device that matches, and an error per device on which the text fails.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
+from apportion.allocator.answers import Answers
 from apportion.allocator.counters import bits
-from apportion.dra.device import Device
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
 from apportion.errors import SelectorError
 
 MOST_TEXTS = 2048
 """Texts kept per slice; users may write any number of them."""
-
-
-class Selector(Protocol):
-    """A compiled selector."""
-
-    def match(self, device: Device) -> bool:
-        """Say whether the device matches; raises SelectorError."""
-        ...
-
-
-class Selectors(Protocol):
-    """Compiled selectors by text."""
-
-    def get(self, text: str) -> Selector | SelectorError:
-        """Return the program, or why the text is none."""
-        ...
 
 
 class Piece:
@@ -43,38 +26,25 @@ class Piece:
         """Taints that keep new users away, of the slice and of rules, by the device's position."""
         self._asked: dict[str, tuple[int, int, dict[int, SelectorError]]] = {}
 
-    def matches(self, text: str, wanted: int, selectors: Selectors) -> tuple[int, dict[int, SelectorError]]:
+    def matches(
+        self, text: str, wanted: int, answers: Callable[[str], Answers]
+    ) -> tuple[int, dict[int, SelectorError]]:
         """Return the wanted devices that match, and the wanted devices on which the text fails."""
         asked, matching, errors = self._asked.get(text) or (0, 0, {})
         fresh = wanted & ~asked
         if fresh:
             if len(self._asked) >= MOST_TEXTS:
                 self._asked.clear()
-            matching |= self._ask(text, fresh, selectors, errors)
+            ask = answers(text).ask
+            for index in bits(fresh):
+                answer = ask(self.slice.devices[index])
+                if answer is True:
+                    matching |= 1 << index
+                elif answer is not False:
+                    errors[index] = answer
             self._asked[text] = (asked | fresh, matching, errors)
         failed = {index: error for index, error in errors.items() if wanted >> index & 1} if errors else {}
         return matching & wanted, failed
-
-    def _ask(self, text: str, fresh: int, selectors: Selectors, errors: dict[int, SelectorError]) -> int:
-        program = selectors.get(text)
-        matching = 0
-        for index in bits(fresh):
-            device = self.slice.devices[index]
-            if isinstance(program, SelectorError):
-                errors[index] = SelectorError(f"CEL compile error: {program}")
-            elif device.unsupported:
-                # The API's conversion of a device fails as a whole on an attribute of an unknown type.
-                name = device.unsupported[0]
-                errors[index] = SelectorError(
-                    f"CEL runtime error: attribute {name}: unsupported attribute value"
-                )
-            else:
-                try:
-                    if program.match(device):
-                        matching |= 1 << index
-                except SelectorError as error:
-                    errors[index] = SelectorError(f"CEL runtime error: {error}")
-        return matching
 
 
 def blocking_taints(piece: Slice, more: Mapping[int, tuple[Taint, ...]]) -> dict[int, tuple[Taint, ...]]:

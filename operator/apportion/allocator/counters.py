@@ -6,6 +6,7 @@ fits, the state after a device is taken, and how much that costs are computed on
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TypeAlias
 
 Vector: TypeAlias = tuple[int, ...]
@@ -16,7 +17,7 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 class GroupState:
     """A group with certain amounts left. Asks the type, remembers the answers."""
 
-    __slots__ = ("_after", "_losses", "_most", "fits", "left", "make", "possible")
+    __slots__ = ("_after", "_losses", "_most", "fits", "left", "make", "possible", "worth")
 
     def __init__(self, make: "GroupType", left: Vector) -> None:
         self.make = make
@@ -29,6 +30,8 @@ class GroupState:
         """Bit per device of the group, in the group's order: enough is left for it."""
         self.possible = fits.bit_count()
         """How many devices could still be taken, one at a time."""
+        self.worth = sum(make.weights[local] for local in bits(fits))
+        """What those are worth together."""
         self._after: dict[int, GroupState] = {}
         self._losses: dict[int, tuple[tuple[int, int], ...]] = {}
         self._most: dict[int, int] = {}
@@ -44,13 +47,11 @@ class GroupState:
         return found
 
     def losses(self, wanted: int) -> tuple[tuple[int, int], ...]:
-        """Return (how many devices become impossible, device) for each wanted one that fits, smallest first."""
+        """Return (worth that is lost, device) for each wanted one that fits, the smallest loss first."""
         found = self._losses.get(wanted)
         if found is None:
             found = self._losses[wanted] = tuple(
-                sorted(
-                    (self.possible - self.after(local).possible, local) for local in bits(wanted & self.fits)
-                )
+                sorted((self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits))
             )
         return found
 
@@ -83,10 +84,12 @@ class GroupState:
 class GroupType:
     """Everything that groups of one make have in common."""
 
-    __slots__ = ("_states", "needs")
+    __slots__ = ("_states", "needs", "weights")
 
     def __init__(self, needs: tuple[Need, ...]) -> None:
         self.needs = needs
+        self.weights = _weights(needs)
+        """What it is worth that a device can still be taken."""
         self._states: dict[Vector, GroupState] = {}
 
     def state(self, left: Vector) -> GroupState:
@@ -109,6 +112,29 @@ class GroupTypes:
         if found is None:
             found = self._types[needs] = GroupType(needs)
         return found
+
+
+WHOLE = 4096
+"""The weight of the largest device of a group."""
+
+
+def _weights(needs: tuple[Need, ...]) -> tuple[int, ...]:
+    """Weigh devices by the square of their size, so that one large one is worth more than its parts.
+
+    The size is the largest share of a counter that the device takes, measured against the largest device.
+    """
+    most: dict[int, int] = {}
+    for need in needs:
+        for counter, amount in need:
+            most[counter] = max(amount, most.get(counter, 0))
+    sizes = [
+        max(
+            (Fraction(amount, most[counter]) for counter, amount in need if most[counter]),
+            default=Fraction(0),
+        )
+        for need in needs
+    ]
+    return tuple(int(size * size * WHOLE) for size in sizes)
 
 
 def bits(mask: int) -> Iterator[int]:

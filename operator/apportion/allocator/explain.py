@@ -1,15 +1,96 @@
-"""Find out why nodes refused."""
+"""Find out why nodes refused: the first thing that each lacked, and the device that came nearest.
+
+In: a state, a shape, what the nodes answered. Out: an Explanation. Cost is bounded: at most EXAMINED nodes are looked
+at, those that answered something else than "none" first.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from apportion.allocator.explanation import Explanation, NodeGroup
-from apportion.allocator.outcome import Outcome
+from apportion.allocator.diagnosis import STAGES, Diagnosis, diagnose
+from apportion.allocator.explanation import Explanation, NodeGroup, RequestReport, Step
+from apportion.allocator.fault import Fault
+from apportion.allocator.nearest import nearest_miss
+from apportion.allocator.outcome import BROKEN, EXHAUSTED, Outcome
 from apportion.allocator.shape import Shape
 from apportion.allocator.state import State
 
+EXAMINED = 128
+"""Nodes looked at for one explanation; about 10 ms."""
+MOST_GROUPS = 8
+NAMES = 5
 
-def explain(
-    _state: State, _shape: Shape, names: Sequence[str], _outcomes: Mapping[str, Outcome]
-) -> Explanation:
-    """Return why."""
-    return Explanation((NodeGroup(tuple(names[:5]), "no solution"),))
+
+def explain(state: State, shape: Shape, names: Sequence[str], outcomes: Mapping[str, Outcome]) -> Explanation:
+    """Return why none of the nodes can serve."""
+    claims = tuple(claim.key for claim in shape.names.claims)
+    looked = sorted(names, key=lambda name: (_dull(outcomes[name]), name))[:EXAMINED]
+    groups: dict[object, list[tuple[str, Diagnosis]]] = {}
+    for name in looked:
+        found = _diagnose(state, shape, name, outcomes[name])
+        groups.setdefault((found.kind, found.slot, found.rule, found.message), []).append((name, found))
+    # The nearest to success first: the furthest stage, then the most devices that came that far.
+    ranked = sorted(groups.values(), key=lambda rows: max(row.progress for _, row in rows), reverse=True)
+    nearest = None
+    if ranked:
+        name, best = max(ranked[0], key=lambda row: row[1].progress)
+        nearest = nearest_miss(state, shape, name, best)
+    return Explanation(
+        claims,
+        len(names),
+        len(looked),
+        tuple(_group(rows) for rows in ranked[:MOST_GROUPS]),
+        nearest,
+    )
+
+
+def _dull(outcome: Outcome) -> bool:
+    return not (isinstance(outcome, Fault) or outcome in (BROKEN, EXHAUSTED))
+
+
+def _diagnose(state: State, shape: Shape, name: str, outcome: Outcome) -> Diagnosis:
+    view = state.view(name)
+    if isinstance(outcome, Fault):
+        return Diagnosis(
+            "error", outcome.slot, message=str(outcome.told(shape.names)), progress=(len(STAGES), 0)
+        )
+    if outcome is EXHAUSTED:
+        return Diagnosis("budget", message="the search gave up within its steps", progress=(len(STAGES), 0))
+    found = diagnose(state, shape, view)
+    if outcome is BROKEN and view.invalid is not None and found.kind in {"nothing", "selector"}:
+        return replace(found, kind="pool", message=f"pool {view.invalid.id}: {view.invalid.invalid}")
+    if view.incomplete is not None and found.kind == "nothing":
+        return replace(
+            found, kind="pool", message=f"pool {view.incomplete}: not all of its slices are there yet"
+        )
+    return found
+
+
+def _group(rows: Sequence[tuple[str, Diagnosis]]) -> NodeGroup:
+    first = max(rows, key=lambda row: row[1].progress)[1]
+    reports = [found.request for _, found in rows if found.request is not None]
+    return NodeGroup(
+        kind=first.kind,
+        count=len(rows),
+        nodes=tuple(name for name, _ in rows[:NAMES]),
+        request=_sum(first.request, reports) if first.request is not None else None,
+        constraint=first.constraint,
+        message=first.message,
+    )
+
+
+def _sum(first: RequestReport, reports: Sequence[RequestReport]) -> RequestReport:
+    """Add the counts of all nodes; taints, holders and shortages are those of the nearest node."""
+    return replace(
+        first,
+        looked=sum(one.looked for one in reports),
+        steps=tuple(
+            Step(step.owner, step.number, step.text, sum(one.steps[number].passed for one in reports))
+            for number, step in enumerate(first.steps)
+        ),
+        matching=sum(one.matching for one in reports),
+        untainted=sum(one.untainted for one in reports),
+        unheld=sum(one.unheld for one in reports),
+        roomy=sum(one.roomy for one in reports),
+        free=sum(one.free for one in reports),
+    )

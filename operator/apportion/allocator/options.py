@@ -6,11 +6,10 @@ Raises Fault where upstream refuses the node before it searches (mode All).
 
 from dataclasses import dataclass
 
-from apportion.allocator.candidates import Selectors
 from apportion.allocator.counters import bits
 from apportion.allocator.fault import Fault, Flaw
 from apportion.allocator.shape import MOST_RESULTS, Shape, Want
-from apportion.allocator.view import NodeView
+from apportion.allocator.view import Answering, NodeView
 
 
 @dataclass(slots=True)
@@ -29,11 +28,11 @@ class Option:
     """Mode All: the devices that it needs, held or not."""
 
 
-def options(view: NodeView, shape: Shape, selectors: Selectors, excluded: int = 0) -> list[list[Option]]:
+def options(view: NodeView, shape: Shape, answers: Answering, excluded: int = 0) -> list[list[Option]]:
     """Return the options of every slot."""
     found = [
         [
-            (_everything if want.everything else _exact)(view, want, (position, number), selectors, excluded)
+            (_everything if want.everything else _exact)(view, want, (position, number), answers, excluded)
             for number, want in enumerate(slot.wants)
         ]
         for position, slot in enumerate(shape.slots)
@@ -49,8 +48,8 @@ def options(view: NodeView, shape: Shape, selectors: Selectors, excluded: int = 
     return found
 
 
-def _exact(view: NodeView, want: Want, where: tuple[int, int], selectors: Selectors, excluded: int) -> Option:
-    mask, errors = view.selected(want, selectors)
+def _exact(view: NodeView, want: Want, where: tuple[int, int], answers: Answering, excluded: int) -> Option:
+    mask, errors = view.selected(want, answers)
     mask &= ~excluded
     if not want.admin:
         mask &= ~view.exclusive
@@ -60,7 +59,7 @@ def _exact(view: NodeView, want: Want, where: tuple[int, int], selectors: Select
 
 
 def _everything(
-    view: NodeView, want: Want, where: tuple[int, int], selectors: Selectors, excluded: int
+    view: NodeView, want: Want, where: tuple[int, int], answers: Answering, excluded: int
 ) -> Option:
     if view.incomplete is not None:
         reason = f"asks for all devices, but resource pool {view.incomplete} is currently being updated"
@@ -68,7 +67,7 @@ def _everything(
     if view.invalid is not None:
         reason = f"asks for all devices, but resource pool {view.invalid.id} is currently invalid"
         raise Fault(*where, Flaw("request", reason))
-    mask, errors = view.selected(want, selectors)
+    mask, errors = view.selected(want, answers)
     if errors:
         raise Fault(*where, errors[min(errors)])
     usable = mask

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from apportion.allocator.candidates import Selectors
 from apportion.allocator.fault import Fault
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
 from apportion.allocator.score.strategy import Score, Scorer
 from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
 from apportion.allocator.shape import Shape
-from apportion.allocator.view import NodeView
+from apportion.allocator.view import Answering, NodeView
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def solve(
     view: NodeView,
     shape: Shape,
     scorer: Scorer,
-    selectors: Selectors,
+    answers: Answering,
     *,
     steps: int = STEPS,
     prefer: Mapping[int, int] | None = None,
@@ -51,7 +50,7 @@ def solve(
     """Search one node. The answer depends on the arguments only."""
     try:
         search = Search(
-            view, shape, options(view, shape, selectors, excluded), scorer, steps=steps, prefer=prefer
+            view, shape, options(view, shape, answers, excluded), scorer, steps=steps, prefer=prefer
         )
         picks = search.run()
     except Fault as fault:

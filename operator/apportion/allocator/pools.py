@@ -170,4 +170,4 @@ def consumption(device: Device) -> dict[tuple[str, str], int]:
 
 def amount(nano: int) -> str:
     """Print a counter's amount as a quantity."""
-    return str(Quantity(nano))
+    return str(Quantity(nano, "BinarySI"))

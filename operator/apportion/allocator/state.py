@@ -7,7 +7,8 @@ A fact costs work in proportion to what it touches. Not for several threads.
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 
-from apportion.allocator.candidates import Piece, Selectors, blocking_taints
+from apportion.allocator.answers import Answers, Selectors
+from apportion.allocator.candidates import Piece, blocking_taints
 from apportion.allocator.counters import GroupTypes
 from apportion.allocator.decision import Finding
 from apportion.allocator.features import DEFAULT_FEATURES, Features
@@ -27,6 +28,9 @@ from apportion.dra.taintrule import DeviceTaintRule
 
 MOST_SHAPES = 256
 """Shapes whose rankings are kept; the one used least recently leaves first."""
+
+MOST_TEXTS = 2048
+"""Selectors whose answers are kept; the oldest leaves first."""
 
 LOG_PER_NODE = 8
 """Entries of the log kept per node; who lags further behind looks at every node again."""
@@ -52,6 +56,7 @@ class State:
         self._worn: set[str] = set()
         self._log: list[str] = []
         self._log_start = 0
+        self._answers: OrderedDict[str, Answers] = OrderedDict()
         self._rankings: OrderedDict[tuple[Shape, Strategy], Ranking] = OrderedDict()
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
@@ -182,6 +187,15 @@ class State:
         self._rankings[shape, strategy] = ranking
         if len(self._rankings) > MOST_SHAPES:
             self._rankings.popitem(last=False)
+
+    def answers(self, text: str) -> Answers:
+        """Return what a selector answers, remembered by what it reads."""
+        found = self._answers.get(text)
+        if found is None:
+            found = self._answers[text] = Answers(self.programs, text)
+            if len(self._answers) > MOST_TEXTS:
+                self._answers.popitem(last=False)
+        return found
 
     def _consumption(self, device: DeviceId) -> Consumption | None:
         """Return what a device takes from counters, by the newest slice that has it."""

@@ -5,8 +5,10 @@ devices that a request may take. A view is built when its slices change and refr
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
-from apportion.allocator.candidates import Piece, Selectors
+from apportion.allocator.answers import Answers
+from apportion.allocator.candidates import Piece
 from apportion.allocator.capacity import charge, fits
 from apportion.allocator.counters import GroupState, GroupType, GroupTypes, bits
 from apportion.allocator.fault import Flaw
@@ -22,7 +24,9 @@ from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint, Toleration, untolerated
 from apportion.errors import BrokenInput
 
-Atom = tuple[str, object]
+Answering: TypeAlias = Callable[[str], Answers]
+
+Atom: TypeAlias = tuple[str, object]
 """A typed attribute value; versions are compared by their text, as upstream does."""
 
 
@@ -225,16 +229,16 @@ class NodeView:
             self.charged |= 1 << index
             self.used[index] = holding.capacity
 
-    def selected(self, want: Want, selectors: Selectors) -> tuple[int, dict[int, Flaw]]:
+    def selected(self, want: Want, answers: Answering) -> tuple[int, dict[int, Flaw]]:
         """Return the devices that pass the class's and the request's selectors, and those on which one fails."""
         key = want.class_selectors, want.selectors
         found = self._selected.get(key)
         if found is None:
-            found = self._selected[key] = self._select(*key, selectors)
+            found = self._selected[key] = self._select(*key, answers)
         return found
 
     def _select(
-        self, of_class: tuple[str, ...], own: tuple[str, ...], selectors: Selectors
+        self, of_class: tuple[str, ...], own: tuple[str, ...], answers: Answering
     ) -> tuple[int, dict[int, Flaw]]:
         mask = 0
         errors: dict[int, Flaw] = {}
@@ -243,7 +247,7 @@ class NodeView:
             for number, text in enumerate((*of_class, *own)):
                 if not left:
                     break
-                left, failed = piece.matches(text, left, selectors)
+                left, failed = piece.matches(text, left, answers)
                 for position, error in failed.items():
                     device = piece.slice.devices[position].id
                     if number < len(of_class):
@@ -257,15 +261,20 @@ class NodeView:
             mask |= left << offset
         return mask, errors
 
-    def steps(self, want: Want, selectors: Selectors) -> list[int]:
-        """Return how many devices are left after each selector, the class's first: for explanations."""
-        counts = [0] * (len(want.class_selectors) + len(want.selectors))
-        for piece, _, visible in self._segments:
+    def prefixes(self, want: Want, answers: Answering) -> list[int]:
+        """Return the devices left after each selector, the class's first: for explanations."""
+        masks = [0] * (len(want.class_selectors) + len(want.selectors))
+        for piece, offset, visible in self._segments:
             left = visible
             for number, text in enumerate((*want.class_selectors, *want.selectors)):
-                left, _ = piece.matches(text, left, selectors)
-                counts[number] += left.bit_count()
-        return counts
+                left, _ = piece.matches(text, left, answers)
+                masks[number] |= left << offset
+        return masks
+
+    def id_of(self, index: int) -> DeviceId:
+        """Return the name that allocations use for a device."""
+        pool = self.pool_of[index]
+        return DeviceId(pool.driver, pool.name, self.devices[index].name)
 
     def tolerating(self, tolerations: tuple[Toleration, ...]) -> int:
         """Return the devices whose taints these tolerations cover."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apportion.allocator.candidates import Selectors
+from apportion.allocator.answers import Selectors
 from apportion.allocator.demand import Demand
 from apportion.allocator.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State

@@ -28,7 +28,7 @@ class GiveBack:
         return [
             claim
             for uid, claim in unwanted.items()
-            if now - self._since[uid] >= snapshot.management.policy(claim).unused_timeout.total_seconds()
+            if claim.deleting or now - self._since[uid] >= _timeout(claim, snapshot)
         ]
 
     def _unwanted(self, claim: Claim, snapshot: Snapshot) -> bool:
@@ -38,3 +38,7 @@ class GiveBack:
             # Such a claim keeps its devices between pods; only its deletion ends that.
             return claim.deleting
         return not any(not pod.finished and not pod.deleting for pod in snapshot.users(claim))
+
+
+def _timeout(claim: Claim, snapshot: Snapshot) -> float:
+    return snapshot.management.policy(claim).unused_timeout.total_seconds()

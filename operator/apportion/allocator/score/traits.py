@@ -36,7 +36,7 @@ class Traits:
         return tuple(next((row.bit_count() for row in rows if row >> index & 1), 0) for rows in self._near)
 
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
-        """Return (devices made impossible, devices possible around it, device) for every device of the mask."""
+        """Return (worth lost, worth around it, device) for every device of the mask."""
         search = self._search
         found: list[tuple[int, int, int]] = []
         left = mask
@@ -44,10 +44,11 @@ class Traits:
             inside = left & group.mask
             if inside:
                 left &= ~inside
-                paying = inside & ~(search.view.charged | search.paid)
+                # An administrator's look takes nothing, and works where counters are short; so does another share.
+                paying = inside & group.spread(state.fits) & ~(search.view.charged | search.paid)
                 found.extend(
-                    (loss, state.possible, group.members[local])
-                    for loss, local in state.losses(group.gather(paying))
+                    (lost, state.worth, group.members[local])
+                    for lost, local in state.losses(group.gather(paying))
                 )
                 left |= inside & ~paying
         shared = search.view.charged | search.paid
@@ -63,9 +64,9 @@ class Traits:
 
 
 def loss(search: Search) -> int:
-    """Return how many placements the picks made impossible."""
+    """Return what the picks made impossible is worth."""
     return sum(
-        group.state.possible - state.possible
+        group.state.worth - state.worth
         for group, state in zip(search.view.groups, search.states, strict=True)
         if group.state is not state
     )

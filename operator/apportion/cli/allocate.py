@@ -1,0 +1,152 @@
+"""`apportion allocate`: ask the allocator offline, without a cluster.
+
+In: a world as JSON or YAML (nodes, classes, slices, claims). Out: what each claim would get, or why nothing fits.
+Exit status: 0 answered, 2 bad input.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.explain_text import render
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.world import World, read_world
+from apportion.cel.programs import Programs
+from apportion.errors import BrokenInput
+
+BAD_INPUT = 2
+Answer = dict[str, Any]
+
+
+def command(
+    file: Annotated[
+        Path, typer.Option("-f", "--file", help="The world: JSON or YAML; - reads standard input.")
+    ],
+    strategy: Annotated[Strategy, typer.Option(help="How to choose among places that would all do.")] = (
+        Strategy.LEAST_FRAGMENTATION
+    ),
+    output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
+    jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
+        bool, typer.Option("--jsonl", help="One world a line in, one JSON answer a line out, in order.")
+    ] = False,
+) -> None:
+    """Choose devices for the claims of a world, without a cluster."""
+    if output not in {"text", "json"}:
+        raise _refuse(f"-o {output}: there are text and json")
+    programs = Programs()
+    if jsonl:
+        for line in _lines(file):
+            sys.stdout.write(_dump(_answer_line(line, strategy, programs)) + "\n")
+        return
+    try:
+        world = read_world(_load(_read(file)), programs)
+    except BrokenInput as error:
+        raise _refuse(str(error)) from None
+    if output == "json":
+        sys.stdout.write(_dump(_answer(world, strategy), indent=True) + "\n")
+        return
+    _show(world, strategy)
+
+
+def _answer_line(line: bytes, strategy: Strategy, programs: Programs) -> Answer:
+    try:
+        return _answer(read_world(_json(line), programs), strategy)
+    except BrokenInput as error:
+        return _error("fatal", str(error))
+
+
+def _answer(world: World, strategy: Strategy) -> Answer:
+    """Return the answer as the conformance data writes it."""
+    try:
+        found = allocate(world.state, world.demand, strategy=strategy)
+    except BrokenInput as error:
+        return _error("fatal", str(error))
+    if isinstance(found, Decision):
+        return {
+            "kind": "results",
+            "node": found.node,
+            "results": [allocation.to_json() for allocation in found.allocations],
+        }
+    explanation = found.explanation.to_json()
+    if found.verdict == "node":
+        return _error("node", _broken(world, found)) | {"explanation": explanation}
+    answer: Answer = {"kind": "none", "explanation": explanation}
+    return answer | ({"budget": True} if found.verdict == "budget" else {})
+
+
+def _broken(world: World, _refusal: Refusal) -> str:
+    found = "; ".join(f"{one.object}: {one.field}: {one.reason}" for one in world.state.findings()[:3])
+    return f"invalid resource pools were encountered: {found}"
+
+
+def _error(kind: str, message: str) -> Answer:
+    return {"kind": "error", "error": {"kind": kind, "message": message}}
+
+
+def _show(world: World, strategy: Strategy) -> None:
+    console = Console()
+    try:
+        found = allocate(world.state, world.demand, strategy=strategy)
+    except BrokenInput as error:
+        raise _refuse(str(error)) from None
+    for finding in world.state.findings():
+        console.print(f"left out: {finding.object}: {finding.field}: {finding.reason}", markup=False)
+    if isinstance(found, Refusal):
+        console.print(render(found.explanation), markup=False, highlight=False, soft_wrap=True)
+        return
+    table = Table("claim", "request", "driver", "pool", "device", "consumed", title=f"node {found.node}")
+    for claim, allocation in zip(world.demand.claims, found.allocations, strict=True):
+        for result in allocation.results:
+            consumed = ", ".join(f"{name} {amount}" for name, amount in result.consumed.items())
+            device = result.device
+            table.add_row(claim.key, result.request, device.driver, device.pool, device.name, consumed)
+    console.print(table)
+
+
+def _read(file: Path) -> bytes:
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise _refuse(f"{file}: {error.strerror}") from None
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    return (line for line in _read(file).splitlines() if line.strip())
+
+
+def _load(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except yaml.YAMLError as error:
+        raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BrokenInput(f"not JSON: {error}") from None
+
+
+def _dump(answer: Answer, *, indent: bool = False) -> str:
+    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode()
+
+
+def _refuse(message: str) -> typer.Exit:
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(BAD_INPUT)
