@@ -15,7 +15,9 @@ from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.world import read_world
-from tests.allocator.builders import A, chips, claim, cluster, device, piece, want
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
+from tests.allocator.builders import GPU, chips, claim, cluster, device, piece, want
 from tests.shared import shared
 
 LIMIT = 0.1
@@ -86,7 +88,7 @@ def test_a_constraint_in_the_middle_of_free_requests_does_not_multiply_the_work(
     ]
     state = cluster(piece("s", "n1", rows))
     requests = [want(f"r{index}") for index in range(12)]
-    rule = {"requests": ["r10", "r11"], "matchAttribute": f"{A[19:-2]}/pair"}
+    rule = {"requests": ["r10", "r11"], "matchAttribute": f"{GPU}/pair"}
     start = time.process_time()
 
     found = allocate(state, Demand((claim("c", *requests, constraints=[rule]),)))
@@ -94,3 +96,46 @@ def test_a_constraint_in_the_middle_of_free_requests_does_not_multiply_the_work(
     assert time.process_time() - start < LIMIT
     assert isinstance(found, Refusal)
     assert found.verdict == "none"
+
+
+def _row(name: str, kind: str, **values: int) -> dict[str, Any]:
+    return device(name) | {
+        "attributes": {"kind": {"string": kind}} | {key: {"int": value} for key, value in values.items()}
+    }
+
+
+def test_devices_that_differ_in_a_constrained_attribute_are_not_alike() -> None:
+    """The first choice fails only because of a second constraint; its twin on the other numa node serves."""
+    rows = [
+        _row("a0", "a", numa=0),
+        _row("a1", "a", numa=1),
+        _row("b0", "b", numa=0, pair=0),
+        _row("b1", "b", numa=1, pair=1),
+        _row("c1", "c", pair=1),
+    ]
+    state = cluster(piece("s", "n1", rows))
+    rules = [
+        {"requests": ["ra", "rb"], "matchAttribute": f"{GPU}/numa"},
+        {"requests": ["rb", "rc"], "matchAttribute": f"{GPU}/pair"},
+    ]
+    one = claim("c", want("ra", "a"), want("rb", "b"), want("rc", "c"), constraints=rules)
+
+    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT)
+
+    assert isinstance(found, Decision)
+    assert [result.device.name for result in found.allocations[0].results] == ["a1", "b1", "c1"]
+
+
+def test_chips_in_different_states_are_not_alike() -> None:
+    """A part of the whole chip spoils it for the next request; a part of the broken one does not."""
+    state = cluster(*chips("n1", 2))
+    state.hold("x", [DeviceResult("r", DeviceId(GPU, "n1", "chip-1-part-0"))])
+    one = claim("c", want("p", "part"), want("w", "whole"))
+
+    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT)
+
+    assert isinstance(found, Decision)
+    assert [result.device.name for result in found.allocations[0].results] == [
+        "chip-1-part-1",
+        "chip-0-whole",
+    ]
