@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ SOLVABLE = {"late-match-sat", "backtrack"}
 
 
 @pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the adversarial scenarios by name."""
     out = tmp_path_factory.mktemp("scenarios")
     command = [
