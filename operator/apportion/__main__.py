@@ -1,1 +1,167 @@
-"""Where apportion starts."""
+"""Where apportion starts: the only reader of arguments and environment."""
+
+import asyncio
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from apportion import __version__, logs
+from apportion.cli import allocate
+from apportion.cli.crds import crds
+from apportion.errors import ApportionError
+from apportion.settings import OperatorSettings
+
+_S = TypeVar("_S")
+
+app = typer.Typer(
+    help="Allocates accelerators for Kubernetes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(help="Kubeconfig file; default: the pod's service account.", envvar="KUBECONFIG"),
+]
+HealthPort = Annotated[
+    int, typer.Option(help="Port of /healthz, /readyz and /metrics; 0: none.", envvar="HEALTH_PORT")
+]
+Logs = Annotated[LogFormat, typer.Option("--log-format", help="Form of log lines.", envvar="LOG_FORMAT")]
+
+
+@app.command()
+def operator(
+    namespace: Annotated[
+        str, typer.Option(help="Namespace of the operator and its Lease.", envvar="NAMESPACE")
+    ] = ("apportion-system"),
+    kubeconfig: Kubeconfig = None,
+    health_port: HealthPort = 8080,
+    log_format: Logs = LogFormat.JSON,
+    lease_duration: Annotated[
+        float, typer.Option(help="Seconds after which another replica may take over.", min=9.0)
+    ] = 15.0,
+) -> None:
+    """Run the operator: allocate claims, own partitions."""
+    from dataclasses import replace
+
+    from apportion.app import run_operator
+
+    logs.set_up(log_format.value)
+    settings = OperatorSettings(
+        namespace=namespace,
+        identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+        kubeconfig=kubeconfig,
+        health_port=health_port,
+    )
+    lease = replace(settings.lease, duration=lease_duration)
+    _run(run_operator, replace(settings, lease=lease))
+
+
+@app.command()
+def agent(
+    node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
+    backend: Annotated[str, typer.Option(help="Which hardware to look for.", envvar="BACKEND")] = "simulated",
+    simulation: Annotated[
+        Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
+    ] = None,
+    plugins_dir: Annotated[
+        Path, typer.Option(help="Kubelet's folder for plugins.", envvar="PLUGINS_DIR")
+    ] = Path("/var/lib/kubelet/plugins"),
+    registry_dir: Annotated[
+        Path, typer.Option(help="Kubelet's folder for registration sockets.", envvar="REGISTRY_DIR")
+    ] = Path("/var/lib/kubelet/plugins_registry"),
+    cdi_dir: Annotated[
+        Path, typer.Option(help="Where the container runtime looks for CDI files.", envvar="CDI_DIR")
+    ] = Path("/var/run/cdi"),
+    state_dir: Annotated[
+        Path, typer.Option(help="Where the journal is; it must survive a reboot.", envvar="STATE_DIR")
+    ] = Path("/var/lib/apportion"),
+    driver_gpu: Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")] = (
+        "gpu.apportion.dev"
+    ),
+    driver_npu: Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")] = (
+        "npu.apportion.dev"
+    ),
+    driver_rdma: Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")] = (
+        "rdma.apportion.dev"
+    ),
+    instance: Annotated[
+        str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
+    ] = "",
+    kubeconfig: Kubeconfig = None,
+    health_port: HealthPort = 8080,
+    log_format: Logs = LogFormat.JSON,
+) -> None:
+    """Run the node agent: publish, cut, prepare."""
+    from apportion.agent.agent import run_agent
+    from apportion.agent.settings import AgentOptions
+
+    logs.set_up(log_format.value)
+    options = AgentOptions(
+        node=node_name,
+        backend=backend,
+        simulation=simulation,
+        plugins_dir=plugins_dir,
+        registry_dir=registry_dir,
+        cdi_dir=cdi_dir,
+        state_dir=state_dir,
+        driver_gpu=driver_gpu,
+        driver_npu=driver_npu,
+        driver_rdma=driver_rdma,
+        kubeconfig=kubeconfig,
+        health_port=health_port,
+        instance=instance,
+    )
+    _run(run_agent, options)
+
+
+app.command()(crds)
+app.command("allocate")(allocate.command)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) -> None:
+    """Run a long-lived role until SIGTERM or SIGINT; a clear refusal to start is exit status 1."""
+
+    async def until_told() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, stop.set)
+        await start(settings, stop)
+
+    try:
+        asyncio.run(until_told())
+    except ApportionError as error:
+        typer.echo(f"apportion: {error}", err=True)
+        sys.exit(1)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

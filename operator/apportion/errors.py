@@ -5,7 +5,11 @@ ApportionError
 │   ├── SelectorError        a CEL text that does not compile, or fails on a device
 │   └── TooMuch              more results, configs or requests than the API takes
 ├── BrokenNode           this node's slices contradict each other; the next node may do
-├── Overtaken            somebody wrote first: forget, look again
+├── ApiError             the API server refused, or did not answer
+│   ├── Overtaken            somebody wrote first: forget, look again (409, failed precondition)
+│   ├── Missing              the object is not there (404)
+│   ├── Expired              the watch's version is too old: list again (410)
+│   └── Unreachable          no answer, or one that says "later" (429, 5xx, time-out)
 ├── NotLeading           the lease is gone or about to go: write nothing
 ├── NotReady             a partner has not answered yet: try again later
 └── HardwareError        the driver said no
@@ -45,8 +49,28 @@ class BrokenNode(ApportionError):  # noqa: N818
     """Only this node's slices are at fault."""
 
 
-class Overtaken(ApportionError):  # noqa: N818
+class ApiError(ApportionError):
+    """The API server refused a request; `status` is the HTTP status, 0 when there was no answer."""
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Overtaken(ApiError):  # noqa: N818
     """Somebody wrote the object first (HTTP 409, or a precondition that no longer holds)."""
+
+
+class Missing(ApiError):  # noqa: N818
+    """The object is not there (HTTP 404)."""
+
+
+class Expired(ApiError):  # noqa: N818
+    """The version that a watch started from is too old (HTTP 410)."""
+
+
+class Unreachable(ApiError):  # noqa: N818
+    """The server did not answer, or asked to come back later (HTTP 429, 5xx)."""
 
 
 class NotLeading(ApportionError):  # noqa: N818

@@ -1,1 +1,8 @@
-"""What users write: Partition, PartitionLayout, AllocationPolicy as pydantic models; they make crds/."""
+"""What users write: Partition, PartitionLayout and AllocationPolicy, group apportion.dev, version v1alpha1.
+
+In: decoded JSON of these objects. Out: frozen pydantic models, and the CRDs that are made from them.
+"""
+
+GROUP = "apportion.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"

@@ -11,7 +11,8 @@ from apportion.dra.semver import Semver
 
 _NUMBERS = frozenset((int, Uint, float))
 _MAPS = frozenset((dict, Domains))
-_CHOOSY = frozenset((Quantity, Computed, Semver))
+CHOOSY: set[type] = {Quantity, Computed, Semver}
+"""Classes whose values refuse to be compared with another class; the libraries add theirs."""
 
 
 def equal(left: Value, right: Value) -> bool:
@@ -33,7 +34,7 @@ def equal(left: Value, right: Value) -> bool:
         if other is not Optional or left.present is not right.present:
             return False
         return not left.present or equal(left.value, right.value)
-    if one in _CHOOSY:
+    if one in CHOOSY:
         # A computed quantity is of a pointer type upstream, which the left side does not recognise.
         if other is Quantity and one is not Semver:
             return bool(left == right)

@@ -20,7 +20,7 @@ MOST_NAMES: Final = 32
 class Facts:
     """One device as selectors see it."""
 
-    __slots__ = ("_device", "_value", "capacity")
+    __slots__ = ("_device", "_value", "capacity", "usual")
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -29,6 +29,8 @@ class Facts:
             qualify(name, device.driver): capacity.value for name, capacity in device.capacity.items()
         }
         """By full name."""
+        self.usual: bool = _keeps_limits(device, self.capacity)
+        """Whether the device keeps the API's limits, on which the fast path's cost bound rests."""
 
     @property
     def value(self) -> dict[str, Value]:
@@ -42,16 +44,6 @@ class Facts:
                 "capacity": _by_domain(self.capacity),
             }
         return self._value
-
-    @property
-    def usual(self) -> bool:
-        """Whether the device keeps the API's limits, on which the fast path's cost bound rests."""
-        attributes = self._device.attributes
-        return (
-            len(attributes) + len(self.capacity) <= MOST_NAMES
-            and len(self._device.driver) <= LONGEST_TEXT
-            and all(_usual(value) for value in attributes.values())
-        )
 
 
 def facts(device: Device) -> Facts:
@@ -70,6 +62,14 @@ def _by_domain(flat: Any) -> Domains:
         domain, _, short = name.partition("/")
         nested.setdefault(domain, {})[short] = value
     return nested
+
+
+def _keeps_limits(device: Device, capacity: dict[str, Quantity]) -> bool:
+    return (
+        len(device.attributes) + len(capacity) <= MOST_NAMES
+        and len(device.driver) <= LONGEST_TEXT
+        and all(_usual(value) for value in device.attributes.values())
+    )
 
 
 def _usual(value: Value) -> bool:

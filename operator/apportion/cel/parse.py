@@ -80,9 +80,8 @@ def located(text: str, at: int, reason: str) -> SelectorError:
 
 
 def _syntax_error(text: str, error: UnexpectedInput) -> SelectorError:
-    at = len(text)
-    if error.pos_in_stream is not None and error.pos_in_stream >= 0 and text.strip():
-        at = error.pos_in_stream
+    place: int | None = getattr(error, "pos_in_stream", None)
+    at = place if place is not None and place >= 0 and text.strip() else len(text)
     if isinstance(error, UnexpectedCharacters):
         what = f"token recognition error at: {text[at : at + 1]!r}"
     else:

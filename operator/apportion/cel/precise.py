@@ -133,7 +133,7 @@ class _Maker:
                 return found
 
             return test
-        look = find_optional if node.optional else _field
+        look = find_optional if node.optional else field_of
 
         def select(run: Run) -> Value:
             found = operand(run)
@@ -322,7 +322,8 @@ def insert(into: dict[Value, Value], key: Value, value: Value) -> None:
     into[name] = value
 
 
-def _field(container: Value, name: str) -> Value:
+def field_of(container: Value, name: str) -> Value:
+    """Return `container.name`; raises CelFailure when there is none."""
     if type(container) is dict:
         try:
             return container[name]
@@ -422,18 +423,31 @@ def _strict(args: tuple[Closure, ...], resolved: Resolved) -> Closure:
 def _in_constants(needle: Closure, known: tuple[Value, ...]) -> Closure:
     if not known:
         return _constant(value=False)
-    simple = all(type(item) in (bool, int, float, str) or name_of(item) == "uint" for item in known)
+    test, cost = member_of(known), 0 if _hashed(known) else len(known)
 
     def member(run: Run) -> Value:
         found = needle(run)
-        if simple and type(found) in (Semver, bytes):
+        run.cost += cost
+        return test(found)
+
+    return member
+
+
+def member_of(known: tuple[Value, ...]) -> Callable[[Value], bool]:
+    """Return the test of `x in [...]` for a list of constants."""
+    hashed = _hashed(known)
+
+    def member(found: Value) -> bool:
+        if hashed and type(found) in (Semver, bytes):
             # The reference implementation hashes the needle here, and these two cannot be hashed.
             raise CelFailure(f"hash of unhashable type {name_of(found)}")
-        if not simple:
-            run.cost += len(known)
         return contains(found, known)
 
     return member
+
+
+def _hashed(known: tuple[Value, ...]) -> bool:
+    return all(type(item) in (bool, int, float, str) or name_of(item) == "uint" for item in known)
 
 
 def _or(held: Closure, other: Closure, *, unwrap: bool) -> Closure:

@@ -103,6 +103,8 @@ class Claim:
     deleting: bool = False
     created: str = ""
     """metadata.creationTimestamp (RFC 3339), for queue order."""
+    allocated_by: str = ""
+    """Field manager that wrote `status.allocation`, as metadata.managedFields says; empty when unknown."""
 
     @property
     def key(self) -> str:
@@ -160,6 +162,7 @@ class Claim:
             owner_pod=pods[0].get("uid") if pods else None,
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
+            allocated_by=_allocator(metadata),
         )
 
 
@@ -184,6 +187,14 @@ def selectors_from_json(raw: Json, at: str) -> tuple[tuple[str, ...], bool]:
         else:
             unknown = True
     return tuple(texts), unknown
+
+
+def _allocator(metadata: Json) -> str:
+    for path, row in reading.rows(metadata, "managedFields", at="metadata"):
+        fields = reading.table(row, "fieldsV1", at=path)
+        if "f:allocation" in reading.table(fields, "f:status", at=path):
+            return reading.text(row, "manager", at=path, default="")
+    return ""
 
 
 def _slot(raw: Json, at: str) -> RequestSlot:

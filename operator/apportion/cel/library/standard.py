@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from apportion.cel.equality import compare, contains, equal, unequal
+from apportion.cel.equality import CHOOSY, compare, contains, equal, unequal
 from apportion.cel.functions import Overload, declare, first, size_of, tenth
 from apportion.cel.library import times
 from apportion.cel.values import (
@@ -25,8 +25,6 @@ from apportion.cel.values import (
     no_overload,
     shown,
 )
-from apportion.dra.quantity import Quantity
-from apportion.dra.semver import Semver
 
 _ORDERED: Final = ("bool", "string", "bytes", "timestamp", "duration")
 _NUMBERS: Final = ("int", "uint", "double")
@@ -150,10 +148,9 @@ def _searched_list(args: tuple[Value, ...], _: Value) -> int:
 
 
 def _shorter(args: tuple[Value, ...], _: Value) -> int:
-    left = args[0]
-    if isinstance(left, Quantity | Semver) or hasattr(left, "cost_equal"):
+    if type(args[0]) in CHOOSY:
         return 1
-    return tenth(min(size_of(left), size_of(args[1])))
+    return tenth(min(size_of(args[0]), size_of(args[1])))
 
 
 def _both(args: tuple[Value, ...], _: Value) -> int:

@@ -1,0 +1,198 @@
+"""The agent: its graph, its start and its end.
+
+In: options. Out: a running node agent, until the stop event. Watches only observe, workers act. The watches are plain
+reflectors with server-side selectors, not kopf handlers: two lists of one node are all that the agent needs, and kopf does
+not report what was deleted in a watch gap (a partition whose object vanished then would stay on the hardware).
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from apportion.agent.cdi import CdiFolder
+from apportion.agent.devices.backend import Backend
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.values import Kind
+from apportion.agent.journal import Journal
+from apportion.agent.kubelet.held import Held
+from apportion.agent.kubelet.plugin import Plugin
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.wish import Wish, Wishes
+from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.publisher import Publisher
+from apportion.agent.view import View
+from apportion.agent.web import serve
+from apportion.cluster.client import Client, connect
+from apportion.cluster.kinds import PARTITIONS, SLICES
+from apportion.cluster.reflector import Reflector
+from apportion.errors import ApportionError, BrokenInput, HardwareError
+
+_log = structlog.get_logger()
+
+
+async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
+    """Run until `stop` is set. Raises ApportionError when it cannot start: bad options, no API server, no hardware."""
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
+        journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
+        stack.callback(journal.close)
+        agent = Agent(options, client, Hardware(backends(options)), journal)
+        try:
+            await agent.run(stop)
+        except ExceptionGroup as group:
+            # One part failed for good and the others were stopped for it: its error is the one to tell.
+            known, unknown = group.split(ApportionError)
+            if unknown is not None or known is None:
+                raise
+            raise _first(known) from None
+
+
+def _first(group: BaseException) -> BaseException:
+    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
+
+
+def backends(options: AgentOptions) -> tuple[Backend, ...]:
+    """Return the backends that the options ask for."""
+    if options.backend != "simulated":
+        raise BrokenInput(f"unknown backend {options.backend!r}; known is simulated", field="backend")
+    if options.simulation is None:
+        raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
+    return (SimulatedBackend(options.simulation, options.node, at=options.at),)
+
+
+class Agent:
+    """All parts of one agent, wired."""
+
+    def __init__(self, options: AgentOptions, client: Client, hardware: Hardware, journal: Journal) -> None:
+        self._options = options
+        self._hardware = hardware
+        self.desk = Desk(
+            client,
+            hardware,
+            journal,
+            Wishes(self._wished),
+            locks_dir=options.state_dir / "locks",
+            patience=options.patience,
+            at=options.at,
+        )
+        self._held = Held(self.desk, interval=options.held_interval)
+        self._view = View(self.desk, self._held)
+        self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
+        self.desk.published = self.publisher.ring
+        node = f"spec.nodeName={options.node}"
+        self._partitions = Reflector(client, PARTITIONS, self.desk.wishes.observe, fieldSelector=node)
+        self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
+        self._workers: dict[str, CardWorker] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
+        self.plugins: tuple[Plugin, ...] = ()
+        self.registry = CollectorRegistry()
+        Gauge("apportion_agent_partitions", "Partitions in the journal", registry=self.registry).set_function(
+            lambda: len(journal.partitions())
+        )
+        Gauge("apportion_agent_claims", "Claims prepared on this node", registry=self.registry).set_function(
+            lambda: len(journal.claims())
+        )
+        Gauge(
+            "apportion_agent_held_claims", "Claims that hold devices they lost", registry=self.registry
+        ).set_function(lambda: len(self._held.rows()))
+
+    @property
+    def ready(self) -> bool:
+        """Whether slices are published and every socket is served."""
+        return self.publisher.published.is_set() and bool(self.plugins)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
+        cards = await self._hardware.discover()
+        await self._view.look()
+        kinds = {card.kind for card in cards.values()}
+        _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
+        async with AsyncExitStack() as stack:
+            if self._options.health_port:
+                runner = await serve(self._options.health_port, lambda: self.ready, self.registry)
+                stack.push_async_callback(runner.cleanup)
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                running = [
+                    tasks.create_task(self._partitions.run()),
+                    tasks.create_task(self._slices.run()),
+                ]
+                # Without the whole list a partition of a claim would look like one that nobody wants.
+                await self._partitions.synced.wait()
+                for row in self.desk.journal.partitions().values():
+                    self._worker(row.spot.card)
+                for card in cards:
+                    self._worker(card)
+                running += [
+                    tasks.create_task(self.publisher.run()),
+                    tasks.create_task(self._held.run()),
+                    tasks.create_task(self._watch_hardware()),
+                ]
+                self.plugins = tuple(
+                    self._plugin(driver, kind)
+                    for kind, driver in self._options.drivers.items()
+                    if kind in kinds
+                )
+                try:
+                    for plugin in self.plugins:
+                        await plugin.start()
+                    _log.info("agent.serving", node=self._options.node)
+                    await stop.wait()
+                    _log.info("agent.stopping", node=self._options.node)
+                finally:
+                    # Kubelet first: no call may reach workers that are gone.
+                    for plugin in self.plugins:
+                        await plugin.stop()
+                for task in (*running, *self._worker_tasks):
+                    task.cancel()
+
+    def _plugin(self, driver: str, kind: Kind) -> Plugin:
+        options = self._options
+        preparer = Preparer(
+            self.desk,
+            CdiFolder(options.cdi_dir),
+            driver=driver,
+            kind=kind,
+            node=options.node,
+            urge=lambda card, partition: self._worker(card).urge(partition),
+            patience=options.prepare_patience,
+        )
+        return Plugin(
+            preparer, plugins=options.plugins_dir, registry=options.registry_dir, instance=options.instance
+        )
+
+    def _wished(self, wish: Wish) -> None:
+        self.desk.moved.ring()
+        if self._partitions.synced.is_set():
+            self._worker(wish.parent).ring()
+
+    def _worker(self, card: str) -> CardWorker:
+        """Return the card's worker, started if need be: also for cards that are wished for but not there."""
+        if card not in self._workers:
+            worker = self._workers[card] = CardWorker(self.desk, card)
+            if self._tasks is not None:
+                self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
+        return self._workers[card]
+
+    async def _watch_hardware(self) -> None:
+        """Look for what no event tells: health, and partitions that people make or remove."""
+        before = None
+        while True:
+            try:
+                changed = await self._view.look()
+                now = {(live.spot, live.uuid) for live in await self._hardware.partitions()}
+            except HardwareError as error:
+                _log.warning("hardware.unreadable", error=str(error))
+            else:
+                if changed or now != before:
+                    before = now
+                    self.publisher.ring()
+                    for worker in self._workers.values():
+                        worker.ring()
+            await asyncio.sleep(self._options.health_interval)

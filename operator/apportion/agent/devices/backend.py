@@ -1,0 +1,37 @@
+"""The protocol between the agent and a vendor's library.
+
+In: nothing but spots and live partitions. Out: what is there, or a HardwareError. The verbs are synchronous, because
+the vendors' libraries are: the agent calls them in threads, one call per card at a time (`hardware.py`).
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+
+
+class Backend(Protocol):
+    """One family of devices on this node. Stateless between calls: the hardware is the state."""
+
+    def devices(self) -> tuple[Card, ...]:
+        """Discover the cards, in a stable order, with every profile that they can be cut into."""
+
+    def partitions(self) -> tuple[LivePartition, ...]:
+        """List every partition that exists, foreign and half-made ones included."""
+
+    def create(self, spot: Spot) -> LivePartition:
+        """Make a partition at exactly this place.
+
+        Raises NoRoom when the place or an engine is taken, Unsupported for an unknown profile, Busy when the driver
+        asks to come back, Lost when the card does not answer. A crash inside may leave a half-made partition, which
+        `partitions` then shows as not complete.
+        """
+
+    def destroy(self, live: LivePartition) -> None:
+        """Remove exactly this partition; one that is gone, or has another UUID by now, is left alone.
+
+        Raises Busy when something uses it, Lost when the card does not answer.
+        """
+
+    def health(self) -> Mapping[str, Health]:
+        """Say how the cards are, by name; a card that is not named is healthy."""

@@ -1,0 +1,128 @@
+"""Models: the data files of the simulated backend as profiles and totals.
+
+In: a model's name. Out: what such a card has. Only the simulated backend reads this; real backends discover.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from apportion.agent.devices.values import MIB, Amounts, Kind, Placement, Profile
+from apportion.errors import BrokenInput
+
+GPU_ENGINES = ("copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines")
+NPU_ENGINES = ("vpc", "vdec", "venc", "jpegd", "jpege")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model of card."""
+
+    name: str
+    kind: Kind
+    product: str
+    capacity: Amounts
+    totals: Amounts
+    profiles: tuple[Profile, ...]
+    slices: int = 0
+    """Memory slices; GPUs only."""
+    ids: int = 0
+    """How many partition ids a chip has; NPUs only."""
+    ring: int = 0
+    """How many chips share one HCCS group, 0 for none; NPUs only."""
+    most: int = 0
+    """How many partitions a chip holds, 0 for no limit of its own; NPUs only."""
+    architecture: str = ""
+    cuda: str = ""
+
+
+def model(name: str) -> Model:
+    """Return the model of this name; raises BrokenInput that lists the known ones."""
+    known = _models()
+    if name not in known:
+        raise BrokenInput(f"unknown model {name!r}; known are {', '.join(sorted(known))}", field="model")
+    return known[name]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all models."""
+    return tuple(sorted(_models()))
+
+
+@cache
+def _models() -> Mapping[str, Model]:
+    gpus = {name: _gpu(name, raw) for name, raw in _read("gpu-models.yaml").items()}
+    npus = {name: _npu(name, raw) for name, raw in _read("npu-models.yaml").items()}
+    return {**gpus, **npus}
+
+
+def _read(file: str) -> dict[str, Any]:
+    text = files("apportion.agent").joinpath("data", file).read_text(encoding="utf-8")
+    models: dict[str, Any] = yaml.safe_load(text)["models"]
+    return models
+
+
+def _gpu(name: str, raw: Mapping[str, Any]) -> Model:
+    profiles = tuple(
+        Profile(
+            name=row["name"],
+            number=row["id"],
+            amounts={
+                "memory": row["memory"] * MIB,
+                "multiprocessors": row["sm"],
+                **dict(zip(GPU_ENGINES, row["engines"], strict=True)),
+            },
+            placements=tuple(Placement(start, size) for start, size in row["placements"]),
+            most=row["most"],
+        )
+        for row in raw["profiles"]
+    )
+    # NVIDIA's own rule for shared counters: the largest value that any profile has.
+    totals = {key: max(profile.amounts[key] for profile in profiles) for key in profiles[0].amounts}
+    return Model(
+        name=name,
+        kind=Kind.GPU,
+        product=raw["product"],
+        capacity={**totals, "memory": raw["memory"] * MIB},
+        totals=totals,
+        profiles=profiles,
+        slices=raw["slices"],
+        architecture=raw["architecture"],
+        cuda=raw["cuda"],
+    )
+
+
+def _npu(name: str, raw: Mapping[str, Any]) -> Model:
+    totals = _npu_amounts(raw["total"])
+    templates = ((row["name"], _npu_amounts(row)) for row in raw["templates"])
+    return Model(
+        name=name,
+        kind=Kind.NPU,
+        product=raw["product"],
+        capacity=totals,
+        totals=totals,
+        profiles=tuple(
+            Profile(
+                name=template,
+                amounts=amounts,
+                most=min(totals[key] // amount for key, amount in amounts.items() if amount),
+            )
+            for template, amounts in templates
+        ),
+        ids=raw["ids"],
+        ring=raw.get("ring", 0),
+        most=raw["most"],
+    )
+
+
+def _npu_amounts(row: Mapping[str, Any]) -> Amounts:
+    return {
+        "aicore": row["aicore"],
+        "aicpu": row["aicpu"],
+        "memory": row["memory"] * MIB,
+        **dict(zip(NPU_ENGINES, row["engines"], strict=True)),
+    }

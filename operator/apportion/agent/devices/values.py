@@ -1,0 +1,157 @@
+"""Cards, profiles and partitions, as values that every backend fills alike.
+
+In: nothing. Out: frozen values. Amounts are whole numbers by name (`memory` in bytes, everything else a count);
+the names are those of the counters that the slices publish, so no table of translations exists anywhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from apportion.dra.device import Scalar
+
+Amounts = Mapping[str, int]
+"""How much of what: `memory` in bytes, engines, cores and the like as counts."""
+
+MIB = 2**20
+
+
+class Kind(StrEnum):
+    """What a card is; the value is its `type` attribute."""
+
+    GPU = "gpu"
+    NPU = "npu"
+    NIC = "nic"
+
+
+class Health(StrEnum):
+    """What a backend says of a card."""
+
+    HEALTHY = "Healthy"
+    SICK = "Sick"
+    """New work should stay away; running work may go on."""
+    LOST = "Lost"
+    """The card does not answer; work on it is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device file for containers (CDI `deviceNodes`)."""
+
+    path: str
+    host_path: str = ""
+    """Where it is on the host, if its name differs there (a vNPU)."""
+    major: int | None = None
+    minor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What a container needs to use a device (CDI `containerEdits`)."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Placement:
+    """Where a partition lies on its card.
+
+    MIG: first memory slice and number of memory slices. vNPU: its id, size 1. Together with the card and the
+    profile it identifies a partition; UUIDs do not, they change on each re-creation.
+    """
+
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One shape that a card can be cut into."""
+
+    name: str
+    """As the vendor writes it: `1g.10gb+me`, `vir05_1c_8g`."""
+    amounts: Amounts
+    """What one such partition takes from its card."""
+    number: int | None = None
+    """GPU instance profile id; templates of NPUs have none."""
+    placements: tuple[Placement, ...] = ()
+    """Where it may lie; empty when the driver chooses and all places are alike (vNPU)."""
+    most: int = 0
+    """How many of it fit on an empty card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a card is plugged in."""
+
+    pci_bus_id: str
+    """`0000:9d:00.0`, lower case."""
+    pcie_root: str
+    """`pci<domain>:<bus>`."""
+    numa_node: int | None = None
+    """None when the platform does not say (sysfs -1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One physical device: a GPU, an NPU chip or a NIC."""
+
+    name: str
+    """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`."""
+    kind: Kind
+    uuid: str
+    location: Location
+    attributes: Mapping[str, Scalar] = field(default_factory=dict)
+    """What the vendor says about it, under the names that slices publish."""
+    capacity: Amounts = field(default_factory=dict)
+    """What the whole card offers, for people and selectors."""
+    totals: Amounts = field(default_factory=dict)
+    """What partitions can take from it together; empty when it cannot be cut."""
+    slices: int = 0
+    """Memory slices (MIG); 0 when placements play no part."""
+    profiles: tuple[Profile, ...] = ()
+    instance_ids: tuple[int, ...] = ()
+    """Ids that its partitions may get, when the caller chooses them (vNPU)."""
+    edits: Edits = Edits()
+    """What a container needs for the whole card."""
+
+    def profile(self, name: str) -> Profile | None:
+        """Return the profile of this name, None when the card does not offer it."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LivePartition:
+    """A partition that exists on the hardware right now, whoever made it."""
+
+    card: str
+    """Name of its card."""
+    profile: str
+    placement: Placement
+    uuid: str
+    """"" while it is half made."""
+    instance: Mapping[str, str] = field(default_factory=dict)
+    """The driver's ids: `gpuInstance` and `computeInstance`, or `vnpu`."""
+    complete: bool = True
+    """False for a GPU instance without its compute instance: a crash came between the two calls."""
+    in_use: bool = False
+    """A process or container holds it, as far as the driver knows."""
+    edits: Edits = Edits()
+
+    @property
+    def spot(self) -> "Spot":
+        """Its identity."""
+        return Spot(self.card, self.profile, self.placement)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The identity of a partition, wanted or live: card, profile, placement."""
+
+    card: str
+    profile: str
+    placement: Placement
+
+    def __str__(self) -> str:
+        return f"{self.profile} at {self.placement.start} of {self.card}"

@@ -1,0 +1,298 @@
+"""The journal: what this agent has begun and not finished, in SQLite, one transaction per step.
+
+In: steps of partitions and of claims, before and after each irreversible act. Out: the same after a crash. Every write is
+on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolling update may share the file.
+
+    partitions, by Partition UID:           Intent -> Created -> Ready -> Releasing -> gone
+    claims, by claim UID and driver:        Preparing -> Injected -> Prepared -> Unpreparing -> gone
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from apportion.agent.devices.values import Placement, Spot
+from apportion.errors import NotReady
+
+SCHEMA = 1
+"""Goes up with every change of the tables below; a file of another schema is set aside like a broken one."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS partitions (
+    uid TEXT PRIMARY KEY, name TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL, profile TEXT NOT NULL,
+    start INTEGER NOT NULL, size INTEGER NOT NULL, layout TEXT NOT NULL, step TEXT NOT NULL,
+    instance TEXT NOT NULL, uuid TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS claims (
+    uid TEXT NOT NULL, driver TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+    devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT;
+"""
+_log = structlog.get_logger()
+
+
+class Step(StrEnum):
+    """How far a partition is."""
+
+    INTENT = "Intent"
+    """About to be made: what is found at its place was made by us."""
+    CREATED = "Created"
+    READY = "Ready"
+    RELEASING = "Releasing"
+
+
+class ClaimStep(StrEnum):
+    """How far a claim's devices are."""
+
+    PREPARING = "Preparing"
+    INJECTED = "Injected"
+    """The CDI file exists."""
+    PREPARED = "Prepared"
+    UNPREPARING = "Unpreparing"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition that we made, make or remove."""
+
+    uid: str
+    """UID of the Partition object: what it belongs to."""
+    name: str
+    device: str
+    spot: Spot
+    step: Step
+    layout: str = ""
+    """The PartitionLayout that asked for it; empty for claims and warm ones."""
+    instance: Mapping[str, str] = field(default_factory=dict)
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDevice:
+    """One device that a claim uses."""
+
+    device: str
+    card: str
+    pool: str
+    requests: tuple[str, ...]
+    cdi: str
+    partition: str = ""
+    """UID of the Partition behind it; empty for whole cards."""
+    admin: bool = False
+    """Admin access excludes nobody."""
+
+    def clashes(self, other: "ClaimDevice") -> bool:
+        """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""
+        if self.admin or other.admin or self.card != other.card:
+            return False
+        return self.device == other.device or self.card in {self.device, other.device}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """One claim's devices of one driver."""
+
+    uid: str
+    driver: str
+    namespace: str
+    name: str
+    step: ClaimStep
+    devices: tuple[ClaimDevice, ...]
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Journal:
+    """One journal file. Thread-safe; every changing call is one transaction."""
+
+    def __init__(self, path: Path, boot_id: str) -> None:
+        """Open or make the file. A broken one is set aside: hardware and API are enough to go on.
+
+        After a reboot (another boot id) no claim is prepared any more, because no container survived; partition rows
+        stay and are compared with the hardware.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        try:
+            self._db = _open(path)
+        except sqlite3.DatabaseError as error:
+            aside = path.with_suffix(".broken")
+            path.replace(aside)
+            for extra in ("-wal", "-shm"):
+                path.with_name(path.name + extra).unlink(missing_ok=True)
+            _log.error("journal.broken", error=str(error), set_aside=aside.name)
+            self._db = _open(path)
+        self.rebooted = self._note_boot(boot_id)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+    def partitions(self) -> dict[str, PartitionRow]:
+        """Return all partition rows by UID."""
+        with self._lock:
+            rows = self._db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
+        return {row["uid"]: _partition(row) for row in rows}
+
+    def put_partition(self, row: PartitionRow) -> None:
+        """Write one step of a partition."""
+        place = row.spot.placement
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO partitions VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (uid) DO UPDATE SET"
+                " step=excluded.step, instance=excluded.instance, uuid=excluded.uuid, start=excluded.start,"
+                " size=excluded.size",
+                (
+                    row.uid,
+                    row.name,
+                    row.device,
+                    row.spot.card,
+                    row.spot.profile,
+                    place.start,
+                    place.size,
+                    row.layout,
+                    row.step,
+                    json.dumps(dict(row.instance)),
+                    row.uuid,
+                ),
+            )
+
+    def drop_partition(self, uid: str) -> None:
+        """Forget a partition: it is gone from the hardware, or was never begun."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM partitions WHERE uid=?", (uid,))
+
+    def claims(self) -> tuple[ClaimRow, ...]:
+        """Return all claim rows, oldest first."""
+        with self._lock:
+            rows = self._db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
+        return tuple(_claim(row) for row in rows)
+
+    def claim(self, uid: str, driver: str) -> ClaimRow | None:
+        """Return one claim row."""
+        with self._lock:
+            row = self._db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
+        return _claim(row) if row else None
+
+    def reserve(self, row: ClaimRow) -> None:
+        """Write the first step of a claim, unless another claim still holds one of its devices.
+
+        Check and write are one transaction, also against another agent process. Raises NotReady naming the holder.
+        """
+        with self._transaction() as db:
+            for raw in db.execute("SELECT * FROM claims WHERE driver=? AND uid<>?", (row.driver, row.uid)):
+                other = _claim(raw)
+                for mine in row.devices:
+                    for theirs in other.devices:
+                        if mine.clashes(theirs):
+                            raise NotReady(
+                                f"device {mine.device} is held by ResourceClaim {other.key} (uid {other.uid}), which has"
+                                f" {theirs.device} prepared; it is free after that claim is unprepared"
+                            )
+            _put_claim(db, row)
+
+    def put_claim(self, row: ClaimRow) -> None:
+        """Write a further step of a claim."""
+        with self._transaction() as db:
+            _put_claim(db, row)
+
+    def drop_claim(self, uid: str, driver: str) -> None:
+        """Forget a claim: its devices are free for the next one."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
+
+    def _note_boot(self, boot_id: str) -> bool:
+        with self._transaction() as db:
+            known = db.execute("SELECT id FROM boot").fetchone()
+            if known is not None and known["id"] == boot_id:
+                return False
+            db.execute("DELETE FROM boot")
+            db.execute("INSERT INTO boot VALUES (?)", (boot_id,))
+            db.execute("DELETE FROM claims")
+            return known is not None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            # IMMEDIATE takes the write lock at once, so that check and write see the same file.
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.row_factory = sqlite3.Row
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    (found,) = db.execute("PRAGMA quick_check").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version not in (0, SCHEMA):
+        raise sqlite3.DatabaseError(f"journal schema {version} is not {SCHEMA}")
+    db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+
+
+def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
+    db.execute(
+        "INSERT INTO claims VALUES (?,?,?,?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET step=excluded.step,"
+        " devices=excluded.devices",
+        (
+            row.uid,
+            row.driver,
+            row.namespace,
+            row.name,
+            row.step,
+            json.dumps([asdict(device) for device in row.devices]),
+        ),
+    )
+
+
+def _partition(row: sqlite3.Row) -> PartitionRow:
+    return PartitionRow(
+        uid=row["uid"],
+        name=row["name"],
+        device=row["device"],
+        spot=Spot(row["card"], row["profile"], Placement(row["start"], row["size"])),
+        step=Step(row["step"]),
+        layout=row["layout"],
+        instance=json.loads(row["instance"]),
+        uuid=row["uuid"],
+    )
+
+
+def _claim(row: sqlite3.Row) -> ClaimRow:
+    devices: list[dict[str, Any]] = json.loads(row["devices"])
+    return ClaimRow(
+        uid=row["uid"],
+        driver=row["driver"],
+        namespace=row["namespace"],
+        name=row["name"],
+        step=ClaimStep(row["step"]),
+        devices=tuple(ClaimDevice(**{**device, "requests": tuple(device["requests"])}) for device in devices),
+    )

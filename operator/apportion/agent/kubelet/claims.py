@@ -1,0 +1,65 @@
+"""The claim behind a prepare call: read, checked, and reduced to the devices of one driver.
+
+In: what kubelet says (namespace, name, uid). Out: the results to prepare, or an error that kubelet shows to the user.
+"""
+
+from dataclasses import dataclass
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.claim import Claim
+from apportion.errors import BrokenInput, Missing, NotReady
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """A claim as kubelet names it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
+
+
+async def read(client: Client, ref: ClaimRef) -> Claim | None:
+    """Return the claim, None when it is gone or another one has its name. Raises ApiError, BrokenInput."""
+    try:
+        claim = Claim.from_json(await client.get(CLAIMS, ref.name, namespace=ref.namespace))
+    except Missing:
+        return None
+    return claim if claim.uid == ref.uid else None
+
+
+async def allocated(client: Client, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
+    """Return the claim's devices of this driver on this node.
+
+    Raises NotReady when the claim is gone, not allocated or not reserved; BrokenInput when it was allocated elsewhere.
+    """
+    claim = await read(client, ref)
+    if claim is None:
+        raise NotReady(f"ResourceClaim {ref.key} with uid {ref.uid} does not exist")
+    if claim.allocation is None:
+        raise NotReady(f"ResourceClaim {ref.key} is not allocated")
+    if not claim.reserved_for:
+        raise NotReady(f"ResourceClaim {ref.key} is not reserved for any pod")
+    results = tuple(result for result in claim.allocation.results if result.device.driver == driver)
+    for result in results:
+        if result.device.pool != pool:
+            raise BrokenInput(
+                f"ResourceClaim {ref.key} has device {result.device}, which is not on node {pool}",
+                field="status.allocation",
+            )
+    return results
+
+
+def holds(claim: Claim | None, driver: str, devices: set[str]) -> bool:
+    """Say whether the claim is still allocated to all of these devices of a driver."""
+    if claim is None or claim.allocation is None:
+        return False
+    names = {result.device.name for result in claim.allocation.results if result.device.driver == driver}
+    return devices <= names

@@ -1,0 +1,67 @@
+"""The held rule: a device is free only after unprepare, whatever the API says in between.
+
+In: the journal's claims and the API's. Out: the claims whose devices are still prepared although they lost them (a pod
+deleted by force: its containers may run on). Their devices are tainted until kubelet unprepares.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from apportion.agent.journal import ClaimRow
+from apportion.agent.kubelet.claims import ClaimRef, holds, read
+from apportion.agent.lifecycle.desk import Desk
+from apportion.errors import ApportionError
+
+_log = structlog.get_logger()
+
+
+class Held:
+    """Looks after the prepared claims of this node."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        interval: float = 10.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`interval`: seconds between two looks at each prepared claim."""
+        self._desk = desk
+        self._interval = interval
+        self._sleep = sleep
+        self._lost: set[tuple[str, str]] = set()
+
+    def rows(self) -> tuple[ClaimRow, ...]:
+        """Return the claims that hold devices which they have lost."""
+        return tuple(row for row in self._desk.journal.claims() if (row.uid, row.driver) in self._lost)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await self._sleep(self._interval)
+
+    async def look(self) -> None:
+        """Compare every prepared claim with the API once; one that cannot be read stays as it was."""
+        lost = set()
+        for row in self._desk.journal.claims():
+            mark = (row.uid, row.driver)
+            try:
+                claim = await read(self._desk.client, ClaimRef(row.namespace, row.name, row.uid))
+            except ApportionError:
+                lost |= self._lost & {mark}
+                continue
+            if not holds(claim, row.driver, {device.device for device in row.devices}):
+                lost.add(mark)
+                if mark not in self._lost:
+                    _log.warning(
+                        "claim.held",
+                        claim=row.key,
+                        uid=row.uid,
+                        devices=[device.device for device in row.devices],
+                    )
+        if lost != self._lost:
+            self._lost = lost
+            self._desk.published()

@@ -1,0 +1,86 @@
+"""One driver's two sockets: the plugin's, and the one by which kubelet finds it.
+
+In: folders and handlers. Out: a running server pair. Order (K8S pluginwatcher README): the plugin's socket first, then the
+registration socket appears in the folder that kubelet watches; on the way out the reverse.
+"""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import grpc
+import structlog
+
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.kubelet.services import plugin_handlers, registration_handler
+from apportion.errors import BrokenInput
+
+LONGEST_PATH = 107
+"""Bytes of a unix socket's path that grpc takes (`sun_path` less its final zero)."""
+_GRACE = 5.0
+"""Seconds that calls in flight may still take when the agent stops."""
+_log = structlog.get_logger()
+
+
+class Plugin:
+    """Serves one driver until stopped."""
+
+    def __init__(self, preparer: Preparer, *, plugins: Path, registry: Path, instance: str = "") -> None:
+        """`instance` (the pod's UID) lets two agents of a rolling update serve side by side.
+
+        Raises BrokenInput when a socket's path would be too long for a unix socket.
+        """
+        self.driver = preparer.driver
+        self._preparer = preparer
+        suffix = f"-{instance}" if instance else ""
+        self.socket = _fit(plugins / self.driver, f"dra{suffix}.sock")
+        self.registration = _fit(registry, f"{self.driver}{suffix}-reg.sock")
+        self._servers: list[grpc.aio.Server] = []
+        self.registered = asyncio.Event()
+        """Set once kubelet said that it took us."""
+
+    async def start(self) -> None:
+        """Serve both sockets."""
+        await self._serve(self.socket, plugin_handlers(self._preparer))
+        info = registration_handler(self.driver, str(self.socket), self._told)
+        await self._serve(self.registration, (info,))
+        _log.info("plugin.serving", driver=self.driver, socket=str(self.socket))
+
+    async def stop(self) -> None:
+        """Leave kubelet's sight, finish the calls in flight, stop."""
+        for server in reversed(self._servers):
+            await server.stop(_GRACE)
+        self._servers.clear()
+        for path in (self.registration, self.socket):
+            _clear(path)
+
+    async def _serve(self, path: Path, handlers: tuple[grpc.GenericRpcHandler, ...]) -> None:
+        _clear(path)
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers(handlers)
+        server.add_insecure_port(f"unix:{path}")
+        await server.start()
+        self._servers.append(server)
+
+    def _told(self, registered: bool, error: str) -> None:  # noqa: FBT001 - kubelet's own two words
+        if registered:
+            self.registered.set()
+            _log.info("plugin.registered", driver=self.driver)
+        else:
+            _log.error("plugin.refused", driver=self.driver, error=error)
+
+
+def _clear(path: Path) -> None:
+    """Make way for a socket: a killed agent leaves its own behind, and grpc binds over nothing but sockets."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _fit(folder: Path, name: str) -> Path:
+    path = folder / name
+    if len(str(path).encode()) <= LONGEST_PATH:
+        return path
+    short = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{name[-9:]}"
+    if len(str(short).encode()) <= LONGEST_PATH:
+        return short
+    raise BrokenInput(f"{path} is longer than the {LONGEST_PATH} bytes of a unix socket's path")

@@ -1,0 +1,243 @@
+"""Prepare and unprepare: make a claim's devices usable in containers, and free again.
+
+In: a claim reference. Out: the devices with their CDI ids. Both calls may come again at any time, in another process, after
+a crash; a claim's failure is its own. What is decided is computed from the claim and the cards; what is done is in the
+journal first.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
+
+import structlog
+
+from apportion.agent.cdi import CdiFolder, Injection, device_id
+from apportion.agent.devices.values import Card, Kind, LivePartition
+from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.kubelet.claims import ClaimRef, allocated
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.slices.naming import card_of
+from apportion.dra.allocation import DeviceResult
+from apportion.errors import NotReady
+
+_log = structlog.get_logger()
+_LOOK = 1.0
+"""Seconds between looks at a partition that is awaited, should a bell be missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One device, ready for kubelet."""
+
+    requests: tuple[str, ...]
+    pool: str
+    device: str
+    cdi: str
+
+
+class Preparer:
+    """One driver's prepare and unprepare."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        cdi: CdiFolder,
+        *,
+        driver: str,
+        kind: Kind,
+        node: str,
+        urge: Callable[[str, str], None],
+        patience: float = 30.0,
+    ) -> None:
+        """`urge(card, partition UID)` asks the card's worker to try now; `patience` (seconds) stays below kubelet's 45."""
+        self._desk = desk
+        self._cdi = cdi
+        self.driver = driver
+        self._kind = kind
+        self._node = node
+        self._urge = urge
+        self._patience = patience
+        # A lock lives as long as a call holds or awaits it.
+        self._calls: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def prepare(self, ref: ClaimRef) -> tuple[Prepared, ...]:
+        """Make the claim's devices of this driver usable. Raises ApportionError; kubelet tries again."""
+        began = time.monotonic()
+        async with self._call(ref.uid):
+            results = await allocated(self._desk.client, ref, self.driver, self._node)
+            row = await self._reserve(ref, results)
+            rows = [await self._settle(row, device) for device in row.devices]
+            row = replace(row, devices=tuple(device for device, _ in rows))
+            await asyncio.to_thread(
+                self._cdi.write, self.driver, ref.uid, [injection for _, injection in rows]
+            )
+            self._desk.at("cdi.written")
+            if row.step is not ClaimStep.PREPARED:
+                await self._note(row, ClaimStep.INJECTED)
+                await self._note(row, ClaimStep.PREPARED)
+                self._tell(row)
+                _log.info(
+                    "claim.prepared",
+                    claim=ref.key,
+                    driver=self.driver,
+                    devices=[device.device for device in row.devices],
+                    seconds=round(time.monotonic() - began, 3),
+                )
+        return tuple(
+            Prepared(device.requests, device.pool, device.device, device.cdi) for device in row.devices
+        )
+
+    async def unprepare(self, ref: ClaimRef) -> None:
+        """Free the claim's devices; one that was never prepared, or whose claim is gone, is fine."""
+        async with self._call(ref.uid):
+            row = self._desk.journal.claim(ref.uid, self.driver)
+            if row is not None:
+                await self._note(row, ClaimStep.UNPREPARING)
+            await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
+            self._desk.at("cdi.removed")
+            if row is not None:
+                await asyncio.to_thread(self._desk.journal.drop_claim, ref.uid, self.driver)
+                self._desk.at("claim.gone")
+                self._tell(row)
+                _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
+
+    async def _reserve(self, ref: ClaimRef, results: tuple[DeviceResult, ...]) -> ClaimRow:
+        """Write down that we begin, or return where we were. Raises NotReady naming the holder of a device."""
+        cards = dict(self._desk.hardware.cards)
+        devices = _plan(ref, results, cards, self._kind)
+        known = self._desk.journal.claim(ref.uid, self.driver)
+        if known is not None and [d.device for d in known.devices] == [d.device for d in devices]:
+            if known.step is ClaimStep.UNPREPARING:
+                known = replace(known, step=ClaimStep.PREPARING)
+            return known
+        if known is not None and known.step is ClaimStep.PREPARED:
+            raise NotReady(
+                f"ResourceClaim {ref.key} was prepared with other devices before; it is unprepared first"
+            )
+        row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
+        await asyncio.to_thread(self._desk.journal.reserve, row)
+        self._desk.at("claim.preparing")
+        return row
+
+    async def _settle(self, row: ClaimRow, device: ClaimDevice) -> tuple[ClaimDevice, Injection]:
+        """Make sure that one device is there for this claim, and say what a container needs for it."""
+        card = self._desk.hardware.cards[device.card]
+        if device.device == card.name:
+            await self._refuse_split(row, card)
+            return device, Injection(
+                device.device, device.requests, card.uuid, partition=False, edits=card.edits
+            )
+        deadline = self._desk.clock() + self._patience
+        why = f"no Partition object for device {device.device} is there yet"
+        urged = False
+        while self._desk.clock() < deadline:
+            async with self._desk.lock(card.name):
+                wish = self._desk.wishes.of_device(device.device)
+                why = _unfit(wish, row, device)
+                if wish is not None and not why:
+                    live = await self._live(wish)
+                    if live is not None:
+                        found = replace(device, partition=wish.uid)
+                        if found != device:
+                            # Inside the card's lock: from here on no worker removes it.
+                            devices = tuple(found if d == device else d for d in self._row(row).devices)
+                            await asyncio.to_thread(
+                                self._desk.journal.put_claim, replace(self._row(row), devices=devices)
+                            )
+                            self._desk.at("claim.bound")
+                        return found, Injection(
+                            device.device, device.requests, live.uuid, partition=True, edits=live.edits
+                        )
+                    why = f"partition {wish.name} is not cut yet: {_said(wish)}"
+            if wish is not None and not urged:
+                self._urge(card.name, wish.uid)
+                urged = True
+            await self._desk.moved.wait(min(_LOOK, max(deadline - self._desk.clock(), 0.01)))
+        raise NotReady(f"ResourceClaim {row.key}: {why}")
+
+    async def _live(self, wish: Wish) -> LivePartition | None:
+        """Return the partition if journal and hardware agree that it is there and whole."""
+        row: PartitionRow | None = self._desk.journal.partitions().get(wish.uid)
+        if row is None or row.step is not Step.READY:
+            return None
+        for found in await self._desk.hardware.partitions():
+            if found.spot == row.spot and found.uuid == row.uuid and found.complete:
+                return found
+        self._urge(row.spot.card, wish.uid)
+        return None
+
+    async def _refuse_split(self, row: ClaimRow, card: Card) -> None:
+        """Raise NotReady while the card is cut: a split card cannot be used whole."""
+        async with self._desk.lock(card.name):
+            there = (await self._desk.live(card.name)).values()
+        if there and not all(device.admin for device in row.devices if device.device == card.name):
+            names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
+            raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
+
+    async def _note(self, row: ClaimRow, step: ClaimStep) -> None:
+        await asyncio.to_thread(self._desk.journal.put_claim, replace(row, step=step))
+        self._desk.at(f"claim.{step.lower()}")
+
+    def _row(self, row: ClaimRow) -> ClaimRow:
+        return self._desk.journal.claim(row.uid, row.driver) or row
+
+    def _tell(self, row: ClaimRow) -> None:
+        """Let statuses and slices follow: who uses what has changed."""
+        for device in row.devices:
+            if device.partition:
+                self._urge(device.card, device.partition)
+        self._desk.published()
+
+    def _call(self, uid: str) -> asyncio.Lock:
+        lock = self._calls.get(uid)
+        if lock is None:
+            lock = self._calls[uid] = asyncio.Lock()
+        return lock
+
+
+def _plan(
+    ref: ClaimRef, results: tuple[DeviceResult, ...], cards: dict[str, Card], kind: Kind
+) -> tuple[ClaimDevice, ...]:
+    """Return what is to be prepared. Pure: the same allocation gives the same plan."""
+    merged: dict[str, ClaimDevice] = {}
+    for result in results:
+        name = result.device.name
+        card = card_of(name, cards)
+        if card is None or card.kind is not kind:
+            raise NotReady(f"ResourceClaim {ref.key}: device {result.device} does not exist on this node")
+        request = result.request.split("/")[0]
+        before = merged.get(name)
+        merged[name] = ClaimDevice(
+            device=name,
+            card=card.name,
+            pool=result.device.pool,
+            # The same device may serve several requests (admin access, shared devices).
+            requests=(*before.requests, request) if before else (request,),
+            cdi=device_id(result.device.driver, ref.uid, name),
+            admin=result.admin_access and (before is None or before.admin),
+        )
+    return tuple(merged.values())
+
+
+def _unfit(wish: Wish | None, row: ClaimRow, device: ClaimDevice) -> str:
+    """Say why a Partition cannot serve a claim, "" when it can."""
+    if wish is None:
+        return f"no Partition object for device {device.device} is there yet"
+    if wish.deleting:
+        return f"partition {wish.name} is being removed"
+    if wish.origin == "Layout" or device.admin:
+        return ""
+    if wish.holder is None:
+        return f"partition {wish.name} is not assigned to the claim yet"
+    if wish.holder.uid != row.uid:
+        return f"partition {wish.name} belongs to {wish.holder.namespace}/{wish.holder.name}"
+    return ""
+
+
+def _said(wish: Wish) -> str:
+    rows: list[Mapping[str, str]] = list(wish.status.get("conditions") or ())
+    ready = next((row for row in rows if row.get("type") == "Ready"), {})
+    return f"{wish.status.get('phase', 'Pending')} {ready.get('message', '')}".strip()

@@ -1,0 +1,114 @@
+"""The gRPC services that kubelet calls, as handlers for grpc.aio.
+
+In: a preparer. Out: generic handlers for `DRAPlugin` (v1 and v1beta1) and `Registration`. Every claim of a call gets an
+answer of its own; only protocol trouble is an RPC error.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+import grpc
+import structlog
+
+from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.proto import dra_v1_pb2, dra_v1beta1_pb2, registration_pb2
+from apportion.errors import ApportionError
+
+VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+"""In order of preference: kubelet takes the first that it knows."""
+_log = structlog.get_logger()
+_MODULES: tuple[ModuleType, ...] = (dra_v1_pb2, dra_v1beta1_pb2)
+
+
+def plugin_handlers(preparer: Preparer) -> tuple[grpc.GenericRpcHandler, ...]:
+    """Return the DRA plugin in every version that kubelet may speak."""
+    return tuple(_plugin(preparer, messages) for messages in _MODULES)
+
+
+def registration_handler(
+    driver: str, endpoint: str, told: Callable[[bool, str], None]
+) -> grpc.GenericRpcHandler:
+    """Return the registration service; `told(registered, error)` gets kubelet's verdict."""
+
+    async def get_info(_request: object, _context: object) -> registration_pb2.PluginInfo:
+        return registration_pb2.PluginInfo(
+            type="DRAPlugin", name=driver, endpoint=endpoint, supported_versions=VERSIONS
+        )
+
+    async def notify(
+        request: registration_pb2.RegistrationStatus, _context: object
+    ) -> registration_pb2.RegistrationStatusResponse:
+        told(request.plugin_registered, request.error)
+        return registration_pb2.RegistrationStatusResponse()
+
+    return grpc.method_handlers_generic_handler(
+        "pluginregistration.Registration",
+        {
+            "GetInfo": _unary(get_info, registration_pb2.InfoRequest),
+            "NotifyRegistrationStatus": _unary(notify, registration_pb2.RegistrationStatus),
+        },
+    )
+
+
+def _plugin(preparer: Preparer, messages: ModuleType) -> grpc.GenericRpcHandler:
+    async def prepare(request: Any, _context: object) -> Any:
+        answers = await asyncio.gather(*(one_prepare(ref) for ref in _refs(request.claims)))
+        return messages.NodePrepareResourcesResponse(claims=dict(answers))
+
+    async def unprepare(request: Any, _context: object) -> Any:
+        answers = await asyncio.gather(*(one_unprepare(ref) for ref in _refs(request.claims)))
+        return messages.NodeUnprepareResourcesResponse(claims=dict(answers))
+
+    async def one_prepare(ref: ClaimRef) -> tuple[str, Any]:
+        answer = messages.NodePrepareResourceResponse
+        try:
+            devices = await preparer.prepare(ref)
+        except ApportionError as error:
+            _log.warning("claim.not_prepared", claim=ref.key, driver=preparer.driver, error=str(error))
+            return ref.uid, answer(error=str(error))
+        return ref.uid, answer(
+            devices=[
+                messages.Device(
+                    request_names=device.requests,
+                    pool_name=device.pool,
+                    device_name=device.device,
+                    cdi_device_ids=[device.cdi],
+                )
+                for device in devices
+            ]
+        )
+
+    async def one_unprepare(ref: ClaimRef) -> tuple[str, Any]:
+        answer = messages.NodeUnprepareResourceResponse
+        try:
+            await preparer.unprepare(ref)
+        except ApportionError as error:
+            _log.warning("claim.not_unprepared", claim=ref.key, driver=preparer.driver, error=str(error))
+            return ref.uid, answer(error=str(error))
+        return ref.uid, answer()
+
+    service = messages.DESCRIPTOR.services_by_name["DRAPlugin"].full_name
+    return grpc.method_handlers_generic_handler(
+        service,
+        {
+            "NodePrepareResources": _unary(prepare, messages.NodePrepareResourcesRequest),
+            "NodeUnprepareResources": _unary(unprepare, messages.NodeUnprepareResourcesRequest),
+        },
+    )
+
+
+def _refs(claims: Iterable[Any]) -> list[ClaimRef]:
+    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in claims]
+
+
+def _unary(
+    call: Callable[[Any, Any], Awaitable[Any]], request: type[Any]
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    return grpc.unary_unary_rpc_method_handler(
+        call,
+        request_deserializer=request.FromString,
+        response_serializer=lambda answer: answer.SerializeToString(),
+    )

@@ -1,0 +1,165 @@
+"""Cut one partition: from a wish to a partition on the hardware, one journal step at a time.
+
+In: a wish, its journal row if there is one, what is live on the card. Out: an outcome. Finding the partition made is
+success, if the journal or the API says that it is ours; a stranger in its place is left alone.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import structlog
+
+from apportion.agent.devices.values import Card, LivePartition, Placement, Spot
+from apportion.agent.journal import PartitionRow, Step
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.outcome import Outcome, Phase
+from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.slices.naming import Cut, cut_of
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+
+Live = Mapping[Spot, LivePartition]
+_log = structlog.get_logger()
+
+
+async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) -> Outcome:
+    """Bring one wished partition as far as it goes. The caller holds the card's lock.
+
+    `hopeful`: room may still come, so a refusal for want of it means waiting, not failure.
+    """
+    meant = cut_of(card, wish.device)
+    if meant is None or meant.profile.name != wish.profile:
+        return Outcome(
+            Phase.FAILED,
+            "UnknownDevice",
+            f"{card.name} has no device {wish.device} of profile {wish.profile}",
+        )
+    if wish.placement is not None and meant.placement is not None and wish.placement != meant.placement:
+        return Outcome(
+            Phase.FAILED,
+            "UnknownDevice",
+            f"{wish.device} lies at {meant.placement.start}, not at {wish.placement.start}",
+        )
+    row = desk.journal.partitions().get(wish.uid)
+    try:
+        row = await _verified(desk, row, live) if row is not None else _adopted(wish, live)
+        if row is None:
+            user = desk.whole_card_user(card.name)
+            if user is not None:
+                return _wait("CardInUse", f"{card.name} is prepared whole for ResourceClaim {user.key}")
+            row = await _intend(desk, card, meant, wish, live)
+        if row.step is Step.INTENT:
+            row = await _make(desk, row, live)
+        if row.step is not Step.READY:
+            row = replace(row, step=Step.READY)
+            await asyncio.to_thread(desk.journal.put_partition, row)
+            desk.at("partition.ready")
+            _log.info("partition.ready", partition=wish.name, uuid=row.uuid, place=str(row.spot))
+            desk.published()
+    except NoRoom as error:
+        return (
+            _wait("NoRoom", str(error))
+            if hopeful
+            else Outcome(Phase.FAILED, "NoRoom", str(error), again=True)
+        )
+    except Busy as error:
+        return _wait("Busy", str(error)) if hopeful else Outcome(Phase.FAILED, "Busy", str(error), again=True)
+    except Lost as error:
+        return Outcome(Phase.FAILED, "Lost", str(error), again=True)
+    except Unsupported as error:
+        return Outcome(Phase.FAILED, "Unsupported", str(error))
+    return Outcome(Phase.READY if wish.holder is not None else Phase.IDLE, "Cut")
+
+
+async def _verified(desk: Desk, row: PartitionRow, live: Live) -> PartitionRow | None:
+    """Return the row if the hardware agrees with it; else what remains to be done."""
+    found = live.get(row.spot)
+    if row.step is Step.RELEASING:
+        # Released, and wished for again before the release was done: finish making it.
+        row = replace(row, step=Step.INTENT)
+    if row.step is Step.INTENT:
+        return row
+    if found is not None and found.uuid == row.uuid:
+        return row
+    if found is None:
+        # A reboot, a reset or a person took it: make it again under the same identity.
+        _log.warning("partition.vanished", partition=row.name, place=str(row.spot))
+        row = replace(row, step=Step.INTENT, uuid="", instance={})
+        await asyncio.to_thread(desk.journal.put_partition, row)
+        return row
+    # Somebody removed ours and made another in its place: that one is not ours to touch.
+    _log.warning("partition.replaced", partition=row.name, place=str(row.spot), by=found.uuid)
+    await asyncio.to_thread(desk.journal.drop_partition, row.uid)
+    return None
+
+
+def _adopted(wish: Wish, live: Live) -> PartitionRow | None:
+    """Return a row for a partition that the API knows as this one's, though our journal was lost."""
+    uuid = wish.status.get("uuid")
+    if not uuid:
+        return None
+    for found in live.values():
+        if found.uuid == uuid:
+            return PartitionRow(
+                uid=wish.uid,
+                name=wish.name,
+                device=wish.device,
+                spot=found.spot,
+                step=Step.CREATED,
+                layout=wish.layout,
+                instance=found.instance,
+                uuid=found.uuid,
+            )
+    return None
+
+
+async def _intend(desk: Desk, card: Card, meant: Cut, wish: Wish, live: Live) -> PartitionRow:
+    """Choose the place and write down that we are about to use it."""
+    spot = Spot(card.name, wish.profile, meant.placement or _free_id(desk, card, live))
+    if spot in live:
+        # Not in our journal, so not ours: our Intent comes before the driver call.
+        raise NoRoom(f"{spot}: a partition that apportion did not make is there")
+    row = PartitionRow(
+        uid=wish.uid, name=wish.name, device=wish.device, spot=spot, step=Step.INTENT, layout=wish.layout
+    )
+    await asyncio.to_thread(desk.journal.put_partition, row)
+    desk.at("partition.intent")
+    return row
+
+
+def _free_id(desk: Desk, card: Card, live: Live) -> Placement:
+    """Return the lowest id that neither the hardware nor the journal uses: chosen by us, it is known before the call."""
+    used = {spot.placement.start for spot in live if spot.card == card.name}
+    used |= {
+        row.spot.placement.start for row in desk.journal.partitions().values() if row.spot.card == card.name
+    }
+    for number in card.instance_ids:
+        if number not in used:
+            return Placement(number, 1)
+    raise NoRoom(f"{card.name}: every partition id is taken")
+
+
+async def _make(desk: Desk, row: PartitionRow, live: Live) -> PartitionRow:
+    """Make what the journal intends; a half made one from before a crash goes first."""
+    found = live.get(row.spot)
+    if found is not None and not found.complete:
+        _log.warning("partition.half_made", partition=row.name, place=str(row.spot))
+        await desk.hardware.destroy(found)
+        found = None
+    if found is None:
+        try:
+            found = await desk.hardware.create(row.spot)
+        except HardwareError:
+            if not any(seen.spot == row.spot for seen in await desk.hardware.partitions()):
+                # Nothing was begun: a later try may take another place, and nothing here is ours.
+                await asyncio.to_thread(desk.journal.drop_partition, row.uid)
+            raise
+        desk.at("hardware.created")
+    made = replace(row, step=Step.CREATED, instance=found.instance, uuid=found.uuid)
+    await asyncio.to_thread(desk.journal.put_partition, made)
+    desk.at("partition.created")
+    return made
+
+
+def _wait(reason: str, message: str) -> Outcome:
+    return Outcome(Phase.PENDING, reason, message, again=True)

@@ -1,0 +1,85 @@
+"""What every worker of the life cycle shares: hardware, journal, wishes, and the seams of time and crash.
+
+In: the parts. Out: one object to pass on, with the locks of the cards.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from apportion.agent.bell import Bell
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.values import LivePartition, Spot
+from apportion.agent.journal import ClaimRow, Journal
+from apportion.agent.lifecycle.cardlock import CardLock
+from apportion.agent.lifecycle.wish import Wishes
+from apportion.cluster.client import Client
+
+
+def utc_now() -> str:
+    """Return the time as the API writes it (RFC 3339, seconds)."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the life cycle waits for what others have to do first. Seconds."""
+
+    room: float = 10.0
+    """For room on a card that nobody is known to be giving up, before the partition is called Failed."""
+    first_retry: float = 0.1
+    last_retry: float = 2.0
+    """Between tries while waiting; doubled from first to last."""
+    failed: float = 15.0
+    """Between tries of a Failed partition; a prepare call tries at once."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """The parts that workers share."""
+
+    client: Client
+    hardware: Hardware
+    journal: Journal
+    wishes: Wishes
+    locks_dir: Path
+    """Where the cards' lock files are; two agents of a rolling update share it."""
+    patience: Patience = field(default_factory=Patience)
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], str] = utc_now
+    at: Callable[[str], None] = lambda _: None
+    """Called at every boundary between two steps; crash tests end the process in it."""
+    moved: Bell = field(default_factory=Bell)
+    """Rings when a partition has moved on: prepare calls wait for it."""
+    published: Callable[[], None] = lambda: None
+    """Called when slices may have to change."""
+    _locks: dict[str, CardLock] = field(default_factory=dict)
+
+    def lock(self, card: str) -> AbstractAsyncContextManager[None]:
+        """Return the card's lock, to be held: nobody prepares what somebody else is removing."""
+        if card not in self._locks:
+            self.locks_dir.mkdir(parents=True, exist_ok=True)
+            self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")
+        return self._locks[card].held()
+
+    async def live(self, card: str) -> dict[Spot, LivePartition]:
+        """Return what exists on a card now, by place."""
+        return {found.spot: found for found in await self.hardware.partitions() if found.card == card}
+
+    def users(self, partition: str) -> tuple[ClaimRow, ...]:
+        """Return the claims that have this Partition UID prepared, or are preparing it."""
+        return tuple(
+            row
+            for row in self.journal.claims()
+            if any(device.partition == partition for device in row.devices)
+        )
+
+    def whole_card_user(self, card: str) -> ClaimRow | None:
+        """Return the claim that has the whole card."""
+        for row in self.journal.claims():
+            if any(device.device == card and not device.admin for device in row.devices):
+                return row
+        return None

@@ -1,0 +1,146 @@
+"""The worker of one card: the only one who changes its partitions.
+
+In: a ring of the bell. Out: rounds. A round compares journal, API and hardware, and moves every partition of the card as
+far as it goes: first what has to leave, then what has to come.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from apportion.agent.journal import PartitionRow
+from apportion.agent.lifecycle.cut import cut
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.outcome import Outcome, Phase
+from apportion.agent.lifecycle.release import let_go, release
+from apportion.agent.lifecycle.report import report
+from apportion.agent.lifecycle.wish import Wish
+from apportion.errors import ApiError, HardwareError, Overtaken
+
+_LONGEST = 60.0
+"""Seconds after which a card is looked at although nobody rang: people cut and remove by hand."""
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Wait:
+    """How long a partition has been waiting, and when it is tried again."""
+
+    since: float
+    pause: float
+
+
+class CardWorker:
+    """One task per card."""
+
+    def __init__(self, desk: Desk, card: str) -> None:
+        """`card` is a device name; a card that is not there only gets answers that say so."""
+        self._desk = desk
+        self.card = card
+        self._bell = asyncio.Event()
+        self._waits: dict[str, _Wait] = {}
+
+    def ring(self) -> None:
+        """Say that something about this card changed."""
+        self._bell.set()
+
+    def urge(self, partition: str) -> None:
+        """Try this partition now, even if it failed: somebody needs it."""
+        self._waits.pop(partition, None)
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Work until cancelled. Nothing that goes wrong on one card ends the agent."""
+        pause: float | None = 0.0
+        while True:
+            if pause != 0.0:
+                try:
+                    async with asyncio.timeout(_LONGEST if pause is None else pause):
+                        await self._bell.wait()
+                except TimeoutError:
+                    pass
+            self._bell.clear()
+            try:
+                pause = await self.round()
+            except Overtaken:
+                # The newer version comes with its event; if it came already, look again at once.
+                pause = self._desk.patience.first_retry
+            except (ApiError, HardwareError) as error:
+                _log.warning("card.round_failed", card=self.card, error=str(error))
+                pause = self._desk.patience.last_retry
+
+    async def round(self) -> float | None:
+        """Look at every partition of the card once; returns the seconds until the next look, None if none is due."""
+        desk = self._desk
+        due: list[float] = []
+        for row in [row for row in desk.journal.partitions().values() if row.spot.card == self.card]:
+            wish = desk.wishes.get(row.uid)
+            if wish is None or wish.deleting:
+                due += await self._leave(row, wish)
+        for wish in desk.wishes.of(self.card).values():
+            if wish.deleting:
+                if desk.journal.partitions().get(wish.uid) is None:
+                    await let_go(desk, wish)
+            else:
+                due += await self._come(wish)
+        self._waits = {uid: wait for uid, wait in self._waits.items() if desk.wishes.get(uid) is not None}
+        desk.moved.ring()
+        return min(due, default=None)
+
+    async def _leave(self, row: PartitionRow, wish: Wish | None) -> list[float]:
+        desk = self._desk
+        async with desk.lock(self.card):
+            # Read again under the lock: another agent may have gone on meanwhile.
+            now = desk.journal.partitions().get(row.uid)
+            outcome = await release(desk, now, await desk.live(self.card)) if now is not None else None
+        if outcome is None:
+            if wish is not None:
+                await let_go(desk, desk.wishes.get(wish.uid) or wish)
+            return []
+        if wish is not None:
+            await report(desk, wish, desk.journal.partitions().get(row.uid), outcome)
+        # An unprepare rings; only the hardware does not.
+        return [] if outcome.reason == "InUse" else [self._pause(row.uid)]
+
+    async def _come(self, wish: Wish) -> list[float]:
+        desk = self._desk
+        wait = self._waits.get(wish.uid)
+        if wait is not None and desk.clock() < wait.since + wait.pause and wait.pause >= desk.patience.failed:
+            return [wait.since + wait.pause - desk.clock()]
+        card = desk.hardware.cards.get(self.card)
+        if card is None:
+            outcome = Outcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
+        else:
+            if not wish.status.get("phase"):
+                await report(desk, wish, None, Outcome(Phase.CREATING, "Cutting"))
+                wish = desk.wishes.get(wish.uid) or wish
+            async with desk.lock(self.card):
+                outcome = await cut(desk, card, wish, await desk.live(self.card), hopeful=self._hopeful(wish))
+        row = desk.journal.partitions().get(wish.uid)
+        await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
+        if not outcome.again:
+            self._waits.pop(wish.uid, None)
+            return []
+        if outcome.phase is Phase.FAILED:
+            self._waits[wish.uid] = _Wait(desk.clock(), desk.patience.failed)
+            return [desk.patience.failed]
+        return [self._pause(wish.uid)]
+
+    def _hopeful(self, wish: Wish) -> bool:
+        """Say whether room may come: another partition of the card is leaving or idle, or we waited only shortly."""
+        desk = self._desk
+        others = [other for other in desk.wishes.of(self.card).values() if other.uid != wish.uid]
+        if any(other.deleting or other.holder is None for other in others):
+            return True
+        wait = self._waits.get(wish.uid)
+        return wait is None or desk.clock() - wait.since < desk.patience.room
+
+    def _pause(self, uid: str) -> float:
+        patience = self._desk.patience
+        wait = self._waits.get(uid)
+        if wait is None or wait.pause >= patience.failed:
+            wait = self._waits[uid] = _Wait(self._desk.clock(), patience.first_retry)
+        else:
+            wait.pause = min(wait.pause * 2, patience.last_retry)
+        return wait.pause

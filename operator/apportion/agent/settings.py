@@ -1,0 +1,82 @@
+"""The agent's options, as one value. The command line and the environment are read in `__main__` only."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apportion.agent.devices.values import Kind
+from apportion.agent.lifecycle.desk import Patience
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _nothing(_: str) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """How one agent runs."""
+
+    node: str
+    """Name of its Node object, and of its pools."""
+
+    backend: str = "simulated"
+    """Which hardware to look for."""
+
+    simulation: Path | None = None
+    """Description of the simulated node; needed by the simulated backend."""
+
+    plugins_dir: Path = Path("/var/lib/kubelet/plugins")
+    """Kubelet's folder for plugins; each driver gets a folder in it."""
+
+    registry_dir: Path = Path("/var/lib/kubelet/plugins_registry")
+    """Kubelet's folder for registration sockets."""
+
+    cdi_dir: Path = Path("/var/run/cdi")
+    """Where the container runtime looks for CDI files; a reboot empties it."""
+
+    state_dir: Path = Path("/var/lib/apportion")
+    """Where the journal is; it must survive a reboot."""
+
+    driver_gpu: str = "gpu.apportion.dev"
+    driver_npu: str = "npu.apportion.dev"
+    driver_rdma: str = "rdma.apportion.dev"
+    """DRA driver names."""
+
+    kubeconfig: Path | None = None
+    """How to reach the API server; None: the pod's service account."""
+
+    health_port: int = 0
+    """Port of /healthz, /readyz and /metrics; 0: none."""
+
+    instance: str = ""
+    """The pod's UID, where two agents may overlap in a rolling update; part of the sockets' names."""
+
+    boot_id: Path = BOOT_ID
+    """File that holds another text after every reboot."""
+
+    health_interval: float = 2.0
+    """Seconds between two looks at the hardware for what nobody tells: health, partitions made by hand."""
+
+    held_interval: float = 10.0
+    """Seconds between two looks at every prepared claim (one GET each)."""
+
+    prepare_patience: float = 30.0
+    """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
+
+    patience: Patience = field(default_factory=Patience)
+    """Of the partitions' life cycle."""
+
+    at: Callable[[str], None] = _nothing
+    """Called at every boundary between two steps; crash tests end the process in it."""
+
+    @property
+    def drivers(self) -> dict[Kind, str]:
+        """The driver of each kind of card."""
+        return {Kind.GPU: self.driver_gpu, Kind.NPU: self.driver_npu, Kind.NIC: self.driver_rdma}
+
+    def read_boot_id(self) -> str:
+        """Return the boot id; a platform without one counts as never rebooted."""
+        return self.boot_id.read_text(encoding="utf-8").strip() if os.access(self.boot_id, os.R_OK) else ""

@@ -1,0 +1,1 @@
+"""From what the hardware has to the ResourceSlices that the cluster sees."""

@@ -1,0 +1,130 @@
+"""One device of a slice, as JSON of resource.k8s.io/v1.
+
+In: a card, and the partition of it if it is one. Out: name, attributes, capacity, what it consumes, taints. Standard
+attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left out when unknown).
+"""
+
+import re
+from typing import Any
+
+from apportion.agent.devices.values import Amounts, Card, Kind, Placement, Profile
+from apportion.agent.slices.inventory import GUARD, StaticPartition
+from apportion.agent.slices.naming import Cut
+from apportion.dra.device import Scalar
+from apportion.dra.quantity import Quantity
+from apportion.dra.semver import Semver
+from apportion.dra.taint import Taint
+
+STANDARD = "resource.kubernetes.io"
+Json = dict[str, Any]
+
+
+def whole(card: Card, taints: tuple[Taint, ...]) -> Json:
+    """Return the card itself; where it can be cut, it consumes everything that its partitions share."""
+    device = {
+        "name": card.name,
+        "attributes": attributes({"type": str(card.kind), "uuid": card.uuid, **_shared(card)}),
+        **_capacity(card.capacity),
+    }
+    if card.totals:
+        device |= _consumes(card, card.totals, Placement(0, card.slices))
+    return device | _tainted(taints)
+
+
+def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
+    """Return a partition that can be cut on demand."""
+    device = {
+        "name": cut.name,
+        "attributes": attributes({**_kinship(card, cut.profile), **_shared(card)}),
+        **_capacity(cut.profile.amounts),
+    }
+    return device | _consumes(card, cut.profile.amounts, cut.placement) | _tainted(taints)
+
+
+def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Taint, ...]) -> Json:
+    """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
+    own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
+    return {
+        "name": made.device,
+        "attributes": attributes({**own, **_shared(card)}),
+        **_capacity(profile.amounts),
+        **_tainted(taints),
+    }
+
+
+def counter_set(card: Card) -> str:
+    """Return the name of the card's counter set."""
+    return f"{card.name}-counter-set"
+
+
+def counters(amounts: Amounts, placement: Placement | None, *, keep: Amounts) -> Json:
+    """Return counters as JSON: amounts that the card has at all (`keep`), and a counter per memory slice."""
+    found = {key: {"value": amount(key, value)} for key, value in amounts.items() if keep[key]}
+    if placement is not None:
+        for index in range(placement.start, placement.start + placement.size):
+            found[f"memory-slice-{index}"] = {"value": "1"}
+    return found
+
+
+def amount(key: str, value: int) -> str:
+    """Write an amount canonically, as the API server stores it, so that comparing needs no parsing."""
+    return str(Quantity.whole(value, "BinarySI" if key == "memory" else "DecimalSI"))
+
+
+def attributes(values: dict[str, Scalar]) -> Json:
+    """Write attributes with their types."""
+    return {name: _typed(value) for name, value in values.items()}
+
+
+def _shared(card: Card) -> dict[str, Scalar]:
+    place = card.location
+    found: dict[str, Scalar] = dict(card.attributes)
+    found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
+    found[f"{STANDARD}/pcieRoot"] = place.pcie_root
+    if place.numa_node is not None:
+        found[f"{STANDARD}/numaNode"] = place.numa_node
+    return found
+
+
+def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:
+    if card.kind is Kind.GPU:
+        return {"type": "mig", "parentUUID": card.uuid, "profile": profile.name}
+    return {"type": "vnpu", "parentUUID": card.uuid, "template": profile.name}
+
+
+def _capacity(amounts: Amounts) -> Json:
+    if not amounts:
+        return {}
+    return {"capacity": {_camel(key): {"value": amount(key, value)} for key, value in amounts.items()}}
+
+
+def _consumes(card: Card, amounts: Amounts, placement: Placement | None) -> Json:
+    # A template that uses none of an engine consumes nothing of it; zeros would only cost bytes.
+    taken = {key: value for key, value in amounts.items() if value}
+    found = counters(taken, placement, keep=card.totals)
+    return {"consumesCounters": [{"counterSet": counter_set(card), "counters": found}]}
+
+
+def _tainted(taints: tuple[Taint, ...]) -> Json:
+    return {"taints": [_taint(taint) for taint in (GUARD, *taints)]}
+
+
+def _taint(taint: Taint) -> Json:
+    raw = {"key": taint.key, "effect": taint.effect}
+    return raw | ({"value": taint.value} if taint.value else {})
+
+
+def _typed(value: Scalar) -> Json:
+    match value:
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case Semver():
+            return {"version": str(value)}
+        case _:
+            return {"string": value}
+
+
+def _camel(key: str) -> str:
+    return re.sub(r"-([a-z])", lambda found: found[1].upper(), key)

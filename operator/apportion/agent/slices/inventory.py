@@ -1,0 +1,46 @@
+"""What is to be published, as one value: cards, their health, and what is taken out of their counters.
+
+In: nothing. Out: a frozen value that `pool.py` turns into slices; two equal inventories give equal slices.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apportion.agent.devices.values import Card, Health, Placement, Spot
+from apportion.dra.taint import Taint
+
+GUARD = Taint("apportion.dev/guard", "NoSchedule")
+"""On every device: kube-scheduler's own allocator must not choose it (design: the guard)."""
+HELD = Taint("apportion.dev/held", "NoSchedule")
+"""Still prepared for a claim that has lost it; free again after unprepare."""
+SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
+LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
+BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {Health.SICK: (SICK,), Health.LOST: (LOST,)}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPartition:
+    """A partition that a layout made: a device of its own."""
+
+    device: str
+    card: str
+    profile: str
+    placement: Placement | None
+    uuid: str
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The node as the cluster should see it."""
+
+    cards: tuple[Card, ...]
+    health: Mapping[str, Health] = field(default_factory=dict)
+    """By card; a card that is not named is healthy."""
+    occupied: tuple[Spot, ...] = ()
+    """Partitions that nobody can allocate: of layouts, foreign, held. Subtracted from the counters."""
+    blocked: frozenset[str] = frozenset()
+    """Cards of which nothing is left to cut: held whole, or cut by hand in a way that no profile describes."""
+    static: tuple[StaticPartition, ...] = ()
+    taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
+    """Further taints by device name."""

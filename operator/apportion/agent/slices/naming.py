@@ -1,0 +1,57 @@
+"""The names of devices: from a card's profiles to DNS labels and back.
+
+In: cards. Out: every device that a card can become, under the names of the design (`gpu-0-mig-1g10gb-19-3`: profile
+without dots, GPU instance profile id, start; `npu-0-vir05-1c-8g-2`: template, copy number).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from apportion.agent.devices.values import Card, Kind, Placement, Profile
+
+STATIC = "-static"
+"""Ends the name of a partition that a layout made: a device of its own beside the dynamic one of that place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One device that a card can be cut into."""
+
+    name: str
+    profile: Profile
+    placement: Placement | None
+    """None: the driver's places are alike, and this is one of several equal copies (vNPU)."""
+
+
+def cuts(card: Card) -> Iterator[Cut]:
+    """Yield every partition that the card can be cut into, in the order in which slices list them."""
+    for profile in card.profiles:
+        stem = f"{card.name}-{'mig-' if card.kind is Kind.GPU else ''}{_label(profile.name)}"
+        if profile.placements:
+            for placement in profile.placements:
+                yield Cut(f"{stem}-{profile.number}-{placement.start}", profile, placement)
+        else:
+            for copy in range(profile.most):
+                yield Cut(f"{stem}-{copy}", profile, None)
+
+
+def cut_of(card: Card, device: str) -> Cut | None:
+    """Return what a device name means on this card, static or not; None when it is none of its partitions."""
+    dynamic = device.removesuffix(STATIC)
+    return next((cut for cut in cuts(card) if cut.name == dynamic), None)
+
+
+def card_of(device: str, cards: dict[str, Card]) -> Card | None:
+    """Return the card that a device is, or lies on."""
+    if device in cards:
+        return cards[device]
+    # Longest first, so that gpu-1 does not claim what belongs to gpu-1-x.
+    for name in sorted(cards, key=len, reverse=True):
+        if device.startswith(f"{name}-"):
+            return cards[name]
+    return None
+
+
+def _label(profile: str) -> str:
+    # "1g.10gb+me" -> "1g10gb-me". The profile id that follows keeps "+me" and "-me" apart.
+    return profile.replace(".", "").replace("+", "-").replace("_", "-").lower()

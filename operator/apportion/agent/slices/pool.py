@@ -1,0 +1,99 @@
+"""The pools of a node: from an inventory to the contents of its ResourceSlices. Pure and in a stable order.
+
+In: an inventory, the drivers' names. Out: per driver one pool with its slices; counters and devices sit in slices of
+their own (API rule), each card's devices in a slice of their own, so that a change of one card is a change of one slice.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apportion.agent.devices.values import Card, Health, Kind, Placement
+from apportion.agent.slices import device
+from apportion.agent.slices.inventory import BY_HEALTH, Inventory
+from apportion.agent.slices.naming import cuts
+
+DEVICES_PER_SLICE = 64
+"""API limit for slices whose devices have taints or consume counters; all of ours have the guard taint."""
+SETS_PER_SLICE = 8
+"""API limit of counter sets."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One slice: either devices or counter sets."""
+
+    key: str
+    """Names the slice inside its pool; stable as long as the cards are."""
+    field: str
+    """`devices` or `sharedCounters`."""
+    rows: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """All slices that one driver publishes for this node."""
+
+    driver: str
+    contents: tuple[Content, ...]
+
+
+def pools(inventory: Inventory, drivers: Mapping[Kind, str]) -> tuple[Pool, ...]:
+    """Return a pool for every kind of card that the node has."""
+    found = []
+    for kind, driver in drivers.items():
+        cards = [card for card in inventory.cards if card.kind is kind]
+        if cards:
+            found.append(Pool(driver, tuple(_contents(inventory, cards))))
+    return tuple(found)
+
+
+def _contents(inventory: Inventory, cards: Sequence[Card]) -> Iterator[Content]:
+    sets = [_counters(inventory, card) for card in cards if card.totals]
+    for number, part in enumerate(_batched(sets, SETS_PER_SLICE)):
+        yield Content(f"counters-{number:02d}", "sharedCounters", part)
+    # Cards that cannot be cut are small; they share slices.
+    simple = [row for card in cards if not card.totals for row in _devices(inventory, card)]
+    for number, part in enumerate(_batched(simple, DEVICES_PER_SLICE)):
+        yield Content(f"devices-{number:02d}", "devices", part)
+    for order, card in enumerate(cards):
+        if card.totals:
+            for number, part in enumerate(_batched(list(_devices(inventory, card)), DEVICES_PER_SLICE)):
+                yield Content(f"card-{order:02d}-{number:02d}", "devices", part)
+
+
+def _devices(inventory: Inventory, card: Card) -> Iterator[Json]:
+    sick = BY_HEALTH.get(inventory.health.get(card.name, Health.HEALTHY), ())
+    own = inventory.taints
+    yield device.whole(card, (*sick, *own.get(card.name, ())))
+    for made in inventory.static:
+        profile = card.profile(made.profile) if made.card == card.name else None
+        if profile is not None:
+            yield device.static(card, made, profile, (*sick, *own.get(made.device, ())))
+    for cut in cuts(card):
+        yield device.partition(card, cut, (*sick, *own.get(cut.name, ())))
+
+
+def _counters(inventory: Inventory, card: Card) -> Json:
+    left = Counter(dict(card.totals))
+    slices = set(range(card.slices))
+    for spot in inventory.occupied:
+        profile = card.profile(spot.profile) if spot.card == card.name else None
+        if profile is not None:
+            left.subtract(profile.amounts)
+            slices -= set(range(spot.placement.start, spot.placement.start + spot.placement.size))
+    if card.name in inventory.blocked:
+        left, slices = Counter(dict.fromkeys(card.totals, 0)), set()
+    # People cut in ways that no table foresees: nothing below zero is published.
+    rows = device.counters({key: max(value, 0) for key, value in left.items()}, None, keep=card.totals)
+    every = device.counters({}, Placement(0, card.slices), keep={}) if card.slices else {}
+    for index, name in enumerate(every):
+        rows[name] = {"value": "1" if index in slices else "0"}
+    return {"name": device.counter_set(card), "counters": rows}
+
+
+def _batched(rows: Sequence[Json], size: int) -> Iterator[tuple[Json, ...]]:
+    return (tuple(rows[start : start + size]) for start in range(0, len(rows), size))

@@ -1,0 +1,124 @@
+"""The publisher: keeps the node's slices as the inventory says, whoever deletes or bends them.
+
+In: an inventory on demand, a client, a bell. Out: writes. Kubelet deletes the slices of a node at its own start and when a
+plugin was away for 30 s; the watch rings the bell then, and the slices are back within a second.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from apportion.agent.devices.values import Kind
+from apportion.agent.slices.inventory import Inventory
+from apportion.agent.slices.plan import Owner, plan
+from apportion.agent.slices.pool import Pool, pools
+from apportion.cluster.client import Client, Object
+from apportion.cluster.kinds import NODES, SLICES
+from apportion.cluster.kinds import Kind as ApiKind
+from apportion.errors import ApiError, Overtaken
+
+_QUIET = 0.05
+"""Seconds in which further changes join the same round."""
+_LONGEST = 60.0
+"""Seconds after which the slices are compared although nobody rang."""
+_log = structlog.get_logger()
+
+
+class Publisher:
+    """One task per node; all drivers."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        drivers: Mapping[Kind, str],
+        inventory: Callable[[], Awaitable[Inventory]],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._node = node
+        self._drivers = dict(drivers)
+        self._inventory = inventory
+        self._sleep = sleep
+        self._bell = asyncio.Event()
+        self._newest: dict[str, int] = {}
+        self._written: dict[str, str] = {}
+        """resourceVersion of our own last write, by slice name: its echo is no news."""
+        self.published = asyncio.Event()
+        """Set once the slices were right for the first time."""
+
+    def ring(self) -> None:
+        """Say that something changed: a device, its health, a partition, a slice."""
+        self._bell.set()
+
+    def observe(self, _kind: ApiKind, change: str, item: Object) -> None:
+        """Take a watch event of a slice; only what others did rings the bell."""
+        if item.get("spec", {}).get("driver") not in self._drivers.values() and change != "DELETED":
+            return
+        metadata = item["metadata"]
+        if change == "DELETED" or self._written.get(metadata["name"]) != metadata["resourceVersion"]:
+            self.ring()
+
+    async def run(self) -> None:
+        """Publish until cancelled. Refusals and lost connections are waited out."""
+        pause = 0.0
+        self.ring()
+        while True:
+            try:
+                async with asyncio.timeout(_LONGEST):
+                    await self._bell.wait()
+            except TimeoutError:
+                pass
+            await self._sleep(pause or _QUIET)
+            self._bell.clear()
+            try:
+                await self.publish()
+                self.published.set()
+                pause = 0.0
+            except ApiError as error:
+                pause = min(pause * 2 or 0.2, 5.0)
+                _log.warning("slices.refused", error=str(error), retry_in=pause)
+                self.ring()
+
+    async def publish(self) -> int:
+        """Compare once and write what differs; returns the number of writes. Raises ApiError."""
+        inventory = await self._inventory()
+        node = await self._client.get(NODES, self._node)
+        owner = Owner(self._node, node["metadata"]["uid"])
+        listed = await self._client.list(SLICES, fieldSelector=f"spec.nodeName={self._node}")
+        wanted = {pool.driver: pool for pool in pools(inventory, self._drivers)}
+        writes = 0
+        for driver in self._drivers.values():
+            live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
+            writes += await self._settle(wanted.get(driver, Pool(driver, ())), live, owner)
+        return writes
+
+    async def _settle(self, pool: Pool, live: list[Object], owner: Owner) -> int:
+        todo = plan(pool, live, owner, newest=self._newest.get(pool.driver, 0))
+        if not todo:
+            return 0
+        for item in todo.deletes:
+            await self._client.delete(SLICES, item["metadata"]["name"], uid=item["metadata"]["uid"])
+        for body in todo.updates:
+            self._wrote(await self._client.replace(SLICES, body["metadata"]["name"], body))
+        for body in todo.creates:
+            try:
+                self._wrote(await self._client.create(SLICES, body))
+            except Overtaken:
+                # The other agent of a rolling update was here first; the next round compares with its slices.
+                self.ring()
+        self._newest[pool.driver] = todo.generation
+        count = len(todo.deletes) + len(todo.updates) + len(todo.creates)
+        _log.info(
+            "slices.published",
+            driver=pool.driver,
+            generation=todo.generation,
+            slices=len(pool.contents),
+            writes=count,
+        )
+        return count
+
+    def _wrote(self, item: Object) -> None:
+        self._written[item["metadata"]["name"]] = item["metadata"]["resourceVersion"]

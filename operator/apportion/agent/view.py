@@ -1,0 +1,96 @@
+"""The node as it should be published, from hardware, journal and Partition objects.
+
+In: the desk and who holds what. Out: an inventory. Three kinds of partitions are on a card: ours for claims (not
+subtracted: allocations count them, and warm ones make way), ours for layouts, and foreign ones (both subtracted).
+"""
+
+from collections import defaultdict
+
+from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+from apportion.agent.journal import ClaimRow, PartitionRow, Step
+from apportion.agent.kubelet.held import Held
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.slices.inventory import HELD, Inventory, StaticPartition
+from apportion.agent.slices.naming import cut_of
+from apportion.dra.taint import Taint
+
+
+class View:
+    """Looks at everything and says what the slices should show."""
+
+    def __init__(self, desk: Desk, held: Held) -> None:
+        self._desk = desk
+        self._held = held
+        self._health: dict[str, Health] = {}
+
+    async def look(self) -> bool:
+        """Ask the hardware how it is; returns whether the health of a card changed."""
+        health = await self._desk.hardware.health()
+        changed = health != self._health
+        self._health = health
+        return changed
+
+    async def inventory(self) -> Inventory:
+        """Return what is to be published now."""
+        cards = self._desk.hardware.cards
+        live = await self._desk.hardware.partitions()
+        return compose(
+            tuple(cards.values()), live, self._desk.journal.partitions(), self._held.rows(), self._health
+        )
+
+
+def compose(
+    cards: tuple[Card, ...],
+    live: tuple[LivePartition, ...],
+    rows: dict[str, PartitionRow],
+    held: tuple[ClaimRow, ...],
+    health: dict[str, Health],
+) -> Inventory:
+    """Put the inventory together. Pure."""
+    by_name = {card.name: card for card in cards}
+    ours = {row.spot: row for row in rows.values()}
+    occupied: list[Spot] = []
+    blocked: set[str] = set()
+    static: list[StaticPartition] = []
+    for found in live:
+        card = by_name.get(found.card)
+        row = ours.get(found.spot)
+        if card is None:
+            continue
+        if row is not None and row.uuid in ("", found.uuid):
+            if row.layout:
+                occupied.append(found.spot)
+                if row.step is Step.READY:
+                    static.append(_static(row, card))
+        elif card.profile(found.profile) is not None:
+            occupied.append(found.spot)
+        else:
+            # A shape that no profile describes: nobody can say what is left beside it.
+            blocked.add(card.name)
+    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple)
+    for device in (device for claim in held for device in claim.devices):
+        taints[device.device] = (HELD,)
+        if device.device == device.card:
+            blocked.add(device.card)
+        elif device.partition in rows and not rows[device.partition].layout:
+            occupied.append(rows[device.partition].spot)
+    return Inventory(
+        cards=cards,
+        health=health,
+        occupied=tuple(sorted(occupied, key=lambda spot: (spot.card, spot.placement, spot.profile))),
+        blocked=frozenset(blocked),
+        static=tuple(sorted(static, key=lambda made: made.device)),
+        taints=dict(taints),
+    )
+
+
+def _static(row: PartitionRow, card: Card) -> StaticPartition:
+    cut = cut_of(card, row.device)
+    return StaticPartition(
+        device=row.device,
+        card=card.name,
+        profile=row.spot.profile,
+        placement=cut.placement if cut is not None else None,
+        uuid=row.uuid,
+        layout=row.layout,
+    )

@@ -1,0 +1,161 @@
+"""The CustomResourceDefinitions. In: the models of this package. Out: objects and files for `kubectl apply`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from apportion.api import GROUP, VERSION
+from apportion.api.layout import PartitionLayout
+from apportion.api.model import Model
+from apportion.api.partition import Partition
+from apportion.api.policy import AllocationPolicy
+from apportion.api.schema import Schema, fold
+
+_HEADER = "# Made by `make crds` from operator/apportion/api; change the models, not this file.\n"
+_AGE = ("Age", "date", ".metadata.creationTimestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a CRD says beside its schema."""
+
+    root: type[Model]
+    plural: str
+    short: str
+    columns: tuple[tuple[str, str, str], ...]
+    """Title, type and path of what `kubectl get` shows."""
+    selectable: tuple[str, ...] = ()
+    """Fields that watches may select by on the server."""
+    longest_name: int | None = None
+    """Longest metadata.name in characters, where it is less than Kubernetes allows."""
+
+
+KINDS = (
+    Kind(
+        root=Partition,
+        plural="partitions",
+        short="part",
+        columns=(
+            ("Node", "string", ".spec.nodeName"),
+            ("Device", "string", ".spec.device"),
+            ("Profile", "string", ".spec.profile"),
+            ("Phase", "string", ".status.phase"),
+            ("Holder", "string", ".spec.holder.name"),
+            ("Origin", "string", ".spec.origin"),
+            _AGE,
+        ),
+        selectable=(".spec.nodeName", ".spec.driver"),
+    ),
+    Kind(
+        root=PartitionLayout,
+        plural="partitionlayouts",
+        short="playout",
+        columns=(
+            ("Desired", "integer", ".status.nodes.desired"),
+            ("Ready", "integer", ".status.nodes.ready"),
+            ("Blocked", "integer", ".status.nodes.blocked"),
+            _AGE,
+        ),
+        longest_name=63,  # the name is the value of the device attribute `layout`: 64 bytes at most
+    ),
+    Kind(
+        root=AllocationPolicy,
+        plural="allocationpolicies",
+        short="apol",
+        columns=(
+            ("Strategy", "string", ".spec.strategy"),
+            ("Classes", "string", ".status.managedClasses"),
+            ("Pending", "integer", ".status.pending"),
+            ("Allocated", "integer", ".status.allocated"),
+            _AGE,
+        ),
+    ),
+)
+
+
+def render(kind: Kind) -> Mapping[str, Any]:
+    """Return the CRD of a kind."""
+    name = kind.root.__name__
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": name,
+                "listKind": f"{name}List",
+                "plural": kind.plural,
+                "singular": name.lower(),
+                "shortNames": [kind.short],
+                "categories": ["apportion"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        {"name": title, "type": type_, "jsonPath": path}
+                        for title, type_, path in kind.columns
+                    ],
+                    **(
+                        {"selectableFields": [{"jsonPath": path} for path in kind.selectable]}
+                        if kind.selectable
+                        else {}
+                    ),
+                    "schema": {"openAPIV3Schema": _schema(kind)},
+                },
+            ],
+        },
+    }
+
+
+def files() -> Mapping[str, str]:
+    """Return the files of crds/ by name: one for each CRD, and the kustomization that lists them."""
+    written = {f"{kind.plural}.yaml": _HEADER + _yaml(render(kind)) for kind in KINDS}
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": sorted(written),
+    }
+    return {**written, "kustomization.yaml": _HEADER + _yaml(kustomization)}
+
+
+def write(folder: Path) -> tuple[Path, ...]:
+    """Write crds/ anew; returns the files. Raises OSError when the folder cannot be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in files().items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return tuple(paths)
+
+
+def _schema(kind: Kind) -> Schema:
+    root = fold(kind.root.model_json_schema(by_alias=True))
+    metadata: Schema = {"type": "object"}
+    if kind.longest_name is not None:
+        metadata["properties"] = {"name": {"type": "string", "maxLength": kind.longest_name}}
+    return {
+        "type": "object",
+        "description": root["description"],
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": metadata,
+            "spec": root["properties"]["spec"],
+            "status": {key: value for key, value in root["properties"]["status"].items() if key != "default"},
+        },
+    }
+
+
+def _yaml(document: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)

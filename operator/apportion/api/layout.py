@@ -1,0 +1,158 @@
+"""PartitionLayout: partitions that are cut ahead of demand and become devices of their own."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from apportion.api.metadata import Conditions, ObjectMeta
+from apportion.api.model import Model
+from apportion.api.names import ProfileName
+from apportion.api.selector import DeviceSelector, LabelSelector
+
+_PERCENT = r"^(100|[1-9]?[0-9])%$"
+
+
+def _number_or_percent(value: int | str) -> int | str:
+    if value < 1 if isinstance(value, int) else not re.fullmatch(_PERCENT, value):
+        raise ValueError(f"{value!r} is neither a number from 1 nor a percentage from 0% to 100%")
+    return value
+
+
+class LayoutPlacement(Model):
+    """Where on the card one partition goes."""
+
+    start: Annotated[int, Field(ge=0, le=63)]
+    """First memory slice, counted from 0; the profile gives the size."""
+
+
+class LayoutPartition(Model):
+    """How many partitions of one profile every card gets, or where exactly."""
+
+    rules = (
+        {
+            "rule": "has(self.count) != has(self.placements)",
+            "message": "exactly one of count and placements is needed",
+        },
+    )
+
+    profile: ProfileName
+    """MIG profile (1g.10gb) or Ascend vNPU template (vir05_1c_16g). Each profile may appear once."""
+    count: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Number of partitions on every card; the operator chooses where. Either this or placements."""
+    placements: (
+        Annotated[
+            tuple[LayoutPlacement, ...],
+            Field(
+                min_length=1,
+                max_length=64,
+                json_schema_extra={
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["start"],
+                },
+            ),
+        ]
+        | None
+    ) = None
+    """Exact places on every card (MIG only). Either this or count."""
+
+    @model_validator(mode="after")
+    def _one_of_count_and_placements(self) -> Self:
+        if (self.count is None) == (self.placements is None):
+            raise ValueError("exactly one of count and placements is needed")
+        return self
+
+
+class LayoutDeviceClasses(Model):
+    """The DeviceClasses by which claims ask for a layout's partitions."""
+
+    create: bool = True
+    """Whether the operator makes one DeviceClass for each profile, named <layout>-<profile> in lower case with
+    only letters, digits and dashes. It never changes a DeviceClass that it did not make."""
+    labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=32)
+    """Labels for these DeviceClasses, beside apportion.dev/managed=true."""
+
+
+class Rollout(Model):
+    """How a changed layout reaches the nodes."""
+
+    max_unavailable: Annotated[
+        int | str,
+        AfterValidator(_number_or_percent),
+        Field(json_schema_extra={"minimum": 1, "maxLength": 4, "pattern": _PERCENT}),
+    ] = 1
+    """How many nodes may be changed at the same time: a number, or a percentage of the selected nodes (rounded
+    up, at least 1)."""
+    only_idle: bool = True
+    """True: a card is changed only once no claim uses it or a partition of it; until then its node counts as
+    blocked. False: partitions that nobody uses are changed at once, the others when they are released. A
+    partition in use is never removed."""
+
+
+class PartitionLayoutSpec(Model):
+    """Which cards on which nodes are cut into what."""
+
+    node_selector: LabelSelector = LabelSelector()
+    """Labels of the nodes. Absent or empty: all nodes that have fitting devices."""
+    devices: Annotated[
+        tuple[DeviceSelector, ...],
+        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+    ] = ()
+    """Conditions on whole cards, all of which must hold; the same CEL as in a ResourceClaim. Absent: every card
+    that offers all the profiles below."""
+    partitions: Annotated[
+        tuple[LayoutPartition, ...],
+        Field(
+            min_length=1,
+            max_length=32,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
+        ),
+    ]
+    """What every selected card is cut into, one entry for each profile. What is left of a card stays available to
+    claims that name a profile."""
+    device_classes: LayoutDeviceClasses = LayoutDeviceClasses()
+    """The DeviceClasses by which claims ask for these partitions."""
+    rollout: Rollout = Rollout()
+    """How a changed layout reaches the nodes."""
+
+
+class LayoutNodes(Model):
+    """Numbers of nodes."""
+
+    desired: Annotated[int, Field(ge=0)] = 0
+    """Nodes with at least one selected card."""
+    ready: Annotated[int, Field(ge=0)] = 0
+    """Nodes whose selected cards all have the layout."""
+    blocked: Annotated[int, Field(ge=0)] = 0
+    """Nodes that cannot get it now, because cards are in use or the partitions do not fit; see conditions."""
+
+
+class PartitionLayoutStatus(Model):
+    """How far the layout has come."""
+
+    nodes: LayoutNodes = LayoutNodes()
+    """Numbers of nodes."""
+    device_classes: Annotated[
+        tuple[Annotated[str, Field(max_length=253)], ...],
+        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """Names of the DeviceClasses that the operator made for this layout."""
+    observed_generation: Annotated[int, Field(ge=0)] | None = None
+    """The metadata.generation that this status speaks of."""
+    conditions: Conditions = ()
+    """Details, by type: Ready, and Accepted, which is False when the layout cannot work as written."""
+
+
+class PartitionLayout(Model):
+    """Static partitions: cuts the selected cards ahead of demand and makes DeviceClasses for the result.
+
+    Each partition becomes a device with the attribute `layout`, which claims use like any other device.
+    """
+
+    api_version: Literal["apportion.dev/v1alpha1"] = "apportion.dev/v1alpha1"
+    kind: Literal["PartitionLayout"] = "PartitionLayout"
+    metadata: ObjectMeta
+    spec: PartitionLayoutSpec
+    """Which cards on which nodes are cut into what."""
+    status: PartitionLayoutStatus = PartitionLayoutStatus()
+    """How far the layout has come."""

@@ -1,0 +1,66 @@
+"""The base of every model here. In: decoded JSON. Out: a frozen value, or BrokenInput naming the field."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from apportion.errors import BrokenInput
+
+_UNION_TAGS = frozenset({"int", "str"})
+"""pydantic puts the member of a union that it tried into an error's path; a person looks for fields only."""
+
+
+def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    if issubclass(model, Model) and model.rules:
+        schema["x-kubernetes-validations"] = [dict(rule) for rule in model.rules]
+
+
+class Model(BaseModel):
+    """A frozen value with camelCase names outside.
+
+    Unknown fields are dropped, so that an older program reads what a newer one wrote.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="ignore",
+        frozen=True,
+        json_schema_extra=_add_rules,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+    rules: ClassVar[tuple[Mapping[str, str], ...]] = ()
+    """CEL rules for what a schema cannot say; `x-kubernetes-validations` of the CRD."""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Read what the API server or a file holds; raises BrokenInput naming the first broken field."""
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise _broken(error) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the API server takes: camelCase names, absent values left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _broken(error: ValidationError) -> BrokenInput:
+    problems = error.errors(include_url=False, include_context=False)
+    reason = str(problems[0]["msg"]).removeprefix("Value error, ")
+    if len(problems) > 1:
+        reason += f" (and {len(problems) - 1} more)"
+    return BrokenInput(reason, field=_path(problems[0]["loc"]))
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    path = ""
+    for step in loc:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif step not in _UNION_TAGS:
+            path += f".{step}" if path else step
+    return path

@@ -1,0 +1,234 @@
+"""AllocationPolicy: which DeviceClasses we manage, and how we choose among their devices."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from apportion.api import duration
+from apportion.api.duration import Duration
+from apportion.api.metadata import Conditions, ObjectMeta
+from apportion.api.model import Model
+from apportion.api.names import AttributeName, ClassName, DriverName, ProfileName
+from apportion.api.selector import LabelSelector
+
+
+class Strategy(StrEnum):
+    """How to choose among devices and nodes that all fit."""
+
+    LEAST_FRAGMENTATION = "LeastFragmentation"
+    PACK = "Pack"
+    SPREAD = "Spread"
+    FIRST_FIT = "FirstFit"
+
+
+class DemandSource(StrEnum):
+    """Where the expected demand comes from."""
+
+    LEARNED = "Learned"
+    PROFILES = "Profiles"
+
+
+class QueueOrder(StrEnum):
+    """Which pending claims go first."""
+
+    PRIORITY = "Priority"
+    FIFO = "FIFO"
+
+
+class PolicyClasses(Model):
+    """The DeviceClasses that a policy is for."""
+
+    rules = (
+        {
+            "rule": "(has(self.names) && size(self.names) > 0) || has(self.selector)",
+            "message": "names or selector is needed",
+        },
+    )
+
+    names: Annotated[
+        tuple[ClassName, ...],
+        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """Names of DeviceClasses. They need not exist yet."""
+    selector: LabelSelector | None = None
+    """Labels of DeviceClasses; an empty selector means all of them. A class that names or selector covers is
+    meant."""
+
+    @model_validator(mode="after")
+    def _names_or_selector(self) -> Self:
+        if not self.names and self.selector is None:
+            raise ValueError("names or selector is needed")
+        return self
+
+
+class LadderRung(Model):
+    """One level of closeness."""
+
+    rules = (
+        {
+            "rule": "self.attribute.indexOf('/') <= 63",
+            "message": "the domain of an attribute has at most 63 characters",
+            "fieldPath": ".attribute",
+        },
+    )
+
+    attribute: AttributeName
+    """Qualified name of a device attribute; devices with the same value are close at this level. Example:
+    resource.kubernetes.io/pcieRoot"""
+    drivers: Annotated[
+        tuple[DriverName, ...],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """Drivers whose devices this level is about. Absent: all that publish the attribute."""
+
+
+class ProfileShare(Model):
+    """How often one profile is asked for."""
+
+    profile: ProfileName
+    """MIG profile or Ascend vNPU template."""
+    weight: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Share of the demand, relative to the other profiles' weights."""
+
+
+class Demand(Model):
+    """The demand that LeastFragmentation keeps room for."""
+
+    rules = (
+        {
+            # The API server evaluates this on the default `{}` too, before it fills in the field's own default.
+            "rule": "(has(self.source) && self.source == 'Profiles')"
+            " == (has(self.profiles) && size(self.profiles) > 0)",
+            "message": "source Profiles needs profiles, source Learned takes none",
+        },
+    )
+
+    source: DemandSource = DemandSource.LEARNED
+    """Learned: what was asked for of late. Profiles: the mix below."""
+    profiles: Annotated[
+        tuple[ProfileShare, ...],
+        Field(
+            max_length=64,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
+        ),
+    ] = ()
+    """The expected mix, one entry for each profile; only with source Profiles."""
+
+    @model_validator(mode="after")
+    def _learned_or_profiles(self) -> Self:
+        if (self.source == DemandSource.PROFILES) != bool(self.profiles):
+            raise ValueError("source Profiles needs profiles, source Learned takes none")
+        return self
+
+
+class WarmPartitions(Model):
+    """Partitions of one profile that are kept ready."""
+
+    profile: ProfileName
+    """MIG profile or Ascend vNPU template."""
+    count: Annotated[int, Field(ge=0, le=10_000)]
+    """Idle partitions of this profile to keep, in the whole cluster. They give way to claims that need their
+    room."""
+
+
+class PartitionSettings(Model):
+    """The life of dynamic partitions."""
+
+    idle_timeout: Duration = duration.default("300s")
+    """How long a released partition is kept for the next claim before it is removed, as a duration (300s,
+    1h30m). 0s removes it at once."""
+    warm: Annotated[
+        tuple[WarmPartitions, ...],
+        Field(
+            max_length=64,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
+        ),
+    ] = ()
+    """Idle partitions to keep ready, one entry for each profile. Default: none."""
+    wait_for_ready: bool = True
+    """True: a gated pod is let go once its partition is cut, so that a failed cut costs it nothing. False: it is
+    let go as soon as the allocation is written, and its start waits on the node."""
+
+
+class Queue(Model):
+    """The order of pending claims."""
+
+    order: QueueOrder = QueueOrder.PRIORITY
+    """Priority: claims of pods with a higher priority first, then older ones. FIFO: older ones first."""
+
+
+class AllocationPolicySpec(Model):
+    """Which DeviceClasses are managed, and how their devices are chosen."""
+
+    rules = (
+        {
+            "rule": "!has(self.ladder) ||"
+            " self.ladder.all(a, self.ladder.exists_one(b, b.attribute == a.attribute))",
+            "message": "an attribute may appear once",
+            "fieldPath": ".ladder",
+        },
+    )
+
+    device_classes: PolicyClasses
+    """DeviceClasses that this policy is for. A class that two policies cover obeys the older policy; the other one
+    gets a condition. Classes with the label apportion.dev/managed=true are managed without a policy too, with
+    this kind's defaults."""
+    strategy: Strategy = Strategy.LEAST_FRAGMENTATION
+    """How to choose among places that all fit. LeastFragmentation: keep room for the partitions that are asked for.
+    Pack: fill nodes and cards that are in use. Spread: take empty ones. FirstFit: what kube-scheduler would take."""
+    ladder: (
+        Annotated[
+            tuple[LadderRung, ...],
+            Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+        ]
+        | None
+    ) = None
+    """Which devices are close to each other, closest level first; a preference, never a must (that is
+    matchAttribute in the claim). Absent: same card, HCCS or NVLink group, PCIe root, NUMA node, socket. Empty: no
+    preference."""
+    demand: Demand = Demand()
+    """The demand that LeastFragmentation keeps room for."""
+    partitions: PartitionSettings = PartitionSettings()
+    """The life of dynamic partitions."""
+    unused_timeout: Duration = duration.default("60s")
+    """How long an allocation may stay without a pod that wants it before it is given back, as a duration (60s).
+    Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
+    queue: Queue = Queue()
+    """The order of pending claims."""
+
+
+class AllocationPolicyStatus(Model):
+    """What the policy does at present."""
+
+    managed_classes: Annotated[
+        tuple[Annotated[str, Field(max_length=253)], ...],
+        Field(max_length=1024, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """DeviceClasses that exist and obey this policy."""
+    pending: Annotated[int, Field(ge=0)] = 0
+    """Claims of these classes that wait for devices."""
+    allocated: Annotated[int, Field(ge=0)] = 0
+    """Claims of these classes that have their devices."""
+    observed_generation: Annotated[int, Field(ge=0)] | None = None
+    """The metadata.generation that this status speaks of."""
+    conditions: Conditions = ()
+    """Details, by type: Accepted, which is False when the policy overlaps another or cannot work as written."""
+
+
+class AllocationPolicy(Model):
+    """Which DeviceClasses apportion manages, and how it chooses among their devices."""
+
+    api_version: Literal["apportion.dev/v1alpha1"] = "apportion.dev/v1alpha1"
+    kind: Literal["AllocationPolicy"] = "AllocationPolicy"
+    metadata: ObjectMeta
+    spec: AllocationPolicySpec
+    """Which DeviceClasses are managed, and how their devices are chosen."""
+    status: AllocationPolicyStatus = AllocationPolicyStatus()
+    """What the policy does at present."""
+
+
+DEFAULT_POLICY = AllocationPolicySpec(
+    device_classes=PolicyClasses(selector=LabelSelector(match_labels={"apportion.dev/managed": "true"})),
+)
+"""What holds for managed DeviceClasses that no policy covers."""

@@ -1,0 +1,84 @@
+"""Which objects are meant: by their labels (nodes, DeviceClasses), or by CEL (devices)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from apportion.api.model import Model
+
+
+class LabelOperator(StrEnum):
+    """How a label's value relates to a list."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class LabelRequirement(Model):
+    """One condition on one label."""
+
+    rules = (
+        {
+            "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "message": "In and NotIn need values, Exists and DoesNotExist take none",
+        },
+    )
+
+    key: Annotated[str, Field(min_length=1, max_length=317)]
+    """Key of the label."""
+    operator: LabelOperator
+    """In, NotIn (value is, is not one of values), Exists, DoesNotExist (the label is there, is not there)."""
+    values: Annotated[
+        tuple[Annotated[str, Field(max_length=63)], ...],
+        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+    ] = ()
+    """Values for In and NotIn."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether an object with these labels meets the condition (meta/v1 LabelSelectorRequirement)."""
+        match self.operator:
+            case LabelOperator.IN:
+                return labels.get(self.key) in self.values
+            case LabelOperator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case LabelOperator.EXISTS:
+                return self.key in labels
+            case LabelOperator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+
+class LabelSelector(Model):
+    """Objects with these labels. All conditions must hold; without any, every object is meant."""
+
+    match_labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=64)
+    """Labels that the object must have, with exactly these values."""
+    match_expressions: Annotated[
+        tuple[LabelRequirement, ...],
+        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+    ] = ()
+    """Further conditions on labels."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether an object with these labels is meant."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            requirement.matches(labels) for requirement in self.match_expressions
+        )
+
+
+class CelSelector(Model):
+    """A CEL expression over one device, as in a ResourceClaim."""
+
+    expression: Annotated[str, Field(min_length=1, max_length=10240)]
+    """Must return true for a device that is meant; sees device.driver, device.attributes, device.capacity.
+    Example: device.attributes['gpu.apportion.dev'].productName == 'NVIDIA H100 80GB HBM3'"""
+
+
+class DeviceSelector(Model):
+    """A condition on devices (the same shape as `selectors` of a ResourceClaim's request)."""
+
+    cel: CelSelector
+    """A CEL expression."""

@@ -1,0 +1,182 @@
+"""App: build the operator's graph and run it.
+
+Observing and acting are two things: reflectors and kopf feed the snapshot all the time; the cycle acts while this
+replica holds the lease, and never before every kind was listed and every listed object observed.
+"""
+
+import asyncio
+import contextlib
+import gc
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import kopf
+import structlog
+
+from apportion import handlers, metrics
+from apportion.allocator.features import DEFAULT_FEATURES, Features
+from apportion.allocator.state import State
+from apportion.cel import Programs
+from apportion.cluster.client import Client, connect
+from apportion.cluster.health import Health
+from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, Kind
+from apportion.cluster.lease import Lease
+from apportion.cluster.ledger import Ledger
+from apportion.cluster.recorder import Recorder
+from apportion.cluster.reflector import Reflector
+from apportion.cluster.server import require_version
+from apportion.cluster.snapshot import Snapshot
+from apportion.cluster.sweep import Sweep
+from apportion.cluster.window import Window
+from apportion.partitions.controller import Controller
+from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.writer import Writer
+from apportion.settings import OperatorSettings
+
+MANAGER = "apportion-operator"
+"""Field manager of everything that the operator writes, and name on its Events."""
+
+_STUCK = 60.0
+"""Seconds without a pass after which a leader counts as dead."""
+
+_log = structlog.get_logger()
+
+
+def features_of(version: tuple[int, int]) -> Features:
+    """Return what the server's version has on by default (kubernetes feature gates)."""
+    return replace(DEFAULT_FEATURES, fractional_capacity_range=version >= (1, 37))
+
+
+class App:
+    """The operator."""
+
+    def __init__(self, settings: OperatorSettings, client: Client, version: tuple[int, int]) -> None:
+        clock, now = time.monotonic, lambda: datetime.now(UTC)
+        self._client = client
+        self.window = Window(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
+        programs = Programs()
+        self.snapshot = Snapshot(State(features_of(version), programs), Ledger(), ring=self.window.ring)
+        self.lease = Lease(
+            client,
+            namespace=settings.namespace,
+            name=settings.lease.name,
+            identity=settings.identity,
+            clock=clock,
+            now=now,
+            duration=settings.lease.duration,
+            renew=settings.lease.renew,
+            reserve=settings.lease.reserve,
+        )
+        self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
+        writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
+        self.partitions = Controller(
+            client, self.snapshot, self.recorder, programs, fence=self.lease.fence, clock=clock, now=now
+        )
+        self.cycle = Cycle(
+            self.snapshot,
+            writer,
+            self.partitions,
+            self.recorder,
+            self.window,
+            settings=settings.cycle,
+            clock=clock,
+            manager=MANAGER,
+        )
+        self._reflectors = [
+            Reflector(client, kind, self.observe, optional=kind == TAINT_RULES)
+            for kind in (NODES, PODS, SLICES, TAINT_RULES)
+        ]
+        self._sweep = Sweep(client, self.snapshot, handlers.FED_BY_KOPF)
+        self._complete = asyncio.Event()
+        self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
+
+    def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
+        """Take in one event."""
+        self.snapshot.observe(kind, change, raw)
+
+    def connection(self) -> kopf.ConnectionInfo:
+        """Return how to reach the API server, with a token that is valid now."""
+        settings = self._client.settings
+        token = (settings.api_key or {}).get("BearerToken", "").removeprefix("Bearer ")
+        return kopf.ConnectionInfo(
+            server=str(settings.host),
+            ca_path=settings.ssl_ca_cert,
+            insecure=not settings.verify_ssl,
+            token=token or None,
+            scheme="Bearer" if token else None,
+            certificate_path=settings.cert_file,
+            private_key_path=settings.key_file,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, or a part dies; the process then ends and is started anew."""
+        registry = kopf.OperatorRegistry()
+        handlers.register(registry, self)
+        await self._health.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(each.run()) for each in self._reflectors]
+                tasks += [
+                    group.create_task(self.recorder.run()),
+                    group.create_task(self.lease.run()),
+                    group.create_task(self._lead()),
+                    group.create_task(self._sweep.run()),
+                ]
+                # kopf cancels whatever is started after it, so it comes last.
+                watcher = group.create_task(
+                    kopf.operator(registry=registry, clusterwide=True, standalone=True, stop_flag=stop)
+                )
+                await watcher
+                for task in tasks:
+                    task.cancel()
+        finally:
+            await self._health.stop()
+
+    async def _lead(self) -> None:
+        """Act whenever this replica holds the lease, after the picture is complete."""
+        while True:
+            await self.lease.gained.wait()
+            await self._synced()
+            # What was loaded stays: moving it out of the collector's sight spares long pauses.
+            gc.collect()
+            gc.freeze()
+            metrics.LEADING.set(1)
+            _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
+            acting = asyncio.ensure_future(self.cycle.run())
+            lost = asyncio.ensure_future(self.lease.lost.wait())
+            try:
+                await asyncio.wait((acting, lost), return_when=asyncio.FIRST_COMPLETED)
+                if acting.done():
+                    acting.result()
+            finally:
+                metrics.LEADING.set(0)
+                lost.cancel()
+                acting.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await acting
+
+    async def _synced(self) -> None:
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+        await self._sweep.complete()
+        self._complete.set()
+
+    def _sick(self) -> str | None:
+        if metrics.LEADING._value.get() and self.cycle.age() > _STUCK:  # noqa: SLF001 - a gauge has no public getter
+            return f"no pass for {self.cycle.age():.0f} s"
+        return None
+
+    def _unready(self) -> str | None:
+        waits = [r for r in self._reflectors if not r.synced.is_set()]
+        return f"{len(waits)} kinds are not listed yet" if waits else None
+
+
+async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:
+    """Run the operator until `stop` is set. Raises ApportionError when it cannot start."""
+    async with await connect(settings.kubeconfig, patience=settings.patience, manager=MANAGER) as client:
+        version = await require_version(client)
+        _log.info("operator.starting", kubernetes=f"{version[0]}.{version[1]}", identity=settings.identity)
+        await App(settings, client, version).run(stop)

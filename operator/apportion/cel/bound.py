@@ -1,0 +1,86 @@
+"""The most that evaluating a selector can cost on a device that keeps the API's limits.
+
+The fast form does not count costs, so a selector gets one only when this bound is within the budget.
+"""
+
+from typing import Final
+
+from apportion.cel.check import Checked
+from apportion.cel.facts import LONGEST_LIST, LONGEST_TEXT
+from apportion.cel.literalcheck import children
+from apportion.cel.syntax import Const, ListLiteral, Macro, Node
+from apportion.cel.types import Type
+from apportion.cel.values import Value
+
+_ATTRIBUTE: Final = (LONGEST_TEXT, LONGEST_LIST * LONGEST_TEXT)
+"""Size and weight of anything that a device holds; weight counts everything inside."""
+_SQUARE: Final = frozenset(
+    {
+        "contains",
+        "matches",
+        "find",
+        "findAll",
+        "distinct",
+        "sort",
+        "sets.contains",
+        "sets.equivalent",
+        "sets.intersects",
+    }
+)
+_VISITS: Final = frozenset({"isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "includes"})
+_SMALL: Final = frozenset({"bool", "int", "uint", "double", "timestamp", "duration"})
+_LOOP: Final = 20
+"""What one round of a comprehension costs beside its body, at most."""
+
+
+def worst_cost(checked: Checked) -> int:
+    """Return an upper bound of the cost units of one evaluation."""
+    return _Bound(checked).cost(checked.root)[0]
+
+
+class _Bound:
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+
+    def cost(self, node: Node) -> tuple[int, int, int]:
+        """Return (cost, size, weight)."""
+        if isinstance(node, Const):
+            return 0, *_weigh(node.value)
+        resolved = self._checked.calls.get(node)
+        parts = [self.cost(child) for child in (resolved.args if resolved else children(node))]
+        if isinstance(node, Macro):
+            return self._loop(node, parts)
+        total = 10 + sum(part[0] for part in parts)
+        size = sum(part[1] for part in parts)
+        weight = sum(part[2] for part in parts) + len(parts)
+        if isinstance(node, ListLiteral):
+            return total, len(parts), weight
+        found = self._checked.types[node]
+        if resolved is not None:
+            name = resolved.dispatch.overloads[0].function
+            if name in _SQUARE:
+                product = 1
+                for part in parts:
+                    product *= 1 + part[1]
+                total += 2 * product + (product if len(parts) > 1 else product * product)
+            else:
+                total += 2 * (weight if name in _VISITS else size)
+        return total, *self._result(found, size, weight)
+
+    @staticmethod
+    def _result(found: Type, size: int, weight: int) -> tuple[int, int]:
+        if found.name in _SMALL:
+            return 1, 1
+        return max(size, _ATTRIBUTE[0]), max(weight, _ATTRIBUTE[1])
+
+    def _loop(self, node: Macro, parts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+        source, *bodies = parts
+        rounds = 1 if node.kind in ("bind", "opt_map", "opt_flat_map") else source[1]
+        inside = sum(body[0] for body in bodies) + _LOOP
+        weight = max(source[2], rounds * sum(body[2] for body in bodies))
+        return source[0] + rounds * inside + _LOOP, max(source[1], bodies[-1][1]), weight
+
+
+def _weigh(value: Value) -> tuple[int, int]:
+    size = len(value) if type(value) in (str, bytes) else 1
+    return size, size

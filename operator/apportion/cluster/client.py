@@ -1,0 +1,233 @@
+"""Client: talk to the API server in plain decoded JSON.
+
+In: kinds, names, bodies. Out: decoded objects, or an error of the tree in `errors.py`. The transport, TLS and token
+renewal are kubernetes_asyncio's; its typed models are left out, because they cost ten times what decoding costs and
+its typed watch does not know ResourceClaims (kubernetes_asyncio 36).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import orjson
+from kubernetes_asyncio import client as kubernetes
+from kubernetes_asyncio import config
+
+from apportion.cluster.kinds import Kind
+from apportion.errors import ApiError, Expired, Missing, Overtaken, Unreachable
+
+Object = dict[str, Any]
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired, 429: Unreachable}
+_LONGEST_LINE = 2**26
+"""Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
+
+
+async def connect(
+    kubeconfig: Path | None = None, *, patience: float = 10.0, manager: str = "apportion"
+) -> "Client":
+    """Make a client from a kubeconfig file, or from the pod's service account when there is none.
+
+    `patience` (seconds) bounds every request but watches; `manager` is the field manager of every write.
+    Raises ApiError when neither configuration can be read.
+    """
+    settings = kubernetes.Configuration()
+    try:
+        if kubeconfig is not None:
+            await config.load_kube_config(config_file=str(kubeconfig), client_configuration=settings)
+        else:
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+    except (config.ConfigException, OSError) as error:
+        raise ApiError(f"no way to the API server: {error}") from None
+    settings.connection_pool_maxsize = 64
+    return Client(settings, patience=patience, manager=manager)
+
+
+class Client:
+    """One connection pool to one API server. Use it as a context manager, or `close` it."""
+
+    def __init__(self, settings: kubernetes.Configuration, *, patience: float, manager: str) -> None:
+        self.settings = settings
+        self._api = kubernetes.ApiClient(settings)
+        self._session: aiohttp.ClientSession = self._api.rest_client.pool_manager
+        self._patience = patience
+        self._manager = manager
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._api.close()
+
+    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> Object:
+        """Read one object; raises Missing."""
+        return await self._call("GET", kind.path(name, namespace=namespace))
+
+    async def list(self, kind: Kind, *, namespace: str = "", **params: str) -> Object:
+        """List a collection in one piece; returns the list object with `metadata` and `items`."""
+        return await self._call("GET", kind.path(namespace=namespace), params=params)
+
+    async def names(self, kind: Kind) -> Object:
+        """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
+        accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        return await self._call("GET", kind.path(), accept=accept)
+
+    async def create(self, kind: Kind, body: Object, *, namespace: str = "") -> Object:
+        """Create an object; raises Overtaken when the name is taken."""
+        return await self._call("POST", kind.path(namespace=namespace), body=body, write=True)
+
+    async def replace(
+        self, kind: Kind, name: str, body: Object, *, namespace: str = "", sub: str = ""
+    ) -> Object:
+        """Replace an object; raises Overtaken when its resourceVersion is stale."""
+        return await self._call("PUT", kind.path(name, namespace=namespace, sub=sub), body=body, write=True)
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        body: object,
+        *,
+        namespace: str = "",
+        sub: str = "",
+        how: str = MERGE,
+    ) -> Object:
+        """Patch an object. Put metadata.resourceVersion into a merge patch to fence it: stale raises Overtaken."""
+        path = kind.path(name, namespace=namespace, sub=sub)
+        return await self._call("PATCH", path, body=body, content=how, write=True)
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str = "", uid: str = "", version: str = ""
+    ) -> None:
+        """Delete an object, if it still has this uid and resourceVersion; an absent one is fine."""
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        with suppress(Missing):
+            await self._call("DELETE", kind.path(name, namespace=namespace), body=body)
+
+    async def raw(self, path: str) -> Object:
+        """Read any path, such as /version."""
+        return await self._call("GET", path)
+
+    async def watch(
+        self,
+        kind: Kind,
+        version: str,
+        *,
+        namespace: str = "",
+        seconds: int = 300,
+        selectors: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Object]:
+        """Yield watch events (`type`, `object`) from a resourceVersion on, until the server ends the watch.
+
+        Raises Expired when the version is too old, Unreachable when the connection breaks or stays silent.
+        """
+        query = {
+            **(selectors or {}),
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        # Bookmarks come about once a minute: a longer silence is a dead connection.
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
+        try:
+            async with self._session.get(
+                self._url(kind.path(namespace=namespace)),
+                params=query,
+                headers=await self._headers("application/json"),
+                timeout=limits,
+            ) as response:
+                if response.status >= 400:
+                    raise _error(
+                        "GET", kind.path(namespace=namespace), response.status, await response.read()
+                    )
+                async for line in _lines(response.content):
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        raise _error("WATCH", kind.path(), int(status.get("code", 500)), orjson.dumps(status))
+                    yield event
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
+
+    def _url(self, path: str) -> str:
+        return f"{self.settings.host}{path}"
+
+    async def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept, "User-Agent": self._manager}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"])
+        return headers
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object | None = None,
+        content: str = "application/json",
+        accept: str = "application/json",
+        params: Mapping[str, str] | None = None,
+        write: bool = False,
+    ) -> Object:
+        headers = await self._headers(accept)
+        query = dict(params or {})
+        if write:
+            query["fieldManager"] = self._manager
+        if body is not None:
+            headers["Content-Type"] = content
+        try:
+            async with (
+                asyncio.timeout(self._patience),
+                self._session.request(
+                    method,
+                    self._url(path),
+                    params=query,
+                    data=orjson.dumps(body) if body is not None else None,
+                    headers=headers,
+                ) as response,
+            ):
+                answer = await response.read()
+                if response.status >= 400:
+                    raise _error(method, path, response.status, answer)
+                decoded: Object = orjson.loads(answer)
+                return decoded
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from None
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a stream into lines of any length; aiohttp's own reader refuses long ones."""
+    rest = bytearray()
+    async for chunk in stream.iter_any():
+        rest += chunk
+        if len(rest) > _LONGEST_LINE:
+            raise aiohttp.ClientPayloadError("a watch event exceeds 64 MiB")
+        if b"\n" in chunk:
+            *whole, last = rest.split(b"\n")
+            rest = bytearray(last)
+            for line in whole:
+                if line:
+                    yield bytes(line)
+
+
+def _error(method: str, path: str, status: int, answer: bytes) -> ApiError:
+    try:
+        message = str(orjson.loads(answer).get("message") or "")
+    except (orjson.JSONDecodeError, AttributeError):
+        message = answer[:200].decode(errors="replace")
+    kind = _BY_STATUS.get(status, Unreachable if status >= 500 else ApiError)
+    return kind(f"{method} {path}: {status} {message}", status=status)

@@ -1,0 +1,79 @@
+"""Which DeviceClasses are ours, and which policy each obeys.
+
+In: classes and policies. Out: a frozen answer. A class is managed when it carries the label
+`apportion.dev/managed=true` or a policy covers it; where two policies cover one class, the older one counts and the
+younger one is told so.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from apportion.api.policy import DEFAULT_POLICY, AllocationPolicy, AllocationPolicySpec
+from apportion.dra.claim import Claim
+from apportion.dra.deviceclass import DeviceClass
+
+MANAGED = "apportion.dev/managed"
+"""Label of managed DeviceClasses, and of namespaces in which admission adds our gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """The classes that we serve."""
+
+    policies: Mapping[str, AllocationPolicySpec] = field(default_factory=dict)
+    """By DeviceClass."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Name of the policy object that a class obeys; absent: the defaults."""
+    known: frozenset[str] = frozenset()
+    """DeviceClasses that exist."""
+    overlaps: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """By policy: the (class, older policy) pairs that it lost."""
+
+    def owns(self, claim: Claim) -> bool:
+        """Say whether every class that the claim names exists and is managed."""
+        classes = claim.classes
+        return bool(classes) and all(name in self.policies and name in self.known for name in classes)
+
+    def unknown(self, claim: Claim) -> frozenset[str]:
+        """Return the classes that the claim names and nobody has made yet."""
+        return claim.classes - self.known
+
+    def mixes(self, claim: Claim) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return (managed, other) classes when the claim names both kinds, else None; unknown ones are neither."""
+        ours = frozenset(name for name in claim.classes if name in self.policies)
+        others = (claim.classes & self.known) - ours
+        return (ours, others) if ours and others else None
+
+    def policy(self, claim: Claim) -> AllocationPolicySpec:
+        """Return the policy of the claim: that of its first request's first class."""
+        for slot in claim.slots:
+            for way in slot.alternatives:
+                if way.device_class in self.policies:
+                    return self.policies[way.device_class]
+        return DEFAULT_POLICY
+
+
+def management(classes: Iterable[DeviceClass], policies: Iterable[AllocationPolicy]) -> Management:
+    """Decide which classes are ours."""
+    by_age = sorted(
+        policies,
+        key=lambda p: (p.metadata.creation_timestamp is None, p.metadata.creation_timestamp, p.metadata.name),
+    )
+    labels = {known.name: known.labels for known in classes}
+    specs: dict[str, AllocationPolicySpec] = {
+        name: DEFAULT_POLICY for name, own in labels.items() if own.get(MANAGED) == "true"
+    }
+    names: dict[str, str] = {}
+    overlaps: dict[str, list[tuple[str, str]]] = {}
+    for policy in by_age:
+        covered = set(policy.spec.device_classes.names)
+        selector = policy.spec.device_classes.selector
+        if selector is not None:
+            covered |= {name for name, own in labels.items() if selector.matches(own)}
+        for name in sorted(covered):
+            if name in names:
+                overlaps.setdefault(policy.metadata.name, []).append((name, names[name]))
+            else:
+                names[name], specs[name] = policy.metadata.name, policy.spec
+    lost = {name: tuple(pairs) for name, pairs in overlaps.items()}
+    return Management(specs, names, frozenset(labels), lost)

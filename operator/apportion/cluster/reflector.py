@@ -1,0 +1,119 @@
+"""Reflector: keep a picture of one kind by list and watch.
+
+In: a client, a kind, optional selectors. Out: calls of `observe` for every change, including those that happened
+while no watch was open: after every list, what vanished is reported as deleted. Bulk kinds (slices, nodes, pods)
+are fed this way, because kopf copies every object on every event and never reports what a watch gap swallowed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from apportion.cluster.client import Client, Object
+from apportion.cluster.kinds import Kind
+from apportion.errors import ApiError, Expired, Missing, Unreachable
+
+Observe = Callable[[Kind, str, Object], None]
+"""Takes the kind, the event's type (ADDED, MODIFIED, DELETED) and the object."""
+
+_PAGE = "500"
+_log = structlog.get_logger()
+
+
+class Reflector:
+    """One kind, kept up to date by one task."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        observe: Observe,
+        *,
+        optional: bool = False,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        **params: str,
+    ) -> None:
+        """Prepare; nothing is read before `run`.
+
+        `optional`: a kind that this server does not serve counts as empty; `params`: server-side selectors.
+        """
+        self._client = client
+        self._kind = kind
+        self._observe = observe
+        self._optional = optional
+        self._sleep = sleep
+        self._params = params
+        self._known: dict[str, Object] = {}
+        self._version = ""
+        """Where the next watch starts; empty: list first."""
+        self.synced = asyncio.Event()
+        """Set once the first list was observed whole."""
+
+    async def run(self) -> None:
+        """List and watch until cancelled; every failure is waited out."""
+        log = _log.bind(kind=self._kind.plural)
+        pause = 0.0
+        while True:
+            try:
+                if not self._version:
+                    self._version = await self._relist()
+                    self.synced.set()
+                await self._follow()
+                pause = 0.0
+            except Expired:
+                self._version = ""
+            except Missing:
+                if not self._optional:
+                    raise
+                log.info("reflector.not_served")
+                self.synced.set()
+                return
+            except Unreachable as error:
+                pause = min(pause * 2 or 0.2, 5.0)
+                log.warning("reflector.unreachable", error=str(error), retry_in=pause)
+            except ApiError as error:
+                # A refusal (403) may be a role that is being updated; saying it again every few seconds is enough.
+                pause, self._version = 5.0, ""
+                log.error("reflector.refused", error=str(error), retry_in=pause)  # noqa: TRY400 - the text says all
+            if pause:
+                await self._sleep(pause)
+
+    async def _relist(self) -> str:
+        found: dict[str, Object] = {}
+        token, version = "", ""
+        while True:
+            more = {"continue": token} if token else {}
+            page = await self._client.list(self._kind, limit=_PAGE, **self._params, **more)
+            found.update({item["metadata"]["uid"]: item for item in page.get("items") or []})
+            metadata: dict[str, Any] = page["metadata"]
+            version = str(metadata["resourceVersion"])
+            token = metadata.get("continue") or ""
+            if not token:
+                break
+        for uid in [uid for uid in self._known if uid not in found]:
+            self._tell("DELETED", self._known[uid])
+        for item in found.values():
+            self._tell("ADDED", item)
+        return version
+
+    async def _follow(self) -> None:
+        async for event in self._client.watch(self._kind, self._version, selectors=self._params):
+            item = event["object"]
+            if event["type"] != "BOOKMARK":
+                self._tell(event["type"], item)
+            # Only now: what was not told must come again after a broken connection.
+            self._version = item["metadata"]["resourceVersion"]
+
+    def _tell(self, change: str, item: Object) -> None:
+        uid = item["metadata"]["uid"]
+        if change == "DELETED":
+            self._known.pop(uid, None)
+        else:
+            # Only what a later DELETED needs: bodies are the snapshot's business.
+            metadata = item["metadata"]
+            self._known[uid] = {
+                "metadata": {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}
+            }
+        self._observe(self._kind, change, item)

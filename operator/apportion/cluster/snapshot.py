@@ -1,0 +1,384 @@
+"""Snapshot: the live picture of the cluster, and what is already decided on top of it.
+
+In: raw objects as watches deliver them, in any order, again and again. Out: parsed values in indexes, and the
+allocator's state kept in step with them. Objects are known by UID, so that a late DELETED of an old object cannot
+erase a new one of the same name. An object that cannot be read is left out and remembered as broken.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from apportion.allocator.state import State
+from apportion.api.layout import PartitionLayout
+from apportion.api.partition import Partition
+from apportion.api.policy import AllocationPolicy
+from apportion.cluster import kinds
+from apportion.cluster.cut import Cut, cut
+from apportion.cluster.kinds import Kind
+from apportion.cluster.ledger import Ledger, number
+from apportion.cluster.management import Management, management
+from apportion.dra.allocation import Allocation
+from apportion.dra.claim import Claim
+from apportion.dra.device import Device, DeviceId
+from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.node import Node
+from apportion.dra.pod import Pod
+from apportion.dra.slice import Slice
+from apportion.dra.taintrule import DeviceTaintRule
+from apportion.errors import BrokenInput
+
+_log = structlog.get_logger()
+Raw = Mapping[str, Any]
+
+_READERS: Mapping[Kind, Callable[[Raw], Any]] = {
+    kinds.NODES: Node.from_json,
+    kinds.PODS: Pod.from_json,
+    kinds.CLAIMS: Claim.from_json,
+    kinds.SLICES: Slice.from_json,
+    kinds.CLASSES: DeviceClass.from_json,
+    kinds.TAINT_RULES: DeviceTaintRule.from_json,
+    kinds.PARTITIONS: Partition.from_json,
+    kinds.LAYOUTS: PartitionLayout.from_json,
+    kinds.POLICIES: AllocationPolicy.from_json,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An object that cannot be read."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    error: BrokenInput
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """An allocation that somebody else cleared."""
+
+    claim: Claim
+    """The claim as it is now."""
+    allocation: Allocation
+    """What it had."""
+
+
+class Snapshot:
+    """Everything that apportion has seen, by kind and UID."""
+
+    def __init__(self, state: State, ledger: Ledger, *, ring: Callable[[], None]) -> None:
+        self.state = state
+        self.ledger = ledger
+        self.broken: dict[str, Broken] = {}
+        """By UID."""
+        self.taken_back: deque[TakenBack] = deque(maxlen=10_000)
+        """Filled by `observe`, emptied by the cycle."""
+        self.room_epoch = 0
+        """Grows whenever something happened that may let a refused demand in."""
+        self.device_epoch = 0
+        """Grows whenever live allocations or devices changed."""
+        self._ring = ring
+        self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
+        self._versions: dict[str, int] = {}
+        self._claim_uids: dict[tuple[str, str], str] = {}
+        self._node_uids: dict[str, str] = {}
+        self._users: dict[tuple[str, str], set[str]] = {}
+        self._on_device: dict[DeviceId, set[str]] = {}
+        self._devices: dict[DeviceId, tuple[str, Device, str | None]] = {}
+        self._cuts: dict[DeviceId, dict[str, Cut]] = {}
+        self._partitions_on: dict[DeviceId, dict[str, Partition]] = {}
+        self._clearing: set[str] = set()
+        self._management: Management | None = None
+
+    def observe(self, kind: Kind, change: str, raw: Raw) -> None:
+        """Take in one watch event: ADDED, MODIFIED or DELETED. Never raises for what the object holds."""
+        metadata = raw["metadata"]
+        uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))
+        known = self._objects[kind]
+        if change == "DELETED":
+            old = known.pop(uid, None)
+            self._versions.pop(uid, None)
+            self.broken.pop(uid, None)
+            if old is not None:
+                self._changed(kind, uid, old, None)
+            return
+        if version < self._versions.get(uid, 0):
+            return
+        self._versions[uid] = version
+        old = known.get(uid)
+        try:
+            new = _READERS[kind](raw)
+        except BrokenInput as error:
+            self.broken[uid] = Broken(kind, metadata.get("namespace", ""), metadata["name"], uid, error)
+            _log.warning("object.broken", kind=kind.name, name=metadata["name"], error=str(error))
+            known.pop(uid, None)
+            new = None
+        else:
+            self.broken.pop(uid, None)
+            known[uid] = new
+        if old is not None or new is not None:
+            self._changed(kind, uid, old, new)
+
+    def known(self, kind: Kind) -> frozenset[str]:
+        """Return the UIDs that were observed, broken ones included."""
+        return frozenset(self._objects[kind]) | {
+            uid for uid, broken in self.broken.items() if broken.kind == kind
+        }
+
+    def prune(self, kind: Kind, uids: frozenset[str]) -> None:
+        """Drop objects of a kind that the server no longer has."""
+        for uid in uids:
+            self.observe(kind, "DELETED", {"metadata": {"uid": uid}})
+
+    # Reading. ------------------------------------------------------------------------------------------------
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """Pods by UID."""
+        return self._objects[kinds.PODS]
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        """Claims by UID."""
+        return self._objects[kinds.CLAIMS]
+
+    @property
+    def slices(self) -> Mapping[str, Slice]:
+        """Slices by UID."""
+        return self._objects[kinds.SLICES]
+
+    @property
+    def partitions(self) -> Mapping[str, Partition]:
+        """Partitions by UID."""
+        return self._objects[kinds.PARTITIONS]
+
+    @property
+    def layouts(self) -> Mapping[str, PartitionLayout]:
+        """Layouts by UID."""
+        return self._objects[kinds.LAYOUTS]
+
+    @property
+    def policies(self) -> Mapping[str, AllocationPolicy]:
+        """Policies by UID."""
+        return self._objects[kinds.POLICIES]
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """DeviceClasses by UID."""
+        return self._objects[kinds.CLASSES]
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes."""
+        yield from self._objects[kinds.NODES].values()
+
+    def node(self, name: str) -> Node | None:
+        """Return a node by name."""
+        uid = self._node_uids.get(name)
+        found: Node | None = self._objects[kinds.NODES].get(uid) if uid else None
+        return found
+
+    def claim(self, namespace: str, name: str) -> Claim | None:
+        """Return a claim by name."""
+        uid = self._claim_uids.get((namespace, name))
+        return self.claims.get(uid) if uid else None
+
+    def users(self, claim: Claim) -> Iterator[Pod]:
+        """Yield the pods that name the claim."""
+        for uid in sorted(self._users.get((claim.namespace, claim.name), ())):
+            pod = self.pods.get(uid)
+            if pod is not None:
+                yield pod
+
+    def on_device(self, device: DeviceId) -> frozenset[str]:
+        """Return the UIDs of the claims whose live allocation names the device."""
+        return frozenset(self._on_device.get(device, ()))
+
+    def published(self, device: DeviceId) -> tuple[Device, str] | None:
+        """Return a device and the node that it belongs to; None when no slice has it, or it belongs to no one node."""
+        found = self._devices.get(device)
+        return (found[1], found[2]) if found and found[2] is not None else None
+
+    def cuts(self, card: DeviceId) -> Mapping[str, Cut]:
+        """Return every published way to cut a card, by device name."""
+        return self._cuts.get(card, {})
+
+    @property
+    def cards(self) -> Iterator[DeviceId]:
+        """Yield all cards that offer partitions."""
+        return (card for card, found in self._cuts.items() if found)
+
+    def partitions_on(self, card: DeviceId) -> Mapping[str, Partition]:
+        """Return the Partition objects on a card, by UID."""
+        return self._partitions_on.get(card, {})
+
+    @property
+    def partitioned(self) -> Iterator[DeviceId]:
+        """Yield all cards with Partition objects."""
+        return (card for card, found in self._partitions_on.items() if found)
+
+    @property
+    def in_use(self) -> Iterator[DeviceId]:
+        """Yield every device that a live allocation has for itself."""
+        return iter(self._on_device)
+
+    @property
+    def contended(self) -> Iterator[DeviceId]:
+        """Yield devices that more than one live allocation names."""
+        return (device for device, uids in self._on_device.items() if len(uids) > 1)
+
+    @property
+    def management(self) -> Management:
+        """Which classes are ours at present."""
+        if self._management is None:
+            self._management = management(self.classes.values(), self.policies.values())
+        return self._management
+
+    # Deciding: what is assumed on top of what was seen. --------------------------------------------------------
+
+    def assume(self, claim: Claim, allocation: Allocation) -> None:
+        """Take the devices of a decision, before it is written."""
+        self.ledger.assume(claim, allocation)
+        self.state.hold(claim.uid, allocation.results)
+
+    def forget(self, uid: str) -> None:
+        """Give up an assumption whose write failed."""
+        if self.ledger.forget(uid) is not None:
+            self._charge(uid)
+            self.room_epoch += 1
+            self._ring()
+
+    def clearing(self, uid: str) -> None:
+        """Note that we are about to clear the claim's allocation ourselves: that is no take-back."""
+        self._clearing.add(uid)
+
+    def allocation(self, claim: Claim) -> Allocation | None:
+        """Return the claim's allocation, assumed ones included."""
+        if claim.allocation is not None:
+            return claim.allocation
+        assumption = self.ledger.get(claim.uid)
+        return assumption.allocation if assumption else None
+
+    # Keeping the indexes. -------------------------------------------------------------------------------------
+
+    def _changed(self, kind: Kind, uid: str, old: Any, new: Any) -> None:
+        match kind:
+            case kinds.CLAIMS:
+                self._claim_changed(uid, old, new)
+            case kinds.PODS:
+                self._pod_changed(uid, old, new)
+            case kinds.NODES:
+                if old == new:
+                    return  # a heartbeat
+                self._node_changed(uid, old, new)
+            case kinds.SLICES:
+                self._index_slice(uid, old, new)
+                self.room_epoch += 1
+            case kinds.CLASSES:
+                self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
+                self._management = None
+                self.room_epoch += 1
+            case kinds.TAINT_RULES:
+                self.state.put_taint_rule(new) if new is not None else self.state.drop_taint_rule(old.name)
+                self.room_epoch += 1
+            case kinds.PARTITIONS:
+                self._index_partition(uid, old, new)
+                self.room_epoch += 1
+            case kinds.POLICIES:
+                self._management = None
+                self.room_epoch += 1
+        self._ring()
+
+    def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
+        before = old.allocation if old is not None else None
+        if new is None:
+            self.ledger.forget(uid)
+            if old is not None and self._claim_uids.get((old.namespace, old.name)) == uid:
+                del self._claim_uids[old.namespace, old.name]
+        else:
+            self._claim_uids[new.namespace, new.name] = uid
+            echo = self.ledger.echoed(new)
+            lost = before or (echo.allocation if echo else None)
+            if lost is not None and new.allocation is None and uid not in self._clearing:
+                self.taken_back.append(TakenBack(new, lost))
+        after = new.allocation if new is not None else None
+        if before != after:
+            self._index_devices(uid, before, after)
+        if after is None:
+            self._clearing.discard(uid)
+            self.room_epoch += before is not None
+        self._charge(uid)
+
+    def _index_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
+        self.device_epoch += 1
+        for device in old.devices if old is not None else ():
+            if self._devices.get(device.id, ("",))[0] == uid:
+                del self._devices[device.id]
+                part = cut(device)
+                if part is not None:
+                    self._cuts.get(part.card, {}).pop(device.name, None)
+        if new is None:
+            self.state.drop_slice(uid)
+            return
+        self.state.put_slice(new)
+        for device in new.devices:
+            self._devices[device.id] = (uid, device, new.availability.node)
+            part = cut(device)
+            if part is not None:
+                self._cuts.setdefault(part.card, {})[device.name] = part
+
+    def _index_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
+        if old is not None:
+            self._partitions_on.get(_card_of(old), {}).pop(uid, None)
+        if new is not None:
+            self._partitions_on.setdefault(_card_of(new), {})[uid] = new
+
+    def _index_devices(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
+        self.device_epoch += 1
+        for result in before.results if before else ():
+            uids = self._on_device.get(result.device, set())
+            uids.discard(uid)
+            if not uids:
+                self._on_device.pop(result.device, None)
+        for result in after.results if after else ():
+            if not result.admin_access and result.share_id is None:
+                self._on_device.setdefault(result.device, set()).add(uid)
+
+    def _charge(self, uid: str) -> None:
+        claim = self.claims.get(uid)
+        allocation = self.allocation(claim) if claim is not None else None
+        if allocation is not None:
+            self.state.hold(uid, allocation.results)
+        else:
+            self.state.release(uid)
+
+    def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
+        names = {(old.namespace, c.claim) for c in old.claims if c.claim} if old else set()
+        wanted = {(new.namespace, c.claim) for c in new.claims if c.claim} if new else set()
+        for gone in names - wanted:
+            users = self._users.get(gone, set())
+            users.discard(uid)
+            if not users:
+                self._users.pop(gone, None)
+        for name in wanted - names:
+            self._users.setdefault(name, set()).add(uid)
+        if new is None or new.finished:
+            self.room_epoch += 1
+
+    def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
+        if new is not None:
+            self._node_uids[new.name] = uid
+            self.state.put_node(new.name, new.labels, new.declared_features)
+            self.room_epoch += 1
+        elif old is not None and self._node_uids.get(old.name) == uid:
+            del self._node_uids[old.name]
+            self.state.drop_node(old.name)
+
+
+def _card_of(partition: Partition) -> DeviceId:
+    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.parent)

@@ -1,0 +1,150 @@
+"""A Pod as far as its claims and its place need it (core/v1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apportion.dra import reading
+from apportion.dra.node import Resources, resources
+from apportion.dra.reading import Json
+from apportion.dra.selection import Term, term_from_json
+from apportion.dra.taint import Toleration
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """One entry of `spec.resourceClaims`."""
+
+    name: str
+    claim: str | None
+    """Name of the ResourceClaim; None while controller-manager has not made it from its template."""
+    needless: bool = False
+    """controller-manager found that no claim is needed (a status entry without a claim's name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod in one version."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = field(compare=False, default="")
+    node: str | None = None
+    """`spec.nodeName`, once bound."""
+    gates: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
+    requests: Resources = field(default_factory=dict)
+    """What the scheduler would count: containers summed, init containers at their maximum, plus overhead."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[Term, ...] | None = None
+    """Terms of the required node affinity; None: no such rule."""
+    tolerations: tuple[Toleration, ...] = ()
+    priority: int = 0
+    phase: str = "Pending"
+    deleting: bool = False
+    created: str = ""
+    scheduler: str = "default-scheduler"
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether it will never again use a device."""
+        return self.phase in {"Succeeded", "Failed"}
+
+    @classmethod
+    def from_json(cls, raw: Json) -> "Pod":
+        """Read a Pod; raises BrokenInput naming the field."""
+        metadata = reading.table(raw, "metadata")
+        spec = reading.table(raw, "spec")
+        status = reading.table(raw, "status")
+        return cls(
+            namespace=reading.text(metadata, "namespace", at="metadata", default=""),
+            name=reading.text(metadata, "name", at="metadata"),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
+            version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
+            node=reading.text(spec, "nodeName", at="spec", default="") or None,
+            gates=tuple(
+                reading.text(row, "name", at=path)
+                for path, row in reading.rows(spec, "schedulingGates", at="spec")
+            ),
+            claims=_claims(spec, status),
+            requests=_requests(spec),
+            node_selector=dict(reading.table(spec, "nodeSelector", at="spec")),
+            affinity=_affinity(spec),
+            tolerations=tuple(
+                Toleration.from_json(row, path) for path, row in reading.rows(spec, "tolerations", at="spec")
+            ),
+            priority=reading.number(spec, "priority", at="spec", default=0),
+            phase=reading.text(status, "phase", at="status", default="Pending"),
+            deleting=metadata.get("deletionTimestamp") is not None,
+            created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
+            scheduler=reading.text(spec, "schedulerName", at="spec", default="default-scheduler"),
+        )
+
+
+def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
+    made = {
+        row.get("name"): row.get("resourceClaimName")
+        for _, row in reading.rows(status, "resourceClaimStatuses", at="status")
+    }
+    found = []
+    for path, row in reading.rows(spec, "resourceClaims", at="spec"):
+        name = reading.text(row, "name", at=path)
+        direct = reading.text(row, "resourceClaimName", at=path, default="") or None
+        found.append(PodClaim(name, direct or made.get(name), needless=name in made and made[name] is None))
+    return tuple(found)
+
+
+def _requests(spec: Json) -> dict[str, int]:
+    """Sum requests as kube-scheduler does (k8s.io/component-helpers resource.PodRequests).
+
+    Sidecars (init containers that restart always) run beside everything that starts after them.
+    """
+    total: dict[str, int] = {}
+    for path, row in reading.rows(spec, "containers", at="spec"):
+        _add(total, _of(row, path))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for path, row in reading.rows(spec, "initContainers", at="spec"):
+        own = _of(row, path)
+        if row.get("restartPolicy") == "Always":
+            _add(sidecars, own)
+            own = dict(sidecars)
+        else:
+            _add(own, sidecars)
+        for name, amount in own.items():
+            peak[name] = max(peak.get(name, 0), amount)
+    _add(total, sidecars)
+    for name, amount in peak.items():
+        total[name] = max(total.get(name, 0), amount)
+    # Pod-level resources (KEP-2837) replace the containers' for the resources that they name.
+    total.update(_of(spec, "spec"))
+    _add(total, resources(reading.table(spec, "overhead", at="spec"), "spec.overhead"))
+    return total
+
+
+def _of(container: Json, at: str) -> dict[str, int]:
+    inside = reading.table(container, "resources", at=at)
+    return resources(reading.table(inside, "requests", at=f"{at}.resources"), f"{at}.resources.requests")
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _affinity(spec: Json) -> tuple[Term, ...] | None:
+    affinity = reading.table(spec, "affinity", at="spec")
+    node = reading.table(affinity, "nodeAffinity", at="spec.affinity")
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    if not node.get(key):
+        return None
+    at = f"spec.affinity.nodeAffinity.{key}"
+    return tuple(
+        term_from_json(row, path)
+        for path, row in reading.rows(reading.table(node, key, at=at), "nodeSelectorTerms", at=at)
+    )

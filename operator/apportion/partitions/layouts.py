@@ -1,0 +1,327 @@
+"""Layouts: static partitions that administrators ask for.
+
+In: the snapshot. Out: per layout a plan: Partition objects to make or remove, reservations that keep claims off what
+is wanted but not yet cut, DeviceClasses, and the status that says how far it has come. Cards in use are left alone;
+at most `maxUnavailable` nodes change at a time.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apportion.allocator.state import State
+from apportion.api.layout import LayoutPartition, PartitionLayout
+from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
+from apportion.cel import Programs
+from apportion.cluster.cut import Cut
+from apportion.cluster.kinds import CLASSES
+from apportion.cluster.management import MANAGED
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.device import DeviceId
+from apportion.errors import BrokenInput, SelectorError
+from apportion.partitions.card import STATIC, Card, card, is_static
+from apportion.partitions.wanted import Action, Create, Delete, partition_for
+
+LAYOUT_LABEL = "apportion.dev/layout"
+"""Label of DeviceClasses that a layout made."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one layout needs now."""
+
+    layout: PartitionLayout
+    actions: list[Action] = field(default_factory=list)
+    reserved: list[DeviceId] = field(default_factory=list)
+    """Placements that are wanted and not yet cut: nobody else may get them."""
+    classes: list[dict[str, Any]] = field(default_factory=list)
+    """DeviceClasses that should exist."""
+    desired: set[str] = field(default_factory=set)
+    """Names of the nodes with selected cards."""
+    unready: set[str] = field(default_factory=set)
+    blocked: dict[str, str] = field(default_factory=dict)
+    """Why a node cannot get the layout now."""
+    broken: BrokenInput | None = None
+    """Why it can never work as written."""
+
+
+def plans(snapshot: Snapshot, programs: Programs) -> list[Plan]:
+    """Return the plan of every layout, older layouts first: a younger one gets what they leave."""
+    found = []
+    claimed: dict[DeviceId, list[str]] = {}
+    for layout in sorted(snapshot.layouts.values(), key=_age):
+        plan = Plan(layout, classes=_classes(layout, snapshot))
+        try:
+            _fill(plan, snapshot, programs, claimed)
+        except BrokenInput as error:
+            plan.broken = error
+        found.append(plan)
+    return found
+
+
+def orphans(snapshot: Snapshot, planned: Iterable[Plan]) -> list[Delete]:
+    """Return layout partitions that no layout wants any more and nobody uses."""
+    kept = {plan.layout.metadata.uid for plan in planned}
+    return [
+        Delete(partition, "its layout is gone")
+        for partition in snapshot.partitions.values()
+        if is_static(partition)
+        and partition.metadata.deletion_timestamp is None
+        and partition.spec.holder is not None
+        and partition.spec.holder.uid not in kept
+        and not _in_use(partition, snapshot)
+    ]
+
+
+def _age(layout: PartitionLayout) -> tuple[str, str]:
+    made = layout.metadata.creation_timestamp
+    return (made.isoformat() if made else "", layout.metadata.name)
+
+
+def _fill(plan: Plan, snapshot: Snapshot, programs: Programs, claimed: dict[DeviceId, list[str]]) -> None:
+    layout = plan.layout
+    selected = [on for on in _cards(layout, snapshot) if _selected(layout, on, programs)]
+    plan.desired = {on.node for on in selected}
+    changing = {on.node for on in selected if _changing(on, layout)}
+    allowed = _allowed(layout, len(plan.desired))
+    impossible: BrokenInput | None = None
+    for on in sorted(selected, key=lambda c: (c.node not in changing, c.node, c.whole.name)):
+        try:
+            wanted = _choose(on, layout, claimed.get(on.id, []))
+        except BrokenInput as error:
+            impossible = error
+            plan.blocked[on.node] = str(error)
+            continue
+        claimed.setdefault(on.id, []).extend(part.device.name for part in wanted)
+        _converge(plan, on, wanted, snapshot, changing, allowed)
+    surplus = {on.id for on in selected}
+    for partition in snapshot.partitions.values():
+        if _ours(partition, layout) and _card_id(partition) not in surplus:
+            _drop(plan, partition, snapshot)
+    if selected and impossible is not None and plan.desired <= set(plan.blocked):
+        raise impossible
+
+
+def _cards(layout: PartitionLayout, snapshot: Snapshot) -> list[Card]:
+    found = []
+    for where in sorted(snapshot.cards):
+        on = card(snapshot, where)
+        node = snapshot.node(on.node) if on else None
+        if on is not None and node is not None and layout.spec.node_selector.matches(node.labels):
+            found.append(on)
+    return found
+
+
+def _selected(layout: PartitionLayout, on: Card, programs: Programs) -> bool:
+    if not layout.spec.devices:
+        offered = {part.profile for part in on.cuts.values()}
+        return all(entry.profile in offered for entry in layout.spec.partitions)
+    for index, selector in enumerate(layout.spec.devices):
+        field_path = f"spec.devices[{index}].cel.expression"
+        program = programs.get(selector.cel.expression)
+        if isinstance(program, SelectorError):
+            raise BrokenInput(program.reason, field=field_path)
+        try:
+            if not program.match(on.whole):
+                return False
+        except SelectorError as error:
+            raise BrokenInput(f"device {on.id}: {error.reason}", field=field_path) from None
+    return True
+
+
+def _choose(on: Card, layout: PartitionLayout, taken: list[str]) -> list[Cut]:
+    """Choose the places on one card: those that the layout has already, then the first that fit together.
+
+    Raises BrokenInput when the card cannot hold them even when it is empty.
+    """
+    mine = {p.spec.device.removesuffix(STATIC) for p in on.partitions if _ours(p, layout)}
+    chosen: list[Cut] = []
+    for index, entry in enumerate(layout.spec.partitions):
+        options = sorted(
+            (
+                part
+                for part in on.cuts.values()
+                if part.profile == entry.profile and part.device.name not in taken
+            ),
+            key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
+        )
+        for part, where in _places(entry, options, f"spec.partitions[{index}]", on):
+            names = [*taken, *(c.device.name for c in chosen)]
+            if part is None or not on.fits([*names, part.device.name]):
+                raise BrokenInput(
+                    f"{entry.profile} does not fit on {on.node}/{on.whole.name}"
+                    + (f" beside {', '.join(names)}" if names else ""),
+                    field=where,
+                )
+            chosen.append(part)
+    return chosen
+
+
+def _places(
+    entry: LayoutPartition, options: list[Cut], at: str, on: Card
+) -> Iterable[tuple[Cut | None, str]]:
+    if entry.placements is not None:
+        for index, place in enumerate(entry.placements):
+            part = next((o for o in options if o.start == place.start), None)
+            yield part, f"{at}.placements[{index}]"
+        return
+    left = list(options)
+    taken: list[str] = []
+    for _ in range(entry.count or 0):
+        part = next((o for o in left if on.fits([*taken, o.device.name])), None)
+        if part is not None:
+            left.remove(part)
+            taken.append(part.device.name)
+        yield part, f"{at}.count"
+
+
+def _converge(
+    plan: Plan, on: Card, wanted: list[Cut], snapshot: Snapshot, changing: set[str], allowed: int
+) -> None:
+    layout = plan.layout
+    names = {part.device.name + STATIC for part in wanted}
+    have = {p.spec.device: p for p in on.partitions if _ours(p, layout)}
+    for name, partition in have.items():
+        if name not in names:
+            _drop(plan, partition, snapshot)
+    missing = [part for part in wanted if part.device.name + STATIC not in have]
+    unready = [p for name, p in have.items() if name in names and p.status.phase != Phase.READY]
+    for partition in unready:
+        plan.unready.add(on.node)
+        plan.reserved.append(_dynamic(partition))
+        if partition.status.phase == Phase.FAILED:
+            plan.blocked[on.node] = f"{partition.spec.device}: {_why(partition)}"
+    if not missing:
+        return
+    plan.unready.add(on.node)
+    user = _user(on, snapshot.state)
+    if user is not None and (layout.spec.rollout.only_idle or not _fits_beside(on, missing, snapshot.state)):
+        plan.blocked[on.node] = f"{on.whole.name} is in use ({user})"
+        return
+    plan.reserved.extend(part.device.id for part in missing)
+    if on.node not in changing and len(changing) >= allowed:
+        return
+    changing.add(on.node)
+    holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
+    plan.actions.extend(Create(partition_for(part, on.node, Origin.LAYOUT, holder)) for part in missing)
+
+
+def _user(on: Card, state: State) -> str | None:
+    """Return the name of a device of this card that a claim holds, None when the card is idle."""
+    for name in (on.whole.name, *on.cuts):
+        if any(
+            not key.startswith("layout:")
+            for key in state.holders(DeviceId(on.whole.driver, on.whole.pool, name))
+        ):
+            return name
+    return None
+
+
+def _fits_beside(on: Card, missing: list[Cut], state: State) -> bool:
+    held = [
+        name
+        for name in (on.whole.name, *on.cuts)
+        if state.holders(DeviceId(on.whole.driver, on.whole.pool, name))
+    ]
+    return on.fits({*held, *(part.device.name for part in missing)})
+
+
+def _drop(plan: Plan, partition: Partition, snapshot: Snapshot) -> None:
+    if partition.metadata.deletion_timestamp is None and not _in_use(partition, snapshot):
+        plan.actions.append(Delete(partition, "its layout no longer wants it"))
+
+
+def _in_use(partition: Partition, snapshot: Snapshot) -> bool:
+    device = DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.device)
+    return bool(partition.status.prepared_by or snapshot.state.holders(device))
+
+
+def _changing(on: Card, layout: PartitionLayout) -> bool:
+    return any(_ours(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in on.partitions)
+
+
+def _ours(partition: Partition, layout: PartitionLayout) -> bool:
+    holder = partition.spec.holder
+    return holder is not None and holder.uid == layout.metadata.uid
+
+
+def _card_id(partition: Partition) -> DeviceId:
+    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.parent)
+
+
+def _dynamic(partition: Partition) -> DeviceId:
+    spec = partition.spec
+    return DeviceId(spec.driver, spec.pool, spec.device.removesuffix(STATIC))
+
+
+def _why(partition: Partition) -> str:
+    return next(
+        (c.message for c in partition.status.conditions if c.status == "False" and c.message), "failed"
+    )
+
+
+def _allowed(layout: PartitionLayout, nodes: int) -> int:
+    limit = layout.spec.rollout.max_unavailable
+    if isinstance(limit, int):
+        return limit
+    return max(1, math.ceil(nodes * int(limit.removesuffix("%")) / 100))
+
+
+def _classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]:
+    if not layout.spec.device_classes.create:
+        return []
+    drivers = {
+        (part.profile, part.device.driver): part
+        for where in snapshot.cards
+        for part in snapshot.cuts(where).values()
+    }
+    found = []
+    for entry in layout.spec.partitions:
+        part = next(
+            (part for (profile, _), part in sorted(drivers.items()) if profile == entry.profile), None
+        )
+        if part is not None:
+            found.append(_class(layout, entry.profile, part))
+    return found
+
+
+def class_name(layout: str, profile: str) -> str:
+    """Return the name of the DeviceClass for one profile of a layout."""
+    return f"{layout}-{re.sub(r'[^a-z0-9]+', '-', profile.lower()).strip('-')}"
+
+
+def _class(layout: PartitionLayout, profile: str, part: Cut) -> dict[str, Any]:
+    driver = part.device.driver
+    attribute = "profile" if part.start is not None else "template"
+    of = f'device.attributes["{driver}"]'
+    labels: Mapping[str, str] = layout.spec.device_classes.labels
+    return {
+        "apiVersion": CLASSES.api_version,
+        "kind": CLASSES.name,
+        "metadata": {
+            "name": class_name(layout.metadata.name, profile),
+            "labels": {**labels, MANAGED: "true", LAYOUT_LABEL: layout.metadata.name},
+            "ownerReferences": [
+                {
+                    "apiVersion": layout.api_version,
+                    "kind": layout.kind,
+                    "name": layout.metadata.name,
+                    "uid": layout.metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "selectors": [
+                {
+                    "cel": {
+                        "expression": f'device.driver == "{driver}"'
+                        f' && {of}.?layout.orValue("") == "{layout.metadata.name}"'
+                        f' && {of}.?{attribute}.orValue("") == "{profile}"'
+                    }
+                }
+            ]
+        },
+    }

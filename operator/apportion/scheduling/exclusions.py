@@ -1,0 +1,71 @@
+"""Exclusions: places that did not work out, to be left alone for a while.
+
+In: take-backs (the scheduler refused our node for a pod) and failed cuts (the hardware refused a placement). Out: the
+nodes to avoid for a pod, and the devices to avoid for everybody. Each lasts longer than the one before, and a node's
+ends at once when the node changes.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from apportion.dra.device import DeviceId
+from apportion.dra.node import Node
+
+_K = TypeVar("_K")
+_FIRST = 10.0
+_LONGEST = 300.0
+
+
+@dataclass(slots=True)
+class _Exclusion:
+    until: float
+    times: int
+    node: Node | None = None
+
+
+class Exclusions:
+    """What to avoid, and until when."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._nodes: dict[str, dict[str, _Exclusion]] = {}
+        self._devices: dict[DeviceId, _Exclusion] = {}
+
+    def refuse_node(self, pod: str, node: Node) -> float:
+        """Keep a pod (UID) off a node; returns for how many seconds."""
+        return self._refuse(self._nodes.setdefault(pod, {}), node.name, node)
+
+    def refuse_device(self, device: DeviceId) -> float:
+        """Keep everybody off a device; returns for how many seconds."""
+        return self._refuse(self._devices, device, None)
+
+    def nodes(self, pods: Iterable[str], current: Callable[[str], Node | None]) -> frozenset[str]:
+        """Return the names of the nodes that one of the pods (UIDs) has to avoid now."""
+        found = set()
+        for pod in pods:
+            for name, exclusion in self._nodes.get(pod, {}).items():
+                if exclusion.until > self._clock() and current(name) == exclusion.node:
+                    found.add(name)
+        return frozenset(found)
+
+    def devices(self) -> frozenset[DeviceId]:
+        """Return the devices to avoid now."""
+        return frozenset(device for device, e in self._devices.items() if e.until > self._clock())
+
+    def forget_pods(self, alive: Callable[[str], bool]) -> None:
+        """Drop what concerns pods that are gone."""
+        for pod in [pod for pod in self._nodes if not alive(pod)]:
+            del self._nodes[pod]
+
+    def epoch(self) -> int:
+        """Return how many exclusions are in force: it changes when one begins or ends by the clock."""
+        now = self._clock()
+        kept = [e for nodes in self._nodes.values() for e in nodes.values()] + list(self._devices.values())
+        return sum(e.until > now for e in kept)
+
+    def _refuse(self, kept: dict[_K, _Exclusion], key: _K, node: Node | None) -> float:
+        times = kept[key].times + 1 if key in kept else 1
+        seconds: float = min(_FIRST * 2.0 ** (times - 1), _LONGEST)
+        kept[key] = _Exclusion(self._clock() + seconds, times, node)
+        return seconds

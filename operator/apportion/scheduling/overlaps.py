@@ -1,0 +1,82 @@
+"""Overlaps: find devices that two live allocations claim, and say who gives way.
+
+In: the snapshot. Out: losers to clear and ties to report. Nothing in Kubernetes prevents two claims from naming one
+device (dra.md 4.5), so the picture is checked in every cycle.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apportion.cluster.cut import cut
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """One device or counter set, and the claims that use more of it than there is."""
+
+    what: str
+    """The device, or the counter, for people."""
+    claims: tuple[Claim, ...]
+    """Winner first."""
+
+    @property
+    def loser(self) -> Claim | None:
+        """Whose allocation goes: the latest that nobody has reserved; None when all are reserved."""
+        free = [claim for claim in self.claims[1:] if not claim.reserved_for]
+        if free:
+            return free[-1]
+        return self.claims[0] if not self.claims[0].reserved_for else None
+
+
+def overlaps(snapshot: Snapshot) -> list[Overlap]:
+    """Return all overlaps of live allocations; assumed ones cannot overlap, the allocator made them."""
+    found = [
+        Overlap(str(device), _ranked(snapshot, snapshot.on_device(device)))
+        for device in sorted(snapshot.contended)
+    ]
+    for card, devices in _by_card(snapshot).items():
+        short = _overdrawn(snapshot, card, devices) if len(devices) > 1 else None
+        if short is not None:
+            uids = {uid for device in devices for uid in snapshot.on_device(device)}
+            found.append(Overlap(f"{card} (counter {short})", _ranked(snapshot, uids)))
+    return [overlap for overlap in found if len(overlap.claims) > 1]
+
+
+def _by_card(snapshot: Snapshot) -> dict[DeviceId, list[DeviceId]]:
+    """Group the devices in use by the card whose counters they draw from."""
+    found: dict[DeviceId, list[DeviceId]] = {}
+    for device in snapshot.in_use:
+        published = snapshot.published(device)
+        if published is None or not published[0].consumes:
+            continue
+        part = cut(published[0])
+        found.setdefault(part.card if part is not None else device, []).append(device)
+    return found
+
+
+def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) -> str | None:
+    """Return a counter of which the devices use more than an untouched card has."""
+    whole = snapshot.published(card)
+    if whole is None:
+        return None
+    left = {name: amount.nano for consumed in whole[0].consumes for name, amount in consumed.counters}
+    for device in devices:
+        published = snapshot.published(device)
+        for consumed in published[0].consumes if published else ():
+            for name, amount in consumed.counters:
+                left[name] = left.get(name, 0) - amount.nano
+    return next((name for name, amount in sorted(left.items()) if amount < 0), None)
+
+
+def _ranked(snapshot: Snapshot, uids: Iterable[str]) -> tuple[Claim, ...]:
+    claims = [snapshot.claims[uid] for uid in uids if uid in snapshot.claims]
+    return tuple(sorted((c for c in claims if c.allocation is not None), key=_rank))
+
+
+def _rank(claim: Claim) -> tuple[bool, bool, str, str]:
+    timestamp = claim.allocation.timestamp if claim.allocation else None
+    # Reserved before free, older before younger, and a fixed order for those of the same second.
+    return (not claim.reserved_for, timestamp is None, timestamp or "", claim.uid)

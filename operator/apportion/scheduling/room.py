@@ -1,0 +1,77 @@
+"""Room: which nodes could take a pod, as kube-scheduler will see them.
+
+In: nodes, pods, who is already promised where. Out: per pod and node, yes or the first reason against it. Modelled:
+cpu, memory, pod count, every other resource, nodeSelector, required node affinity, taints, `unschedulable`. Not
+modelled: spread, pod affinity, volumes, host ports; those show as a take-back, and the node is then excluded.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from apportion.dra.node import Node, Resources
+from apportion.dra.pod import Pod
+from apportion.dra.taint import Taint, untolerated
+
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+class Room:
+    """What is left on every node, for one cycle."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes: dict[str, Node] = {node.name: node for node in nodes}
+        self._used: dict[str, dict[str, int]] = {name: {} for name in self.nodes}
+
+    def take(self, node: str, pod: Pod) -> None:
+        """Count a pod that is bound to the node, or that our allocation sends there."""
+        used = self._used.get(node)
+        if used is None:
+            return
+        for name, amount in pod.requests.items():
+            used[name] = used.get(name, 0) + amount
+        used["pods"] = used.get("pods", 0) + 1
+
+    def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
+        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
+        wanted = total(pods)
+        found, against = [], dict[str, int]()
+        for name, node in self.nodes.items():
+            reason = self._against(node, pods, wanted)
+            if reason is None:
+                found.append(name)
+            else:
+                against[reason] = against.get(reason, 0) + 1
+        return frozenset(found), against
+
+    def _against(self, node: Node, pods: Sequence[Pod], wanted: Resources) -> str | None:
+        for pod in pods:
+            reason = against(node, pod)
+            if reason is not None:
+                return reason
+        used = self._used[node.name]
+        for resource, amount in wanted.items():
+            if amount and used.get(resource, 0) + amount > node.allocatable.get(resource, 0):
+                return f"too little {resource}"
+        return None
+
+
+def against(node: Node, pod: Pod) -> str | None:
+    """Return why the node can never take the pod, whoever else is there; None when it could."""
+    if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
+        return "unschedulable"
+    taint = untolerated(node.taints, pod.tolerations)
+    if taint is not None:
+        return f"taint {taint.key}"
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return "nodeSelector"
+    if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
+        return "node affinity"
+    return None
+
+
+def total(pods: Sequence[Pod]) -> dict[str, int]:
+    """Return what the pods request together."""
+    wanted: dict[str, int] = {"pods": len(pods)}
+    for pod in pods:
+        for name, amount in pod.requests.items():
+            wanted[name] = wanted.get(name, 0) + amount
+    return wanted

@@ -1,0 +1,122 @@
+"""Writer: turn decisions into API objects, fenced.
+
+In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates.
+Every request first checks that the lease lasts longer than the request may take, and carries the resourceVersion (or a
+test of the uid), so that a stale decision is refused by the server and not by luck.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from apportion.cluster.client import JSON_PATCH, Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.allocation import Allocation
+from apportion.dra.claim import PROTECTION_FINALIZER, Claim
+from apportion.dra.pod import Pod
+from apportion.errors import Missing, Overtaken
+from apportion.scheduling.waiting import GATE, immediate
+
+OWN_FINALIZER = "apportion.dev/allocation"
+"""On claims that are allocated without a pod; controller-manager must not deallocate these between pods."""
+
+_log = structlog.get_logger()
+
+
+class Writer:
+    """All of the operator's writes to claims and pods."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Callable[[], None],
+        now: Callable[[], datetime],
+        concurrency: int = 32,
+    ) -> None:
+        """`fence` raises NotLeading when a write may not begin."""
+        self._client = client
+        self._fence = fence
+        self._now = now
+        self._slots = asyncio.Semaphore(concurrency)
+
+    async def allocate(self, claim: Claim, allocation: Allocation) -> str:
+        """Write the finalizer, then the allocation; returns the new resourceVersion.
+
+        controller-manager takes the protection finalizer away at every deallocation, so it is checked before each
+        allocation. Raises Overtaken when the claim changed since it was decided upon.
+        """
+        async with self._slots:
+            version = claim.version
+            finalizer = OWN_FINALIZER if immediate(claim) else PROTECTION_FINALIZER
+            if finalizer not in claim.finalizers:
+                self._fence()
+                body = {
+                    "metadata": {"resourceVersion": version, "finalizers": [*claim.finalizers, finalizer]}
+                }
+                written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
+                version = written["metadata"]["resourceVersion"]
+            stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            answer = allocation.to_json() | {"allocationTimestamp": stamp}
+            return await self._status(claim, version, {"allocation": answer})
+
+    async def clear(self, claim: Claim) -> bool:
+        """Give an allocation back, unless somebody reserved it meanwhile; says whether it is gone.
+
+        Reads the claim again: an allocation that is not the one we mean is never cleared.
+        """
+        async with self._slots:
+            self._fence()
+            try:
+                raw = await self._client.get(CLAIMS, claim.name, namespace=claim.namespace)
+            except Missing:
+                return True
+            now = Claim.from_json(raw)
+            if now.uid != claim.uid or now.allocation is None:
+                return True
+            if now.reserved_for or now.allocation != claim.allocation:
+                return False
+            self._fence()
+            await self._status(now, now.version, {"allocation": None})
+            return True
+
+    async def release(self, claim: Claim) -> None:
+        """Take our own finalizer off a claim that is going away."""
+        async with self._slots:
+            self._fence()
+            kept = [finalizer for finalizer in claim.finalizers if finalizer != OWN_FINALIZER]
+            body = {"metadata": {"resourceVersion": claim.version, "finalizers": kept}}
+            try:
+                await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
+            except Missing:
+                return
+
+    async def ungate(self, pod: Pod) -> None:
+        """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates moved."""
+        async with self._slots:
+            self._fence()
+            at = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
+            body = [
+                {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+                {"op": "test", "path": f"{at}/name", "value": GATE},
+                {"op": "remove", "path": at},
+            ]
+            try:
+                await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
+            except Missing:
+                return
+
+    async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
+        self._fence()
+        # The uid in the body makes a recreated namesake a conflict, not a victim.
+        body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
+        try:
+            written = await self._client.patch(
+                CLAIMS, claim.name, body, namespace=claim.namespace, sub="status"
+            )
+        except Missing:
+            raise Overtaken(f"claim {claim.key} is gone", status=404) from None
+        return str(written["metadata"]["resourceVersion"])

@@ -1,0 +1,61 @@
+"""Settings of the operator: what can be tuned, its unit, and what the default means."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CycleSettings:
+    """The pace of the allocating task."""
+
+    quiet: float = 0.005
+    """Seconds without a change before a cycle starts. Longer: bigger batches. Shorter: sooner answers."""
+
+    longest: float = 0.1
+    """Seconds after which a cycle starts even if changes keep coming, so that a busy cluster cannot starve it."""
+
+    idle: float = 2.0
+    """Seconds after which a cycle starts although nothing changed: time-outs and exclusions end by the clock."""
+
+    writes: int = 32
+    """How many requests may be under way at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """Leader election."""
+
+    name: str = "apportion-operator"
+    """Name of the Lease, in the operator's namespace."""
+
+    duration: float = 15.0
+    """Seconds after which another replica may take over."""
+
+    renew: float = 3.0
+    """Seconds between renewals."""
+
+    reserve: float = 6.0
+    """Seconds that must be left for a write to begin; more than `patience`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """Everything that the operator is told from outside."""
+
+    namespace: str = "apportion-system"
+    """Where the operator lives, and its Lease."""
+
+    identity: str = "apportion"
+    """Names this replica in the Lease; unique, best the pod's name and a random end."""
+
+    kubeconfig: Path | None = None
+    """How to reach the API server; None: the pod's service account."""
+
+    patience: float = 5.0
+    """Seconds after which a request counts as failed."""
+
+    health_port: int = 8080
+    """Port of /healthz, /readyz and /metrics; 0: none."""
+
+    cycle: CycleSettings = field(default_factory=CycleSettings)
+    lease: LeaseSettings = field(default_factory=LeaseSettings)

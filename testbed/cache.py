@@ -1,0 +1,66 @@
+"""Binaries of earlier runs, per user and version; shared by all testbeds of the user, also while they start."""
+
+import asyncio
+import fcntl
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import platformdirs
+
+from testbed.errors import Unavailable
+from testbed.versions import Wanted
+
+_LOOK_SECONDS = 0.3
+
+
+class Cache:
+    """A folder per program and version below `root` (the user's cache folder if not given)."""
+
+    title = "cache"
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or platformdirs.user_cache_path("apportion") / "testbed"
+
+    def place(self, want: Wanted) -> Path:
+        """Return where this program lies, or would lie."""
+        folder = f"etcd-{want.version}" if want.name == "etcd" else want.version
+        return self.root / folder / want.name
+
+    async def find(self, want: Wanted) -> Path:
+        """Return the program's path. Raises Unavailable when it was never installed."""
+        place = self.place(want)
+        if not place.is_file():
+            raise Unavailable(f"{place} does not exist yet")
+        return place
+
+    @asynccontextmanager
+    async def exclusive(self, want: Wanted, waiting: Callable[[str], None]) -> AsyncIterator[Path]:
+        """Hold this program's lock and lend an empty folder beside it, so that nobody gets it twice.
+
+        While another process holds the lock, `waiting` is told so. The kernel drops the lock of a dead process.
+        """
+        place = self.place(want)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with (place.parent / f".{want.name}.lock").open("w") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    waiting("another testbed is getting it")
+                    await asyncio.sleep(_LOOK_SECONDS)
+                else:
+                    break
+            scratch = Path(tempfile.mkdtemp(prefix=f".{want.name}-", dir=place.parent))
+            try:
+                yield scratch
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+    def install(self, want: Wanted, program: Path) -> Path:
+        """Move a finished program from the lent folder to its place, in one step."""
+        place = self.place(want)
+        program.chmod(0o755)
+        return program.replace(place)

@@ -1,0 +1,173 @@
+"""apportion, installed on a control plane as in production, less the containers.
+
+In: a control plane, descriptions of nodes. Out: the manifests applied, the operator and one agent a node running as
+processes with their own ServiceAccount tokens (the agent's bound to its node) and exactly the manifests' rights.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from testbed.kubelet import FakeKubelet
+from testbed.node import NodeShape
+from testbed.nodes import simulated_nodes
+from testbed.supervised import Supervised
+
+NAMESPACE = "apportion-system"
+REPOSITORY = Path(__file__).resolve().parent.parent
+MANIFESTS = REPOSITORY / "manifests"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedNode:
+    """One node of the installation."""
+
+    name: str
+    simulation: Mapping[str, Any]
+    """Content of the agent's simulation file: which cards the node has."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, str] | None = None
+
+    def shape(self) -> NodeShape:
+        """Return what kubelet says about the node."""
+        labels = {"kubernetes.io/hostname": self.name, **self.labels}
+        return (
+            NodeShape(self.name, labels, self.resources) if self.resources else NodeShape(self.name, labels)
+        )
+
+
+class Installation:
+    """`async with Installation(cluster, nodes) as installation:` installs, starts everything, and ends it again."""
+
+    def __init__(
+        self,
+        cluster: ControlPlane,
+        nodes: Sequence[SimulatedNode],
+        *,
+        operators: int = 1,
+        operator_options: Sequence[str] = (),
+        manifests: Path = MANIFESTS,
+        kubelet_options: Mapping[str, Any] | None = None,
+        agents: bool = True,
+    ) -> None:
+        self.cluster = cluster
+        self.nodes = {node.name: node for node in nodes}
+        self.operators: list[Supervised] = []
+        self.agents: dict[str, Supervised] = {}
+        self.kubelets: dict[str, FakeKubelet] = {}
+        self._count = operators
+        self._operator_options = tuple(operator_options)
+        self._manifests = manifests
+        self._kubelet_options = dict(kubelet_options or {})
+        self._run_agents = agents
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Install and start; returns once every agent has published its slices."""
+        try:
+            await self.apply()
+            self.kubelets = await self._stack.enter_async_context(
+                simulated_nodes(
+                    self.cluster, [node.shape() for node in self.nodes.values()], **self._kubelet_options
+                )
+            )
+            for index in range(self._count):
+                await self._start_operator(index)
+            if self._run_agents:
+                await asyncio.gather(*(self.start_agent(name) for name in self.nodes))
+                await self.published()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all processes and take the nodes away; what is installed stays with the control plane."""
+        await self._stack.aclose()
+
+    async def apply(self) -> None:
+        """Apply the manifests, and wait until the CRDs serve."""
+        await self.cluster.kubectl("apply", "--server-side", "-k", str(self._manifests))
+        crds = [
+            f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")
+        ]
+        await self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+
+    def state(self, node: str) -> dict[str, Any]:
+        """Return the live state of a node's simulated hardware."""
+        path = self._folder(node) / "simulation.yaml.state.json"
+        found: dict[str, Any] = yaml.safe_load(path.read_text())
+        return found
+
+    def hardware(self, node: str) -> list[dict[str, Any]]:
+        """Return the partitions that exist in a node's simulated hardware."""
+        found: list[dict[str, Any]] = self.state(node)["partitions"]
+        return found
+
+    async def start_agent(self, name: str) -> Supervised:
+        """Start a node's agent with a token that is bound to its node."""
+        node, folder = self.nodes[name], self._folder(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        simulation = folder / "simulation.yaml"
+        simulation.write_text(yaml.safe_dump(dict(node.simulation)))
+        token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
+        kubelet = self.kubelets[name]
+        command: list[str | Path] = [
+            *(sys.executable, "-m", "apportion", "agent", "--node-name", name, "--backend", "simulated"),
+            *("--simulation", simulation, "--plugins-dir", kubelet.root / "plugins"),
+            *("--registry-dir", kubelet.registry, "--cdi-dir", kubelet.cdi, "--state-dir", folder / "state"),
+            *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
+        ]
+        agent = Supervised(
+            f"agent-{name}", command, self.cluster.log_path(f"agent-{name}"), environment=_environment()
+        )
+        agent.start()
+        self.agents[name] = agent
+        self._stack.push_async_callback(agent.stop)
+        return agent
+
+    async def published(self, within: float = 120.0) -> None:
+        """Wait until every node has the slices of all its agents' pools."""
+
+        async def missing() -> set[str]:
+            slices, _ = await self.cluster.api.items("/apis/resource.k8s.io/v1/resourceslices")
+            have = {each["spec"].get("nodeName") for each in slices}
+            return {name for name, node in self.nodes.items() if node.simulation and name not in have}
+
+        await eventually(missing, lambda names: not names, within=within)
+
+    async def _start_operator(self, index: int) -> None:
+        token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-operator")
+        operator = Supervised(
+            f"operator-{index}",
+            [
+                *(sys.executable, "-m", "apportion", "operator", "--namespace", NAMESPACE),
+                *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
+                *self._operator_options,
+            ],
+            self.cluster.log_path(f"operator-{index}"),
+            environment=_environment(),
+        )
+        operator.start()
+        self.operators.append(operator)
+        self._stack.push_async_callback(operator.stop)
+
+    def _folder(self, node: str) -> Path:
+        return self.cluster.folder / "agents" / node
+
+
+def _environment() -> dict[str, str]:
+    kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    return {**kept, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}

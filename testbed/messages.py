@@ -1,0 +1,30 @@
+"""The gRPC messages: our own .proto files in, Python modules and their types out."""
+
+import importlib.resources
+from pathlib import Path
+
+from grpc_tools import protoc
+
+from testbed.errors import TestbedError
+
+ROOT = Path(__file__).parent.parent / "operator"
+FOLDER = ROOT / "apportion" / "agent" / "proto"
+
+
+class GenerationError(TestbedError):
+    """protoc refused; its own text is on stderr."""
+
+
+def generate(out: Path) -> list[Path]:
+    """Write `*_pb2.py` and `*_pb2.pyi` for every .proto file below `out`, a folder laid out like `operator/`.
+
+    Returns the files written. Raises GenerationError when protoc does not accept a file.
+    """
+    sources = sorted(FOLDER.glob("*.proto"))
+    known = importlib.resources.files("grpc_tools") / "_proto"
+    names = [source.relative_to(ROOT).as_posix() for source in sources]
+    arguments = ["protoc", f"-I{ROOT}", f"-I{known}", f"--python_out={out}", f"--pyi_out={out}", *names]
+    if protoc.main(arguments) != 0:  # type: ignore[no-untyped-call]  # grpcio-tools carries no types
+        raise GenerationError(f"protoc does not accept one of {', '.join(names)}")
+    target = out / FOLDER.relative_to(ROOT)
+    return [target / f"{source.stem}_pb2{ending}" for source in sources for ending in (".py", ".pyi")]

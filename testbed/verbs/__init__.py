@@ -1,0 +1,1 @@
+"""What `python -m testbed` can do, one file per verb."""

@@ -1,0 +1,62 @@
+"""Which programs of which version make a control plane, and what version a program says it is."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from testbed.errors import Unavailable
+
+DEFAULT: Final = "1.37.0"
+OLDEST: Final = "1.36.3"
+SUPPORTED: Final = (DEFAULT, OLDEST)
+ETCD: Final = "3.6.14"
+CONTROL_PLANE: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+_ASKING_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One program of one version. `version` is etcd's own for etcd and Kubernetes' for all others."""
+
+    name: str
+    version: str
+
+    @property
+    def minor(self) -> str:
+        """Major and minor version, `1.37`: programs that agree in it are interchangeable here."""
+        return self.version.rpartition(".")[0]
+
+
+def wanted(name: str, kubernetes: str) -> Wanted:
+    """Return the program that a control plane of that Kubernetes version needs under this name."""
+    return Wanted(name, ETCD if name == "etcd" else kubernetes)
+
+
+async def check(program: Path, want: Wanted) -> None:
+    """Ask a program of unknown origin for its version.
+
+    Raises Unavailable when it does not run, does not say a version, or says one of another minor version.
+    """
+    question = ["version", "--client"] if want.name == "kubectl" else ["--version"]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, *question, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError as error:
+        raise Unavailable(f"{program} does not run: {error.strerror}") from error
+    try:
+        answer, _ = await asyncio.wait_for(process.communicate(), _ASKING_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise Unavailable(f"{program} does not tell its version within {_ASKING_SECONDS:.0f} s") from None
+    found = _VERSION.search(answer.decode(errors="replace"))
+    if found is None:
+        raise Unavailable(f"{program} does not tell its version")
+    said = f"{found[1]}.{found[2]}"
+    if said != want.minor:
+        raise Unavailable(f"{program} is {found[0].removeprefix('v')}, wanted is {want.minor}")

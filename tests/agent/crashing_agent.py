@@ -1,0 +1,33 @@
+"""An agent that ends itself with SIGKILL at one step: `python -m tests.agent.crashing_agent OPTIONS STEP`.
+
+In: options as JSON (paths as text), the name of the step. The process is gone in the middle of that step, as after a
+power cut: no clean-up, no flush.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from apportion.agent.agent import run_agent
+from apportion.agent.settings import AgentOptions
+
+PATHS = ("simulation", "plugins_dir", "registry_dir", "cdi_dir", "state_dir", "kubeconfig", "boot_id")
+
+
+def options(text: str, step: str) -> AgentOptions:
+    """Read the options, with the crash in them."""
+
+    def at(reached: str) -> None:
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    raw: dict[str, Any] = json.loads(text)
+    return AgentOptions(**{key: Path(value) if key in PATHS else value for key, value in raw.items()}, at=at)
+
+
+if __name__ == "__main__":
+    asyncio.run(run_agent(options(sys.argv[1], sys.argv[2]), asyncio.Event()))

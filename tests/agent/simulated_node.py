@@ -1,0 +1,295 @@
+"""A simulated node on a real control plane: its Node object, its agent, and a hand that plays kubelet and operator."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import grpc
+import yaml
+
+from apportion.agent.agent import run_agent
+from apportion.agent.devices.simulated_state import StateFile
+from apportion.agent.proto import dra_v1_pb2, registration_pb2
+from apportion.agent.settings import AgentOptions
+from testbed.api import Api
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from tests.agent.places import DRIVERS
+
+PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+GPU, NPU, RDMA = DRIVERS.values()
+Json = dict[str, Any]
+
+
+class SimulatedNode:
+    """One node. `agent` runs its agent in this process; the files stay from one agent to the next."""
+
+    def __init__(
+        self,
+        cluster: ControlPlane,
+        name: str,
+        folder: Path,
+        simulation: Mapping[str, Any],
+        kubeconfig: Path | None = None,
+    ) -> None:
+        self.api: Api = cluster.api
+        self.messages: ModuleType = dra_v1_pb2
+        """The version of the plugin's protocol that kubelet speaks."""
+        self.name = name
+        self.folder = folder
+        simulation_file = folder / "node.yaml"
+        simulation_file.write_text(yaml.safe_dump(dict(simulation)), encoding="utf-8")
+        boot = folder / "boot"
+        boot.write_text("first boot", encoding="utf-8")
+        self.options = AgentOptions(
+            node=name,
+            simulation=simulation_file,
+            plugins_dir=folder / "p",
+            registry_dir=folder / "r",
+            cdi_dir=folder / "cdi",
+            state_dir=folder / "state",
+            kubeconfig=kubeconfig or cluster.kubeconfig,
+            boot_id=boot,
+            health_interval=0.1,
+            held_interval=0.1,
+            prepare_patience=5,
+        )
+
+    @asynccontextmanager
+    async def agent(self, **changes: Any) -> AsyncIterator[None]:
+        """Run the agent until the block ends, and wait until it serves."""
+        stop = asyncio.Event()
+        task = asyncio.create_task(run_agent(replace(self.options, **changes), stop))
+        try:
+            registry = changes.get("registry_dir", self.folder / "r")
+            socket = registry / f"{next(iter(self.drivers()))}-reg.sock"
+            while not socket.exists():
+                if task.done():
+                    await task
+                await asyncio.sleep(0.02)
+            yield
+        finally:
+            stop.set()
+            await task
+
+    def drivers(self) -> list[str]:
+        """Return the drivers that this node's cards need."""
+        simulation = yaml.safe_load((self.folder / "node.yaml").read_text())
+        names = [card["model"] for card in simulation.get("cards", ())]
+        found = [GPU] if any(name[0] in "AH" for name in names) else []
+        found += [NPU] if any(name[0] in "39" for name in names) else []
+        return found + ([RDMA] if simulation.get("nics") else [])
+
+    # --- what the hardware and the runtime see -------------------------------------------------------------
+
+    def hardware(self) -> list[Json]:
+        """Return the partitions that exist on the simulated hardware."""
+        state = json.loads((self.folder / "node.yaml.state.json").read_text())
+        found: list[Json] = state["partitions"]
+        return found
+
+    def switchboard(self) -> AbstractContextManager[Json]:
+        """Change the state of the simulated hardware while the agent runs."""
+        return StateFile(self.folder / "node.yaml.state.json").changing()
+
+    def cdi(self) -> dict[str, Json]:
+        """Return the CDI files by name."""
+        return {path.name: json.loads(path.read_text()) for path in (self.folder / "cdi").glob("*")}
+
+    async def injected(self) -> dict[str, Json]:
+        """Return the CDI files, for those who wait."""
+        return self.cdi()
+
+    # --- what the operator does ----------------------------------------------------------------------------
+
+    async def partition(
+        self, device: str, profile: str, *, holder: Json | None = None, driver: str = GPU, **spec: Any
+    ) -> Json:
+        """Make a Partition object as the operator would."""
+        card = "-".join(device.split("-")[:2])
+        body = {
+            "apiVersion": "apportion.dev/v1alpha1",
+            "kind": "Partition",
+            "metadata": {"name": f"{self.name}-{device}", "finalizers": ["apportion.dev/agent"]},
+            "spec": {
+                "nodeName": self.name,
+                "driver": driver,
+                "pool": self.name,
+                "device": device,
+                "parent": card,
+                "profile": profile,
+                "origin": "Claim",
+                **({"holder": holder} if holder else {}),
+                **spec,
+            },
+        }
+        return await self.api.create(PARTITIONS, body, fieldValidation="Strict")
+
+    async def see(self, device: str) -> Json:
+        """Return the Partition object of a device, {} when there is none."""
+        found, _ = await self.api.items(PARTITIONS, fieldSelector=f"spec.nodeName={self.name}")
+        return next((item for item in found if item["spec"]["device"] == device), {})
+
+    async def phase(self, device: str, phase: str, *, within: float = 10) -> Json:
+        """Wait until the Partition of a device is in a phase, and return it."""
+        return await eventually(
+            lambda: self.see(device),
+            lambda item: item.get("status", {}).get("phase") == phase,
+            within=within,
+        )
+
+    async def remove(self, device: str) -> None:
+        """Delete the Partition object of a device."""
+        await self.api.delete(f"{PARTITIONS}/{self.name}-{device}")
+
+    async def claim(self, namespace: str, name: str, *devices: str, driver: str = GPU) -> Json:
+        """Make a claim that is allocated to devices of this node and reserved."""
+        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+        requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n, _ in enumerate(devices)]
+        body = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+        made = await self.api.create(path, body)
+        return await self.allocate(made, *devices, driver=driver)
+
+    async def allocate(self, claim: Json, *devices: str, driver: str = GPU) -> Json:
+        """Write an allocation and a reservation that controller-manager leaves alone (no pod)."""
+        meta = claim["metadata"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+        results = [
+            {"request": f"r{n}", "driver": driver, "pool": self.name, "device": device}
+            for n, device in enumerate(devices)
+        ]
+        selector = {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [self.name]}]}
+            ]
+        }
+        user = {"apiGroup": "example.com", "resource": "tests", "name": "test", "uid": "test"}
+        status = {
+            "allocation": {"devices": {"results": results}, "nodeSelector": selector},
+            "reservedFor": [user],
+        }
+        return await self.api.patch(path, {"status": status})
+
+    async def reserve(self, claim: Json, pod: Json) -> None:
+        """Reserve the claim for a pod, as the scheduler does."""
+        meta = claim["metadata"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+        user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        await self.api.patch(path, {"status": {"reservedFor": [user]}})
+
+    async def deallocate(self, claim: Json) -> None:
+        """Take allocation and reservation away, as controller-manager does when the last pod is gone."""
+        meta = claim["metadata"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+        await self.api.patch(path, {"status": {"allocation": None, "reservedFor": None}})
+
+    # --- what kubelet does ---------------------------------------------------------------------------------
+
+    async def registered(self, driver: str = GPU) -> registration_pb2.PluginInfo:
+        """Ask the registration socket, as kubelet does when it appears."""
+        async with grpc.aio.insecure_channel(f"unix:{self.folder}/r/{driver}-reg.sock") as channel:
+            ask = channel.unary_unary(
+                "/pluginregistration.Registration/GetInfo",
+                request_serializer=registration_pb2.InfoRequest.SerializeToString,
+                response_deserializer=registration_pb2.PluginInfo.FromString,
+            )
+            answer: registration_pb2.PluginInfo = await ask(registration_pb2.InfoRequest())
+            return answer
+
+    async def prepare(
+        self, *claims: Json, driver: str = GPU
+    ) -> dict[str, dra_v1_pb2.NodePrepareResourceResponse]:
+        """Call NodePrepareResources."""
+        answer = await self._call("NodePrepareResources", "NodePrepareResource", claims, driver)
+        return dict(answer.claims)
+
+    async def unprepare(self, *claims: Json, driver: str = GPU) -> dict[str, str]:
+        """Call NodeUnprepareResources; returns the errors by claim UID."""
+        answer = await self._call("NodeUnprepareResources", "NodeUnprepareResource", claims, driver)
+        return {uid: row.error for uid, row in answer.claims.items()}
+
+    async def _call(self, method: str, message: str, claims: tuple[Json, ...], driver: str) -> Any:
+        request, response = (getattr(self.messages, f"{message}s{end}") for end in ("Request", "Response"))
+        service = self.messages.DESCRIPTOR.services_by_name["DRAPlugin"].full_name
+        async with grpc.aio.insecure_channel(f"unix:{self.folder}/p/{driver}/dra.sock") as channel:
+            call = channel.unary_unary(
+                f"/{service}/{method}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            refs = [
+                self.messages.Claim(
+                    namespace=claim["metadata"]["namespace"],
+                    uid=claim["metadata"]["uid"],
+                    name=claim["metadata"]["name"],
+                )
+                for claim in claims
+            ]
+            return await call(request(claims=refs))
+
+    # --- what the cluster sees -----------------------------------------------------------------------------
+
+    async def slices(self, driver: str = "") -> list[Json]:
+        """Return the node's slices, of one driver or of all."""
+        found, _ = await self.api.items(SLICES, fieldSelector=f"spec.nodeName={self.name}")
+        return [item for item in found if driver in ("", item["spec"]["driver"])]
+
+    async def devices(self, driver: str = GPU) -> dict[str, Json]:
+        """Return the published devices by name."""
+        return {
+            device["name"]: device
+            for item in await self.slices(driver)
+            for device in item["spec"].get("devices", ())
+        }
+
+    async def counters(self, card: str, driver: str = GPU) -> dict[str, str]:
+        """Return what a card's counter set says."""
+        for item in await self.slices(driver):
+            for row in item["spec"].get("sharedCounters", ()):
+                if row["name"] == f"{card}-counter-set":
+                    return {name: value["value"] for name, value in row["counters"].items()}
+        return {}
+
+
+@asynccontextmanager
+async def simulated_node(cluster: ControlPlane, **simulation: Any) -> AsyncIterator[SimulatedNode]:
+    """Make a node; afterwards nothing of it is left in the cluster."""
+    made = await cluster.api.create("/api/v1/nodes", {"metadata": {"generateName": "sim-"}})
+    # A short path: unix sockets lie below it.
+    folder = Path(tempfile.mkdtemp(prefix="a-"))
+    name = made["metadata"]["name"]
+    # The agent's own rights and nothing more, with a token that names its node.
+    rights = await cluster.service_account_kubeconfig("apportion-system", "apportion-agent", node=name)
+    node = SimulatedNode(cluster, name, folder, simulation, rights)
+    try:
+        yield node
+    finally:
+        found, _ = await cluster.api.items(PARTITIONS, fieldSelector=f"spec.nodeName={node.name}")
+        for item in found:
+            path = f"{PARTITIONS}/{item['metadata']['name']}"
+            await cluster.api.delete(path)
+            if item["metadata"].get("finalizers"):
+                await cluster.api.patch(path, {"metadata": {"finalizers": []}})
+        await cluster.api.delete(f"/api/v1/nodes/{node.name}")
+        for item in await node.slices():
+            await cluster.api.delete(f"{SLICES}/{item['metadata']['name']}")
+        shutil.rmtree(folder)
+
+
+def holder(claim: Json) -> Json:
+    """Return a claim as the holder of a Partition."""
+    meta = claim["metadata"]
+    return {
+        "kind": "ResourceClaim",
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+    }

@@ -1,0 +1,79 @@
+"""CDI files say what a container gets, and are never seen unfinished."""
+
+import json
+from pathlib import Path
+
+from apportion.agent.cdi import CdiFolder, Injection, device_id, spec
+from apportion.agent.devices.values import DeviceNode, Edits
+
+DRIVER = "gpu.apportion.dev"
+VOID = (("NVIDIA_VISIBLE_DEVICES", "void"),)
+
+
+def injection(device: str, request: str = "r", **fields: object) -> Injection:
+    """Return one device of a claim."""
+    values = {"uuid": f"MIG-{device}", "partition": True, "edits": Edits(VOID)} | fields
+    return Injection(device=device, requests=(request,), **values)  # type: ignore[arg-type]
+
+
+def test_a_container_finds_its_devices_by_the_name_of_the_request() -> None:
+    """Each device carries all of its request, so that the order in which they are applied plays no part."""
+    made = spec(DRIVER, "uid", [injection("a", "my-gpu"), injection("b", "my-gpu"), injection("c", "nic")])
+    environment = [set(device["containerEdits"]["env"]) for device in made["devices"]]
+    both = {"NVIDIA_VISIBLE_DEVICES=void", "APPORTION_MY_GPU=a,b", "APPORTION_MY_GPU_UUID=MIG-a,MIG-b"}
+    assert environment == [
+        both,
+        both,
+        {"NVIDIA_VISIBLE_DEVICES=void", "APPORTION_NIC=c", "APPORTION_NIC_UUID=MIG-c"},
+    ]
+    assert made["containerEdits"]["env"] == [
+        "APPORTION_DEVICES=a,b,c",
+        "APPORTION_PARTITION_UUID=MIG-a,MIG-b,MIG-c",
+    ]
+
+
+def test_the_ids_that_kubelet_passes_on_are_those_of_the_file() -> None:
+    """`vendor/class=name`, with the claim's UID in the name: unique on the node."""
+    made = spec(DRIVER, "uid", [injection("gpu-0")])
+    assert device_id(DRIVER, "uid", "gpu-0") == f"{made['kind']}={made['devices'][0]['name']}"
+
+
+def test_a_device_file_may_have_another_name_on_the_host() -> None:
+    """A vNPU is /dev/vdavinci<id> outside and /dev/davinci<id> inside."""
+    edits = Edits(
+        nodes=(
+            DeviceNode("/dev/davinci100", host_path="/dev/vdavinci100"),
+            DeviceNode("/dev/x", major=1, minor=2),
+        )
+    )
+    made = spec(DRIVER, "uid", [injection("npu-0", edits=edits)])
+    assert made["devices"][0]["containerEdits"]["deviceNodes"] == [
+        {"path": "/dev/davinci100", "hostPath": "/dev/vdavinci100"},
+        {"path": "/dev/x", "type": "c", "major": 1, "minor": 2},
+    ]
+
+
+def test_a_damaged_or_missing_file_is_written_again(tmp_path: Path) -> None:
+    """Every prepare verifies it; one that is right is not touched."""
+    folder = CdiFolder(tmp_path / "cdi")
+    folder.write(DRIVER, "uid", [injection("gpu-0")])
+    path = folder.path(DRIVER, "uid")
+    right, touched = path.read_text(), path.stat().st_mtime_ns
+    folder.write(DRIVER, "uid", [injection("gpu-0")])
+    assert path.stat().st_mtime_ns == touched
+    for damage in (lambda: path.write_text(right[:20]), path.unlink):
+        damage()
+        folder.write(DRIVER, "uid", [injection("gpu-0")])
+        assert path.read_text() == right
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_removing_is_fine_twice_and_leaves_other_claims(tmp_path: Path) -> None:
+    """One file per claim and driver."""
+    folder = CdiFolder(tmp_path)
+    folder.write(DRIVER, "one", [injection("gpu-0")])
+    folder.write(DRIVER, "two", [injection("gpu-1")])
+    folder.remove(DRIVER, "one")
+    folder.remove(DRIVER, "one")
+    assert folder.claims(DRIVER) == {"two"}
+    assert json.loads(folder.path(DRIVER, "two").read_text())["cdiVersion"] == "0.5.0"

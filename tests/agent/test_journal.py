@@ -1,0 +1,125 @@
+"""The journal keeps what was written, and lets nobody have what somebody else holds."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, Journal, PartitionRow, Step
+from apportion.errors import NotReady
+
+ROW = PartitionRow(
+    uid="p1", name="node-a-x", device="x", spot=Spot("gpu-0", "1g.10gb", Placement(3, 1)), step=Step.INTENT
+)
+
+
+def claim(uid: str, *devices: str, admin: bool = False) -> ClaimRow:
+    """Return a claim row on devices of gpu-0."""
+    return ClaimRow(
+        uid,
+        "gpu.apportion.dev",
+        "team",
+        f"claim-{uid}",
+        ClaimStep.PREPARING,
+        tuple(ClaimDevice(name, "gpu-0", "node-a", ("r",), f"x={name}", admin=admin) for name in devices),
+    )
+
+
+def test_every_step_is_read_back_by_the_next_process(tmp_path: Path) -> None:
+    """The last step counts; a dropped row is gone."""
+    path = tmp_path / "journal.db"
+    first = Journal(path, "boot-1")
+    ready = replace(ROW, step=Step.READY, instance={"gpuInstance": "7"}, uuid="MIG-1")
+    first.put_partition(ROW)
+    first.put_partition(ready)
+    first.put_partition(replace(ROW, uid="p2"))
+    first.drop_partition("p2")
+    first.reserve(claim("c1", "gpu-0"))
+    first.put_claim(replace(claim("c1", "gpu-0"), step=ClaimStep.PREPARED))
+    first.close()
+    again = Journal(path, "boot-1")
+    assert again.partitions() == {"p1": ready}
+    assert again.claims() == (replace(claim("c1", "gpu-0"), step=ClaimStep.PREPARED),)
+    assert not again.rebooted
+    again.close()
+
+
+def test_a_write_that_returned_survives_a_kill(tmp_path: Path) -> None:
+    """The process dies right after the call; nothing was flushed by hand."""
+    path = tmp_path / "journal.db"
+    code = (
+        "import os, signal, sys; from pathlib import Path; from tests.agent.test_journal import ROW;"
+        "from apportion.agent.journal import Journal;"
+        f"Journal(Path({str(path)!r}), 'b').put_partition(ROW); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    died = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+    journal = Journal(path, "b")
+    assert journal.partitions() == {"p1": ROW}
+    journal.close()
+
+
+def test_after_a_reboot_nothing_is_prepared_and_partitions_are_still_known(tmp_path: Path) -> None:
+    """No container survived; what became of the partitions only the hardware knows."""
+    path = tmp_path / "journal.db"
+    journal = Journal(path, "boot-1")
+    journal.put_partition(ROW)
+    journal.reserve(claim("c1", "gpu-0"))
+    journal.close()
+    journal = Journal(path, "boot-2")
+    assert journal.rebooted
+    assert journal.claims() == ()
+    assert journal.partitions() == {"p1": ROW}
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [("gpu-0", "gpu-0"), ("gpu-0", "gpu-0-mig-x"), ("gpu-0-mig-x", "gpu-0"), ("gpu-0-mig-x", "gpu-0-mig-x")],
+)
+def test_what_one_claim_holds_another_does_not_get(tmp_path: Path, held: str, wanted: str) -> None:
+    """The refusal names the holder; after it let go, the other one may."""
+    journal = Journal(tmp_path / "journal.db", "b")
+    journal.reserve(claim("one", held))
+    with pytest.raises(NotReady, match=r"held by ResourceClaim team/claim-one \(uid one\)"):
+        journal.reserve(claim("two", "gpu-0-mig-free", wanted))
+    assert [row.uid for row in journal.claims()] == ["one"]
+    journal.drop_claim("one", "gpu.apportion.dev")
+    journal.reserve(claim("two", wanted))
+    journal.close()
+
+
+def test_neighbours_and_administrators_do_not_exclude_each_other(tmp_path: Path) -> None:
+    """Two partitions of one card, and whoever has admin access, live side by side."""
+    journal = Journal(tmp_path / "journal.db", "b")
+    journal.reserve(claim("one", "gpu-0-mig-x"))
+    journal.reserve(claim("two", "gpu-0-mig-y"))
+    journal.reserve(claim("admin", "gpu-0", admin=True))
+    assert len(journal.claims()) == 3
+    journal.close()
+
+
+def test_two_agents_of_a_rolling_update_exclude_each_other(tmp_path: Path) -> None:
+    """The check and the write are one transaction, across processes."""
+    old, new = (Journal(tmp_path / "journal.db", "b") for _ in range(2))
+    old.reserve(claim("one", "gpu-0"))
+    with pytest.raises(NotReady):
+        new.reserve(claim("two", "gpu-0"))
+    old.close()
+    new.close()
+
+
+def test_a_broken_file_is_set_aside(tmp_path: Path) -> None:
+    """The agent starts; the hardware and the API hold the rest."""
+    path = tmp_path / "journal.db"
+    path.write_bytes(b"no database " * 1000)
+    journal = Journal(path, "b")
+    journal.put_partition(ROW)
+    assert path.with_suffix(".broken").read_bytes().startswith(b"no database")
+    journal.close()

@@ -1,0 +1,71 @@
+"""The files in crds/ are those that the models make, and every field in them is documented."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from apportion.api import crd
+from apportion.cli.crds import crds
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
+    """`make crds` after a change of the models is part of that change."""
+    app = typer.Typer()
+    app.command()(crds)
+
+    result = CliRunner().invoke(app, ["--out", str(tmp_path)])
+
+    assert result.exit_code == 0, result.output
+    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    committed = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "crds").iterdir()}
+    assert made == committed
+
+
+@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.plural)
+def test_every_field_is_documented(kind: crd.Kind) -> None:
+    """`kubectl explain` has something to say about each field, in a sentence."""
+    version = crd.render(kind)["spec"]["versions"][0]
+    root = version["schema"]["openAPIV3Schema"]["properties"]
+
+    silent = [
+        path
+        for part in ("spec", "status")
+        for path, schema in fields(root[part], part)
+        if not schema.get("description", "").strip()
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.plural)
+def test_everything_that_repeats_is_bounded(kind: crd.Kind) -> None:
+    """Lists, maps and free text have a largest size, so that no object grows without end and CEL stays cheap."""
+    root = crd.render(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    bound = {"array": "maxItems", "string": "maxLength"}
+
+    endless = [
+        path
+        for part in ("spec", "status")
+        for path, schema in fields(root[part], part)
+        if not {"enum", "format"} & schema.keys()
+        and bound.get(
+            schema.get("type", ""), "type" if "additionalProperties" not in schema else "maxProperties"
+        )
+        not in schema
+        and "x-kubernetes-int-or-string" not in schema
+    ]
+    assert endless == []
+
+
+def fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return every field of a schema with its path."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from fields(child, f"{path}.{name}")
+    for child in schema.get("items", {}).get("properties", {}).items():
+        yield from fields(child[1], f"{path}[].{child[0]}")

@@ -1,0 +1,120 @@
+"""Real control planes for every test that asks for one: `control_plane`, `oldest_control_plane`, `namespace`."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from pathlib import PurePosixPath
+
+import pytest
+from rich.console import Console
+
+from testbed.binaries import Binaries, provide
+from testbed.controlplane import ControlPlane
+from testbed.errors import MissingBinariesError
+from testbed.versions import DEFAULT, OLDEST
+
+_PROVIDED = pytest.StashKey[dict[str, Binaries]]()
+_NEEDS = {
+    "binaries": DEFAULT,
+    "control_plane": DEFAULT,
+    "namespace": DEFAULT,
+    "oldest_control_plane": OLDEST,
+    "oldest_namespace": OLDEST,
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a control plane, before `-m` chooses."""
+    for item in items:
+        needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
+        if needed:
+            item.add_marker(pytest.mark.cluster)
+        if OLDEST in needed:
+            item.add_marker(pytest.mark.oldest)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Get the binaries before the first test: a build of minutes is nobody's time-out, and is seen on the terminal."""
+    session.config.stash[_PROVIDED] = provided = {}
+    if session.config.option.collectonly:
+        return
+    versions = {
+        _NEEDS[name] for item in session.items for name in getattr(item, "fixturenames", ()) if name in _NEEDS
+    }
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    for version in sorted(versions, reverse=True):
+        with capture.global_and_fixture_disabled():
+            try:
+                provided[version] = asyncio.run(provide(version, console=Console(stderr=True)))
+            except MissingBinariesError as error:
+                pytest.exit(f"{error}\nTests without a control plane: make quick", returncode=1)
+
+
+@pytest.fixture(scope="session")
+def binaries(pytestconfig: pytest.Config) -> Binaries:
+    """Give the programs of the default Kubernetes version."""
+    return pytestconfig.stash[_PROVIDED][DEFAULT]
+
+
+@pytest.fixture(scope="session")
+async def control_plane(binaries: Binaries) -> AsyncIterator[ControlPlane]:
+    """Run one control plane of the default version for the whole run."""
+    async with ControlPlane(binaries=binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+async def oldest_control_plane(pytestconfig: pytest.Config) -> AsyncIterator[ControlPlane]:
+    """Run one control plane of the oldest supported version, started when the first test asks for it."""
+    async with ControlPlane(version=OLDEST, binaries=pytestconfig.stash[_PROVIDED][OLDEST]) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def namespace(control_plane: ControlPlane) -> AsyncIterator[str]:
+    """Make the test's own namespace on `control_plane`, ready for pods."""
+    control_plane.check()
+    name = await control_plane.make_namespace()
+    yield name
+    await control_plane.drop_namespace(name)
+
+
+@pytest.fixture
+async def oldest_namespace(oldest_control_plane: ControlPlane) -> AsyncIterator[str]:
+    """Make the test's own namespace on `oldest_control_plane`, ready for pods."""
+    oldest_control_plane.check()
+    name = await oldest_control_plane.make_namespace()
+    yield name
+    await oldest_control_plane.drop_namespace(name)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests ran on real control planes, and how long each group of tests took."""
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, int] = defaultdict(int)
+    on_cluster: dict[str, int] = defaultdict(int)
+    for outcomes in terminalreporter.stats.values():
+        for report in outcomes:
+            if not isinstance(report, pytest.TestReport):
+                continue
+            parts = PurePosixPath(report.location[0]).parts
+            group = "/".join(parts[:2])
+            seconds[group] += report.duration
+            if report.when != "call" or report.skipped:
+                continue
+            tests[group] += 1
+            if "cluster" in report.keywords:
+                on_cluster[OLDEST if "oldest" in report.keywords else DEFAULT] += 1
+    if not seconds:
+        return
+    terminalreporter.section("groups")
+    for group in sorted(seconds, key=lambda name: -seconds[name]):
+        terminalreporter.write_line(f"{group:<28} {tests[group]:>5} tests {seconds[group]:>8.1f} s")
+    versions = ", ".join(
+        f"{count} on {version}" for version, count in sorted(on_cluster.items(), reverse=True)
+    )
+    terminalreporter.write_line(
+        f"{sum(on_cluster.values())} tests ran against real control planes"
+        + (f" ({versions})" if versions else "")
+    )

@@ -1,0 +1,99 @@
+"""The production install on real control planes of both versions, applied once each.
+
+Tests that hold for both versions are written once, in a class that asks for `cluster`; two subclasses say which.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.api import Api, Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+from testbed.eventually import eventually
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+
+
+@pytest.fixture(scope="session")
+def manifests() -> Path:
+    """Give the folder that `kubectl apply -k` takes."""
+    return MANIFESTS
+
+
+@pytest.fixture(scope="session")
+async def installed(control_plane: ControlPlane) -> ControlPlane:
+    """Give a control plane of the default version with apportion's manifests."""
+    return await _install(control_plane)
+
+
+@pytest.fixture(scope="session")
+async def oldest_installed(oldest_control_plane: ControlPlane) -> ControlPlane:
+    """Give a control plane of the oldest supported version with apportion's manifests."""
+    return await _install(oldest_control_plane)
+
+
+async def _install(cluster: ControlPlane) -> ControlPlane:
+    await cluster.kubectl("apply", "--kustomize", str(MANIFESTS))
+    await cluster.kubectl(
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        "crd",
+        "--selector=app.kubernetes.io/part-of=apportion",
+    )
+    await _remove_workloads(cluster)
+    await _until_enforced(cluster)
+    return cluster
+
+
+async def _remove_workloads(cluster: ControlPlane) -> None:
+    # Nothing here runs containers, and other tests' nodes should stay empty.
+    await cluster.kubectl(
+        "delete",
+        "--namespace=apportion-system",
+        "--ignore-not-found",
+        "deployment/apportion-operator",
+        "daemonset/apportion-agent",
+    )
+
+
+async def _until_enforced(cluster: ControlPlane) -> None:
+    """Wait until the API server has taken the admission policies up: a moment after they were made, not at once."""
+    probe = await cluster.make_namespace("enforced", {"apportion.dev/managed": "true"})
+    agent = await cluster.service_account_kubeconfig("apportion-system", "apportion-agent")
+    pod: Json = {
+        "metadata": {"name": "probe"},
+        "spec": {
+            "containers": [{"name": "main", "image": "none"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
+        },
+    }
+    claim: Json = {"metadata": {"name": "probe"}, "spec": {}}
+    device_slice: Json = {
+        "metadata": {"name": "probe"},
+        "spec": {
+            "driver": "probe.apportion.dev",
+            "nodeName": "probe",
+            "pool": {"name": "probe", "generation": 1, "resourceSliceCount": 1},
+            "devices": [],
+        },
+    }
+
+    async with Api.of(agent) as unbound:
+
+        async def enforced() -> tuple[bool, bool, bool]:
+            made = await cluster.api.create(f"/api/v1/namespaces/{probe}/pods", pod, dryRun="All")
+            claimed = await cluster.api.create(
+                f"/apis/resource.k8s.io/v1/namespaces/{probe}/resourceclaims", claim, dryRun="All"
+            )
+            try:
+                await unbound.create("/apis/resource.k8s.io/v1/resourceslices", device_slice, dryRun="All")
+            except ApiError as error:
+                bounded = "names no node" in error.message
+            else:
+                bounded = False
+            return "schedulingGates" in made["spec"], "finalizers" in claimed["metadata"], bounded
+
+        await eventually(enforced, all)
+    await cluster.api.delete(f"/api/v1/namespaces/{probe}")

@@ -1,0 +1,57 @@
+"""`kubectl apply -k manifests/` works, and works again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.controlplane import ControlPlane
+
+WORKLOADS = ("deployment.apps/apportion-operator", "daemonset.apps/apportion-agent")
+
+
+class Apply:
+    async def test_applying_again_changes_no_object(self, cluster: ControlPlane, manifests: Path) -> None:
+        """Every object keeps its resourceVersion, so that a GitOps loop comes to rest."""
+        before = await versions(cluster, manifests)
+
+        await cluster.kubectl("apply", "--kustomize", str(manifests))
+
+        after = await versions(cluster, manifests)
+        assert len(before) >= 27
+        assert {name: after[name] for name in before} == before
+        assert set(after) - set(before) == {"Deployment/apportion-operator", "DaemonSet/apportion-agent"}
+        await cluster.kubectl("delete", "--namespace=apportion-system", *WORKLOADS)
+
+    async def test_the_policies_pass_the_servers_type_check(self, cluster: ControlPlane) -> None:
+        """A typing error in a policy's CEL shows as a warning in its status, and would show only at use otherwise."""
+        listed = json.loads(await cluster.kubectl("get", "validatingadmissionpolicies", "--output=json"))
+        ours = [item for item in listed["items"] if item["metadata"]["name"].endswith(".apportion.dev")]
+
+        assert len(ours) == 2
+        assert [item["status"]["typeChecking"] for item in ours] == [{}, {}]
+
+
+async def versions(cluster: ControlPlane, manifests: Path) -> dict[str, str]:
+    """Return the resourceVersion of every object of the install that is there."""
+    found = json.loads(
+        await cluster.kubectl("get", "--ignore-not-found", "--kustomize", str(manifests), "--output=json")
+    )
+    return {
+        f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+        for item in found["items"]
+        # controller-manager counts pods in its status all the time.
+        if item["kind"] != "PodDisruptionBudget"
+    }
+
+
+class TestApply(Apply):
+    @pytest.fixture
+    def cluster(self, installed: ControlPlane) -> ControlPlane:
+        return installed
+
+
+class TestApplyOnOldest(Apply):
+    @pytest.fixture
+    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
+        return oldest_installed

@@ -1,0 +1,327 @@
+"""The API server serves our kinds: it explains them, fills defaults in, and refuses what cannot be."""
+
+import pytest
+
+from apportion.api.policy import AllocationPolicy
+from testbed.api import Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+
+GROUP = "/apis/apportion.dev/v1alpha1"
+PARTITION: Json = {
+    "nodeName": "n1",
+    "driver": "gpu.apportion.dev",
+    "pool": "n1",
+    "device": "gpu-0-mig-1g10gb-19-3",
+    "parent": "gpu-0",
+    "profile": "1g.10gb",
+    "placement": {"start": 3, "size": 1},
+    "origin": "Claim",
+    "holder": {"kind": "ResourceClaim", "namespace": "team", "name": "c1", "uid": "c-1"},
+}
+LAYOUT: Json = {"partitions": [{"profile": "1g.10gb", "count": 7}]}
+POLICY: Json = {"deviceClasses": {"names": ["mig.apportion.dev"]}}
+KINDS = {
+    "Partition": ("partitions", PARTITION),
+    "PartitionLayout": ("partitionlayouts", LAYOUT),
+    "AllocationPolicy": ("allocationpolicies", POLICY),
+}
+
+
+def without(spec: Json, *names: str) -> Json:
+    """Return a spec that lacks some fields."""
+    return {name: value for name, value in spec.items() if name not in names}
+
+
+ACCEPTED = [
+    pytest.param("Partition", {}, id="a partition for a claim"),
+    pytest.param("Partition", {"holder": None, "origin": "Warm"}, id="a warm partition that nobody holds"),
+    pytest.param("Partition", {"placement": None, "profile": "vir05_1c_16g"}, id="a vNPU without placement"),
+    pytest.param(
+        "Partition",
+        {"origin": "Layout", "holder": {"kind": "PartitionLayout", "name": "l", "uid": "l-1"}},
+        id="a layout's partition",
+    ),
+    pytest.param("PartitionLayout", {}, id="a layout by count"),
+    pytest.param(
+        "PartitionLayout",
+        {
+            "nodeSelector": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]},
+            "devices": [{"cel": {"expression": "device.driver == 'gpu.apportion.dev'"}}],
+            "partitions": [{"profile": "1g.10gb+me", "placements": [{"start": 0}, {"start": 4}]}],
+            "rollout": {"maxUnavailable": "25%"},
+        },
+        id="a layout by placement",
+    ),
+    pytest.param("AllocationPolicy", {}, id="a policy by names"),
+    pytest.param("AllocationPolicy", {"deviceClasses": {"selector": {}}}, id="a policy for all classes"),
+    pytest.param(
+        "AllocationPolicy",
+        {
+            "ladder": [
+                {"attribute": "resource.kubernetes.io/pcieRoot"},
+                {"attribute": "npu.apportion.dev/hccsGroup"},
+            ],
+            "demand": {"source": "Profiles", "profiles": [{"profile": "1g.10gb"}]},
+            "partitions": {"idleTimeout": "0s", "warm": [{"profile": "1g.10gb", "count": 0}]},
+        },
+        id="a policy with everything",
+    ),
+]
+
+REFUSED = [
+    pytest.param(
+        "Partition",
+        {"placement": {"start": -1, "size": 1}},
+        "spec.placement.start",
+        id="before the first slice",
+    ),
+    pytest.param(
+        "Partition",
+        {"placement": {"start": 0, "size": 0}},
+        "spec.placement.size",
+        id="a partition of nothing",
+    ),
+    pytest.param("Partition", {"origin": "Wish"}, "spec.origin", id="an unknown origin"),
+    pytest.param("Partition", {"device": "GPU_0"}, "spec.device", id="a device that is no label"),
+    pytest.param("Partition", {"profile": None}, "spec.profile", id="a partition without profile"),
+    pytest.param(
+        "Partition",
+        {"holder": {"kind": "ResourceClaim", "name": "c", "uid": "u"}},
+        "a ResourceClaim has a namespace",
+        id="a claim without namespace",
+    ),
+    pytest.param(
+        "Partition",
+        {"origin": "Layout"},
+        "is held by its PartitionLayout",
+        id="a layout's partition held by a claim",
+    ),
+    pytest.param(
+        "Partition",
+        {"holder": {"kind": "PartitionLayout", "name": "l", "uid": "u"}},
+        "any other by a ResourceClaim",
+        id="a claim's partition held by a layout",
+    ),
+    pytest.param("PartitionLayout", {"partitions": []}, "spec.partitions", id="a layout of nothing"),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p"}]},
+        "exactly one of count and placements",
+        id="neither",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "count": 1, "placements": [{"start": 0}]}]},
+        "exactly one of count and placements",
+        id="both",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "count": 0}]},
+        "spec.partitions[0].count",
+        id="a count of 0",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "count": 1}, {"profile": "p", "count": 2}]},
+        "Duplicate value",
+        id="a profile twice",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "placements": [{"start": 0}, {"start": 0}]}]},
+        "Duplicate value",
+        id="a place twice",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"rollout": {"maxUnavailable": 0}},
+        "spec.rollout.maxUnavailable",
+        id="no node at a time",
+    ),
+    pytest.param(
+        "PartitionLayout", {"rollout": {"maxUnavailable": "half"}}, "spec.rollout.maxUnavailable", id="half"
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+        "In and NotIn need values",
+        id="In nothing",
+    ),
+    pytest.param("AllocationPolicy", {"deviceClasses": {}}, "names or selector is needed", id="for no class"),
+    pytest.param(
+        "AllocationPolicy",
+        {"deviceClasses": {"names": []}},
+        "names or selector is needed",
+        id="for an empty list",
+    ),
+    pytest.param("AllocationPolicy", {"strategy": "Best"}, "spec.strategy", id="an unknown strategy"),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [{"attribute": "numaNode"}]},
+        "spec.ladder[0].attribute",
+        id="no domain",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [{"attribute": f"{'a' * 64}.dev/x"}]},
+        "at most 63 characters",
+        id="a long domain",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [{"attribute": "a.dev/x"}, {"attribute": "a.dev/x"}]},
+        "an attribute may appear once",
+        id="a rung twice",
+    ),
+    pytest.param(
+        "AllocationPolicy", {"demand": {"source": "Profiles"}}, "source Profiles needs profiles", id="no mix"
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"demand": {"profiles": [{"profile": "p"}]}},
+        "source Learned takes none",
+        id="a mix that is not used",
+    ),
+    pytest.param(
+        "AllocationPolicy", {"unusedTimeout": "1 minute"}, "spec.unusedTimeout", id="a timeout in words"
+    ),
+    pytest.param("AllocationPolicy", {"unusedTimeout": "169h"}, "longer than a week", id="more than a week"),
+    pytest.param(
+        "AllocationPolicy",
+        {"partitions": {"warm": [{"profile": "p", "count": -1}]}},
+        "spec.partitions.warm[0].count",
+        id="less than no warm partitions",
+    ),
+]
+
+IMMUTABLE = [
+    {"nodeName": "n2"},
+    {"driver": "npu.apportion.dev"},
+    {"pool": "n2"},
+    {"device": "gpu-1"},
+    {"parent": "gpu-1"},
+    {"profile": "2g.20gb"},
+    {"origin": "Warm"},
+    {"placement": {"start": 4}},
+    {"placement": None},
+]
+
+
+async def create(
+    cluster: ControlPlane, kind: str, change: Json, *, name: str = "x", keep: bool = False
+) -> Json:
+    """Ask the server to make an object, valid but for the change; a dry run unless it is to be kept."""
+    plural, spec = KINDS[kind]
+    spec = without({**spec, **change}, *(field for field, value in change.items() if value is None))
+    body = {"apiVersion": "apportion.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    dry = {} if keep else {"dryRun": "All"}
+    return await cluster.api.create(f"{GROUP}/{plural}", body, fieldValidation="Strict", **dry)
+
+
+class Served:
+    @pytest.mark.parametrize(
+        ("path", "words"),
+        [
+            ("partition", "The operator writes it, the node agent cuts it"),
+            ("partition.spec", "Who uses it. Absent: nobody does, it is idle"),
+            ("partition.status.phase", "Pending: not begun, or waiting for room"),
+            ("playout.spec.partitions", "Exact places on every card (MIG only)"),
+            ("apol.spec.partitions.idleTimeout", "as a duration (300s, 1h30m)"),
+        ],
+    )
+    async def test_explain_says_what_a_field_means(
+        self, cluster: ControlPlane, path: str, words: str
+    ) -> None:
+        """`kubectl explain` answers with our sentences, by long and short names."""
+        said = " ".join((await cluster.kubectl("explain", path)).split())
+
+        assert words in said
+
+    @pytest.mark.parametrize(("kind", "change"), ACCEPTED)
+    async def test_what_makes_sense_is_accepted(self, cluster: ControlPlane, kind: str, change: Json) -> None:
+        """Each of these is written as users or the operator would."""
+        made = await create(cluster, kind, change)
+
+        assert made["kind"] == kind
+
+    @pytest.mark.parametrize(("kind", "change", "reason"), REFUSED)
+    async def test_what_cannot_be_is_refused_with_the_reason(
+        self, cluster: ControlPlane, kind: str, change: Json, reason: str
+    ) -> None:
+        """The refusal names the field, or the rule that the field breaks."""
+        with pytest.raises(ApiError) as refusal:
+            await create(cluster, kind, change)
+
+        assert refusal.value.status == 422
+        assert reason in refusal.value.message
+
+    async def test_only_the_holder_of_a_partition_may_change(self, cluster: ControlPlane) -> None:
+        """A partition goes from holder to nobody to holder; anything else is another partition."""
+        made = await create(cluster, "Partition", {}, name="immutable", keep=True)
+        path = f"{GROUP}/partitions/immutable"
+
+        for change in IMMUTABLE:
+            field = next(iter(change))
+            with pytest.raises(ApiError, match=f"{field} is immutable; only holder may change") as refusal:
+                await cluster.api.patch(path, {"spec": change})
+            assert refusal.value.status == 422
+        await cluster.api.patch(path, {"spec": {"holder": None}})
+        holder = made["spec"]["holder"] | {"name": "c2", "uid": "c-2"}
+        assert (await cluster.api.patch(path, {"spec": {"holder": holder}}))["spec"]["holder"] == holder
+        await cluster.api.delete(path)
+
+    async def test_the_server_fills_in_the_defaults_of_the_models(self, cluster: ControlPlane) -> None:
+        """What the server stores reads as what the model makes of the bare object."""
+        made = await create(cluster, "AllocationPolicy", {})
+
+        assert made["spec"]["partitions"] == {"idleTimeout": "300s", "waitForReady": True}
+        assert (
+            AllocationPolicy.from_json(made).spec == AllocationPolicy.from_json({**made, "spec": POLICY}).spec
+        )
+
+    async def test_partitions_are_selected_by_node_and_driver_on_the_server(
+        self, cluster: ControlPlane
+    ) -> None:
+        """An agent sees the Partitions of its own node, without the others crossing the network."""
+        for node in ("field-a", "field-b"):
+            await create(cluster, "Partition", {"nodeName": node}, name=node, keep=True)
+
+        chosen = await cluster.api.get(
+            f"{GROUP}/partitions", fieldSelector="spec.nodeName=field-b,spec.driver=gpu.apportion.dev"
+        )
+
+        assert [item["metadata"]["name"] for item in chosen["items"]] == ["field-b"]
+        for node in ("field-a", "field-b"):
+            await cluster.api.delete(f"{GROUP}/partitions/{node}")
+
+    async def test_a_table_shows_where_a_partition_is_and_who_has_it(self, cluster: ControlPlane) -> None:
+        """`kubectl get part` and `kubectl get apportion` show what people ask for first."""
+        await create(cluster, "Partition", {}, name="shown", keep=True)
+        await cluster.api.patch(f"{GROUP}/partitions/shown/status", {"status": {"phase": "Ready"}})
+
+        head, row = (await cluster.kubectl("get", "part", "shown")).splitlines()
+
+        assert head.split() == ["NAME", "NODE", "DEVICE", "PROFILE", "PHASE", "HOLDER", "ORIGIN", "AGE"]
+        assert row.split()[:-1] == ["shown", "n1", "gpu-0-mig-1g10gb-19-3", "1g.10gb", "Ready", "c1", "Claim"]
+        assert "partition.apportion.dev/shown" in await cluster.kubectl("get", "apportion")
+        await cluster.api.delete(f"{GROUP}/partitions/shown")
+
+    async def test_a_layouts_name_fits_into_an_attribute(self, cluster: ControlPlane) -> None:
+        """Its devices carry the name as a value, which has at most 64 bytes."""
+        await create(cluster, "PartitionLayout", {}, name="l" * 63)
+        with pytest.raises(ApiError, match=r"metadata\.name"):
+            await create(cluster, "PartitionLayout", {}, name="l" * 64)
+
+
+class TestServed(Served):
+    @pytest.fixture
+    def cluster(self, installed: ControlPlane) -> ControlPlane:
+        return installed
+
+
+class TestServedOnOldest(Served):
+    @pytest.fixture
+    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
+        return oldest_installed

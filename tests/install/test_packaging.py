@@ -1,0 +1,267 @@
+"""Every path, flag, name and make target in Dockerfile, Tiltfile and manifests exists."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from apportion import __main__ as program
+from apportion import __version__
+from apportion.api import crd
+from testbed.binaries import Binaries
+from testbed.controlplane import ControlPlane
+
+ROOT = Path(__file__).parents[2]
+OVERLAYS = ("manifests", "manifests/overlays/dev", "manifests/overlays/nvidia-names")
+
+AGREED = {
+    "operator": {"--namespace", "--kubeconfig", "--log-format", "--health-port"},
+    "agent": {
+        "--node-name", "--backend", "--simulation", "--plugins-dir", "--registry-dir", "--cdi-dir", "--state-dir",
+        "--driver-gpu", "--driver-npu", "--driver-rdma", "--kubeconfig", "--log-format", "--health-port",
+    },
+}  # fmt: skip
+"""Options of a role that the command line does not have yet."""
+
+
+def options(role: str) -> set[str]:
+    """Return the options that `python -m apportion ROLE` takes."""
+    app = getattr(program, "app", None)
+    commands = getattr(typer.main.get_command(app), "commands", {}) if app is not None else {}
+    if role not in commands:
+        return AGREED[role]
+    return {option for parameter in commands[role].params for option in parameter.opts}
+
+
+def rendered(binaries: Binaries, folder: str) -> list[dict[str, Any]]:
+    """Return the objects that `kubectl apply -k FOLDER` would apply."""
+    done = subprocess.run(
+        [binaries["kubectl"], "kustomize", str(ROOT / folder)], check=True, capture_output=True, text=True
+    )
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def pods(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the pod specs of all workloads."""
+    for item in objects:
+        if item["kind"] in {"Deployment", "DaemonSet"}:
+            yield item["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_the_workloads_start_with_options_that_exist(binaries: Binaries, folder: str) -> None:
+    """An unknown option would be a crash loop on somebody's cluster."""
+    seen = set()
+    for pod in pods(rendered(binaries, folder)):
+        for container in pod["containers"]:
+            role, *arguments = container["args"]
+            seen.add(role)
+            given = {argument.partition("=")[0] for argument in arguments}
+            assert given <= options(role), folder
+    assert seen == {"operator", "agent"}
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_every_mounted_folder_and_account_is_defined(binaries: Binaries, folder: str) -> None:
+    """Mounts have volumes, ConfigMaps and ServiceAccounts exist, and paths in options are mounted."""
+    objects = rendered(binaries, folder)
+    names = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    for pod in pods(objects):
+        volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
+        assert ("ServiceAccount", pod["serviceAccountName"]) in names
+        for volume in volumes.values():
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in names
+        for container in pod["containers"]:
+            mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
+            assert set(mounts.values()) == set(volumes)
+            paths = {
+                value
+                for _, _, value in (a.partition("=") for a in container["args"])
+                if value.startswith("/")
+            }
+            assert paths <= set(mounts)
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+async def test_the_server_takes_every_object_of_an_overlay(installed: ControlPlane, folder: str) -> None:
+    """Checked by a dry run on a real control plane: schemas, CEL of classes and policies, quantities."""
+    said = await installed.kubectl("apply", "--dry-run=server", "--kustomize", str(ROOT / folder))
+
+    assert "daemonset.apps/apportion-agent created (server dry run)" in said
+
+
+def test_the_operator_runs_without_privileges(binaries: Binaries) -> None:
+    """Non-root, no capabilities, nothing writable, no host paths; the agent is the only privileged part."""
+    objects = rendered(binaries, "manifests")
+    (operator,) = [item for item in objects if item["kind"] == "Deployment"]
+    pod = operator["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert operator["spec"]["replicas"] == 2
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert "volumes" not in pod
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_probes_and_services_point_at_the_health_port(binaries: Binaries, folder: str) -> None:
+    """The port in the option, the container's port and the Service's port are one."""
+    objects = rendered(binaries, folder)
+    ports = {}
+    for pod in pods(objects):
+        (container,) = pod["containers"]
+        (port,) = container["ports"]
+        assert f"--health-port={port['containerPort']}" in container["args"]
+        assert {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {
+            port["name"]
+        }
+        ports[f"apportion-{container['name']}"] = port["containerPort"]
+    services = [item["spec"] for item in objects if item["kind"] == "Service"]
+    assert {
+        service["selector"]["app.kubernetes.io/name"]: service["ports"][0]["port"] for service in services
+    } == ports
+
+
+def test_the_simulated_cards_of_the_development_install_can_be_read() -> None:
+    """The agent refuses unknown models and misspelt fields; better here than in a pod's log."""
+    simulation = pytest.importorskip("apportion.agent.devices.simulation", exc_type=ModuleNotFoundError)
+
+    described, _ = simulation.load(ROOT / "manifests/overlays/dev/simulation.yaml")
+
+    assert described.cards
+
+
+class Dockerfile:
+    """The instructions of the Dockerfile."""
+
+    def __init__(self) -> None:
+        text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+        self.lines = [
+            line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")
+        ]
+
+    def all(self, instruction: str) -> list[str]:
+        """Return the arguments of all instructions of this name."""
+        return [rest for name, rest in self.lines if name == instruction]
+
+
+def test_the_image_copies_what_exists_and_docker_may_see() -> None:
+    """A path that .dockerignore hides would fail on the first build."""
+    admitted = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    }
+    stages = {line.split()[-1] for line in Dockerfile().all("FROM")}
+    sources = set()
+    for copy in Dockerfile().all("COPY"):
+        first, *rest = copy.split()
+        if first.startswith("--from="):
+            assert first.removeprefix("--from=") in stages
+        else:
+            sources.add(first)
+            assert rest
+            assert (ROOT / first).exists()
+    assert sources == admitted
+
+
+@pytest.mark.parametrize("folder", ["manifests", "manifests/overlays/nvidia-names"])
+def test_the_install_runs_the_image_of_this_version(binaries: Binaries, folder: str) -> None:
+    """A release changes the version in one place and this test names the others."""
+    images = {
+        container["image"] for pod in pods(rendered(binaries, folder)) for container in pod["containers"]
+    }
+
+    assert images == {f"apportion:v{__version__}"}
+
+
+def test_the_image_installs_locked_packages_and_runs_as_nobody() -> None:
+    """Hashes for every package, no address of an index, no root unless the manifest asks for it."""
+    dockerfile = Dockerfile()
+    (install,) = [line for line in dockerfile.all("RUN") if "pip install" in line]
+    requirements = (ROOT / "requirements/runtime.txt").read_text(encoding="utf-8")
+
+    assert "--require-hashes" in install
+    assert "--no-deps" in install
+    assert "://" not in requirements
+    assert requirements.count("==") <= requirements.count("--hash=")
+    assert dockerfile.all("USER")[-1] == "65532:65532"
+    assert dockerfile.all("ENTRYPOINT") == ['["/app/bin/python", "-m", "apportion"]']
+
+
+class Tiltfile:
+    """The calls in the Tiltfile. Starlark's syntax is Python's."""
+
+    def __init__(self) -> None:
+        tree = ast.parse((ROOT / "Tiltfile").read_text(encoding="utf-8"))
+        self._calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+    def all(self, function: str) -> list[tuple[list[Any], dict[str, Any]]]:
+        """Return the arguments of all calls of a function; nested calls are left out."""
+        return [
+            (
+                [ast.literal_eval(value) for value in call.args if plain(value)],
+                {
+                    word.arg: ast.literal_eval(word.value)
+                    for word in call.keywords
+                    if word.arg and plain(word.value)
+                },
+            )
+            for call in self._calls
+            if isinstance(call.func, ast.Name) and call.func.id == function
+        ]
+
+
+def plain(node: ast.expr) -> bool:
+    """Say whether an argument is a value and not a call."""
+    return not any(isinstance(inner, ast.Call) for inner in ast.walk(node))
+
+
+def test_tilt_builds_the_image_from_what_exists() -> None:
+    """Contexts, live updates and the build stage name things of this repository."""
+    tiltfile = Tiltfile()
+    ((image, context), build) = tiltfile.all("docker_build_with_restart")[0]
+    dockerfile = Dockerfile()
+
+    assert (image, context) == ("apportion", ".")
+    assert build["target"] in {line.split()[-1] for line in dockerfile.all("FROM")}
+    assert str(build["entrypoint"]).replace("'", '"') == dockerfile.all("ENTRYPOINT")[0]
+    for path in [*build["only"], *(name for (names, _) in tiltfile.all("fall_back_on") for name in names)]:
+        assert (ROOT / path).exists()
+    for (source, target), _ in tiltfile.all("sync"):
+        assert f"{source} {target}" in dockerfile.all("COPY")
+    assert tiltfile.all("allow_k8s_contexts")[0][0][0]
+
+
+def test_tilt_names_objects_and_targets_that_exist(binaries: Binaries) -> None:
+    """Resources are those of the development overlay, CRDs those of the models, make targets those of the Makefile."""
+    tiltfile = Tiltfile()
+    ((overlay,), _) = tiltfile.all("kustomize")[0]
+    objects = rendered(binaries, overlay)
+    workloads = {item["metadata"]["name"] for item in objects if item["kind"] in {"Deployment", "DaemonSet"}}
+    crds = {f"{kind.plural}.apportion.dev" for kind in crd.KINDS}
+    resources = tiltfile.all("k8s_resource")
+    locals_ = {names[0]: words for names, words in tiltfile.all("local_resource")}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+    assert {names[0] for names, _ in resources if names} == workloads
+    (first,) = [words for names, words in resources if not names]
+    assert {name.partition(":")[0] for name in first["objects"]} == crds
+    assert {
+        word.removeprefix("crd/") for word in locals_["crds-served"]["cmd"] if word.startswith("crd/")
+    } == crds
+    made = [words["cmd"] for words in locals_.values() if words["cmd"][0] == "make"]
+    assert {command[1] for command in made} == {"crds", "quick"}
+    assert {command[1] for command in made} <= targets
+    known = {first["new_name"], *locals_}
+    for _, words in [*resources, *tiltfile.all("local_resource")]:
+        assert set(words.get("resource_deps", [])) <= known
+        assert all((ROOT / path).exists() for path in words.get("deps", []))

@@ -1,0 +1,172 @@
+"""What the ServiceAccounts may do ends where their work ends."""
+
+import pytest
+
+from testbed.api import Api, Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+from testbed.eventually import eventually
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+OPERATOR, AGENT = "apportion-operator", "apportion-agent"
+
+NOT_ALLOWED = {
+    OPERATOR: [
+        "get secrets",
+        "create pods",
+        "delete pods",
+        "create pods/binding",
+        "patch nodes",
+        "delete resourceclaims.resource.k8s.io",
+        "create resourceslices.resource.k8s.io",
+        "arbitrary-node:patch resourceclaims.resource.k8s.io/driver",
+        "patch partitions.apportion.dev/status",
+        "patch partitionlayouts.apportion.dev",
+        "patch mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "update leases.coordination.k8s.io",
+    ],
+    AGENT: [
+        "get secrets",
+        "list pods",
+        "list nodes",
+        "patch nodes",
+        "list resourceclaims.resource.k8s.io",
+        "patch resourceclaims.resource.k8s.io",
+        "patch resourceclaims.resource.k8s.io/status",
+        "patch resourceclaims.resource.k8s.io/binding",
+        "deletecollection resourceslices.resource.k8s.io",
+        "create partitions.apportion.dev",
+        "delete partitions.apportion.dev",
+        "get leases.coordination.k8s.io",
+    ],
+}
+"""By account: verb, resource with its group, subresource."""
+
+
+async def allowed(cluster: ControlPlane, account: str, right: str, *, namespace: str = "") -> bool:
+    """Ask the API server whether a ServiceAccount may do something, in all namespaces or in one."""
+    verb, _, what = right.partition(" ")
+    resource, _, subresource = what.partition("/")
+    resource, _, group = resource.partition(".")
+    attributes = {
+        "namespace": namespace,
+        "verb": verb,
+        "group": group,
+        "resource": resource,
+        "subresource": subresource,
+    }
+    answer = await cluster.api.create(
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:apportion-system:{account}",
+                "groups": ["system:serviceaccounts", "system:authenticated"],
+                "resourceAttributes": attributes,
+            },
+        },
+    )
+    return bool(answer["status"]["allowed"])
+
+
+def named(resource: str, group: str) -> str:
+    """Write a rule's resource as in the table above."""
+    name, slash, subresource = resource.partition("/")
+    return f"{name}.{group}{slash}{subresource}" if group else resource
+
+
+class Rights:
+    @pytest.mark.parametrize(
+        ("account", "right"),
+        [(account, right) for account, rights in NOT_ALLOWED.items() for right in rights],
+    )
+    async def test_nobody_may_do_more_than_the_work_needs(
+        self, cluster: ControlPlane, account: str, right: str
+    ) -> None:
+        """One writer for each object, and none of ours for what is others'."""
+        assert not await allowed(cluster, account, right)
+
+    @pytest.mark.parametrize("account", [OPERATOR, AGENT])
+    async def test_everybody_may_do_what_the_role_lists(self, cluster: ControlPlane, account: str) -> None:
+        """The roles are bound to the accounts that the workloads use."""
+        role = await cluster.api.get(f"{RBAC}/clusterroles/{account}")
+        rights = [
+            f"{verb} {named(resource, group)}"
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        ]
+
+        assert len(rights) > 10
+        assert [right for right in rights if not await allowed(cluster, account, right)] == []
+
+    async def test_the_lease_is_written_in_the_installations_namespace_only(
+        self, cluster: ControlPlane
+    ) -> None:
+        """Elsewhere leases are other people's."""
+        for verb in ("get", "create", "update"):
+            right = f"{verb} leases.coordination.k8s.io"
+            assert await allowed(cluster, OPERATOR, right, namespace="apportion-system")
+            assert not await allowed(cluster, OPERATOR, right, namespace="default")
+
+    async def test_an_allocation_needs_the_right_to_bind(self, cluster: ControlPlane, place: str) -> None:
+        """The operator writes one; the same account without `resourceclaims/binding` may not."""
+        role = await cluster.api.get(f"{RBAC}/clusterroles/{OPERATOR}")
+        rules = [rule for rule in role["rules"] if rule["resources"] != ["resourceclaims/binding"]]
+        assert len(rules) == len(role["rules"]) - 1
+        name = f"{place}-unbinding"
+        await cluster.api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+        await cluster.api.create(
+            f"{RBAC}/clusterrolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": place}],
+            },
+        )
+        claims = f"/apis/resource.k8s.io/v1/namespaces/{place}/resourceclaims"
+        request: Json = {"name": "r", "exactly": {"deviceClassName": "gpu.apportion.dev"}}
+        await cluster.api.create(
+            claims, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+        )
+        result = {"request": "r", "driver": "gpu.apportion.dev", "pool": "n1", "device": "gpu-0"}
+        allocation = {"status": {"allocation": {"devices": {"results": [result]}}}}
+
+        async def refusal(account: Api) -> str:
+            try:
+                await account.patch(f"{claims}/c/status", allocation)
+            except ApiError as error:
+                return error.message
+            return ""
+
+        unbinding = await cluster.service_account_kubeconfig(place, "default")
+        operator = await cluster.service_account_kubeconfig("apportion-system", OPERATOR)
+        async with Api.of(unbinding) as without, Api.of(operator) as whole:
+            # Until RBAC has seen the new binding, the whole status is out of reach.
+            said = await eventually(lambda: refusal(without), lambda said: "is invalid" in said)
+            assert "resourceclaims/binding" in said
+            assert await refusal(whole) == ""
+        for kind in ("clusterrolebindings", "clusterroles"):
+            await cluster.api.delete(f"{RBAC}/{kind}/{name}")
+
+
+class TestRights(Rights):
+    @pytest.fixture
+    def cluster(self, installed: ControlPlane) -> ControlPlane:
+        return installed
+
+    @pytest.fixture
+    def place(self, namespace: str) -> str:
+        return namespace
+
+
+class TestRightsOnOldest(Rights):
+    @pytest.fixture
+    def cluster(self, oldest_installed: ControlPlane) -> ControlPlane:
+        return oldest_installed
+
+    @pytest.fixture
+    def place(self, oldest_namespace: str) -> str:
+        return oldest_namespace

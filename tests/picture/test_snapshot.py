@@ -1,0 +1,150 @@
+"""The live picture, and what is assumed on top of it."""
+
+from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.device import DeviceId
+from apportion.dra.selection import NodeSelector
+from tests.world import GPU, World
+
+CARD = DeviceId(GPU, "n1", "gpu-0")
+
+
+def answer() -> Allocation:
+    return Allocation((DeviceResult("gpu", CARD),), node_selector=NodeSelector.of_name("n1"))
+
+
+def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> None:
+    """The watch may still deliver what was true before; it must not free the device."""
+    world = World()
+    raw = world.claim("c")
+    claim = world.claim_value(raw)
+    world.snapshot.assume(claim, answer())
+    world.snapshot.ledger.written(claim.uid, str(world.version + 2))
+    world.see(CLAIMS, raw)  # somebody else's label, one version before our write
+    assert world.snapshot.state.holders(CARD) == (claim.uid,)
+    assert len(world.snapshot.ledger) == 1
+    world.allocate(raw, "n1", "gpu-0")
+    assert world.snapshot.state.holders(CARD) == (claim.uid,)
+    assert len(world.snapshot.ledger) == 0
+
+
+def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
+    """What was assumed is forgotten as a whole."""
+    world = World()
+    claim = world.claim_value(world.claim("c"))
+    world.snapshot.assume(claim, answer())
+    rung, epoch = world.rung, world.snapshot.room_epoch
+    world.snapshot.forget(claim.uid)
+    assert world.snapshot.state.holders(CARD) == ()
+    assert world.rung > rung
+    assert world.snapshot.room_epoch > epoch
+
+
+def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
+    """The cycle looks for another node only when somebody else took the allocation."""
+    world = World()
+    raw = world.claim("c")
+    world.allocate(raw, "n1", "gpu-0")
+    del raw["status"]
+    world.see(CLAIMS, raw)
+    assert [event.claim.name for event in world.snapshot.taken_back] == ["c"]
+    world.snapshot.taken_back.clear()
+
+    world.allocate(raw, "n1", "gpu-0")
+    world.snapshot.clearing(raw["metadata"]["uid"])
+    del raw["status"]
+    world.see(CLAIMS, raw)
+    assert not world.snapshot.taken_back
+
+
+def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
+    """After a relist the claim may never have been shown allocated."""
+    world = World()
+    raw = world.claim("c")
+    claim = world.claim_value(raw)
+    world.snapshot.assume(claim, answer())
+    world.snapshot.ledger.written(claim.uid, str(world.version + 1))
+    world.version += 1
+    world.see(CLAIMS, raw)
+    assert [event.claim.name for event in world.snapshot.taken_back] == ["c"]
+    assert world.snapshot.state.holders(CARD) == ()
+
+
+def test_a_late_deletion_of_an_old_object_leaves_its_namesake_alone() -> None:
+    """Objects are known by UID."""
+    world = World()
+    old = world.claim("c", uid="old")
+    new = world.claim("c", uid="new")
+    world.gone(CLAIMS, old)
+    found = world.snapshot.claim("team", "c")
+    assert found is not None
+    assert found.uid == new["metadata"]["uid"]
+
+
+def test_an_older_version_does_not_replace_a_newer_one() -> None:
+    """Two feeds and reconnects deliver twice and out of order."""
+    world = World()
+    raw = world.claim("c")
+    older = {**raw, "metadata": {**raw["metadata"]}}
+    world.allocate(raw, "n1", "gpu-0")
+    world.snapshot.observe(CLAIMS, "MODIFIED", {**older, "status": {}})
+    assert world.claim_value(raw).allocation is not None
+
+
+def test_a_broken_object_is_left_out_and_remembered_with_its_field() -> None:
+    """Everything else goes on; the next good version heals it."""
+    world = World()
+    raw = world.slice("n1", "s", {"devices": [{"name": 7}]}, 1)
+    (broken,) = world.snapshot.broken.values()
+    assert broken.error.field == "spec.devices[0].name"
+    assert not world.snapshot.slices
+    raw["spec"]["devices"] = []
+    world.see(SLICES, raw)
+    assert not world.snapshot.broken
+    assert len(world.snapshot.slices) == 1
+
+
+def test_heartbeats_of_nodes_wake_nobody() -> None:
+    """A status update that changes nothing we use is no change."""
+    world = World()
+    raw = world.node("n1")
+    rung, epoch = world.rung, world.snapshot.room_epoch
+    raw["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]
+    world.see(NODES, raw)
+    assert (world.rung, world.snapshot.room_epoch) == (rung, epoch)
+    raw["spec"] = {"unschedulable": True}
+    world.see(NODES, raw)
+    assert world.rung > rung
+
+
+def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
+    """The index behind the overlap detector."""
+    world = World()
+    one, two = world.claim("one"), world.claim("two")
+    world.allocate(one, "n1", "gpu-0")
+    assert list(world.snapshot.contended) == []
+    world.allocate(two, "n1", "gpu-0")
+    assert list(world.snapshot.contended) == [CARD]
+    world.gone(CLAIMS, one)
+    assert list(world.snapshot.contended) == []
+
+
+def test_users_of_a_claim_follow_the_pods() -> None:
+    """By the claim's name, as pods do it; gone when the pod is gone."""
+    world = World()
+    claim = world.claim("c")
+    pod = world.pod("p", "c")
+    assert [user.name for user in world.snapshot.users(world.claim_value(claim))] == ["p"]
+    world.gone(PODS, pod)
+    assert list(world.snapshot.users(world.claim_value(claim))) == []
+
+
+def test_pruning_drops_phantoms() -> None:
+    """What the sweep found to be gone leaves no trace."""
+    world = World()
+    raw = world.claim("c")
+    world.allocate(raw, "n1", "gpu-0")
+    uid = raw["metadata"]["uid"]
+    world.snapshot.prune(CLAIMS, frozenset({uid}))
+    assert world.snapshot.state.holders(CARD) == ()
+    assert world.snapshot.known(CLAIMS) == frozenset()

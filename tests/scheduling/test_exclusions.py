@@ -1,0 +1,47 @@
+"""Places that did not work out."""
+
+from apportion.dra.device import DeviceId
+from apportion.dra.node import Node
+from apportion.scheduling.exclusions import Exclusions
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+NODE = Node("n1", "uid")
+
+
+def test_a_refused_node_is_left_out_for_longer_each_time() -> None:
+    """Never a loop: 10 s, 20 s, 40 s, at most five minutes."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    pauses = [exclusions.refuse_node("pod", NODE) for _ in range(7)]
+    assert pauses == [10, 20, 40, 80, 160, 300, 300]
+    assert exclusions.nodes(["pod"], lambda _: NODE) == {"n1"}
+    assert exclusions.nodes(["other"], lambda _: NODE) == frozenset()
+    clock.now += 301
+    assert exclusions.nodes(["pod"], lambda _: NODE) == frozenset()
+
+
+def test_a_node_that_changed_gets_another_chance_at_once() -> None:
+    """What the scheduler minded may be gone."""
+    exclusions = Exclusions(Clock())
+    exclusions.refuse_node("pod", NODE)
+    changed = Node("n1", "uid", labels={"new": "label"})
+    assert exclusions.nodes(["pod"], lambda _: changed) == frozenset()
+
+
+def test_a_device_that_could_not_be_cut_is_left_out_for_everybody() -> None:
+    """Until its time is over."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    device = DeviceId("d", "p", "gpu-0-mig-1g10gb-19-0")
+    seconds = exclusions.refuse_device(device)
+    assert exclusions.devices() == {device}
+    clock.now += seconds
+    assert exclusions.devices() == frozenset()

@@ -1,0 +1,202 @@
+"""Where the programs of a control plane come from, and what is said when they come from nowhere."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from rich.console import Console
+
+from testbed.binaries import Provider
+from testbed.cache import Cache
+from testbed.errors import MissingBinariesError
+from testbed.gobuild import GoBuild
+from testbed.local import Assets, SearchPath
+from testbed.release import Release
+
+VERSION = "1.37.0"
+SYSTEM_PATH = "/usr/bin:/bin"
+
+
+def _script(version: str, origin: str) -> str:
+    return f"#!/bin/sh\n# from {origin}\necho Kubernetes v{version}\n"
+
+
+def _place(folder: Path, name: str, version: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text(_script(version, str(folder)))
+    program.chmod(0o755)
+    return program
+
+
+@dataclass
+class Site:
+    """A release site on this machine: files by path, and how often each was asked for."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    address: str = ""
+
+    def publish(self, name: str, content: bytes, *, checksum: str | None = None) -> None:
+        machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+        path = f"/release/v{VERSION}/bin/linux/{machine}/{name}"
+        self.files[path] = content
+        self.files[f"{path}.sha256"] = (checksum or hashlib.sha256(content).hexdigest()).encode()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked[request.path.rpartition("/")[2]] += 1
+        if request.path not in self.files:
+            return web.Response(status=404)
+        await asyncio.sleep(0.05)
+        return web.Response(body=self.files[request.path])
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """Serve a release site."""
+    site = Site()
+    application = web.Application()
+    application.router.add_get("/{path:.*}", site.answer)
+    async with TestServer(application) as server:
+        site.address = str(server.make_url("/"))
+        yield site
+
+
+def _provider(tmp_path: Path, **environment: str) -> Provider:
+    """Return the usual sources with an empty cache, no Go, and nothing on the PATH but the system's programs."""
+    environment = {"PATH": SYSTEM_PATH, **environment}
+    cache = Cache(tmp_path / "cache")
+    return Provider(
+        finders=(Assets(environment), SearchPath(environment), cache),
+        makers=(Release(environment), GoBuild({**environment, "PATH": environment.get("GO_PATH", "")})),
+        cache=cache,
+    )
+
+
+async def _one(provider: Provider, name: str = "kube-scheduler") -> tuple[Path, str]:
+    found = await provider.provide(VERSION, [name], Console(quiet=True))
+    return found[name], found.sources[name]
+
+
+async def test_the_sources_are_asked_in_order(tmp_path: Path, site: Site) -> None:
+    """Assets before PATH before cache before the release site; each is used once those before it have nothing."""
+    site.publish("kube-scheduler", _script(VERSION, "site").encode())
+    assets = _place(tmp_path / "assets", "kube-scheduler", VERSION)
+    on_path = _place(tmp_path / "path", "kube-scheduler", VERSION)
+    provider = _provider(
+        tmp_path,
+        KUBEBUILDER_ASSETS=str(tmp_path / "assets"),
+        PATH=f"{tmp_path / 'path'}:{SYSTEM_PATH}",
+        APPORTION_RELEASE_URL=site.address,
+    )
+    assert await _one(provider) == (assets, "KUBEBUILDER_ASSETS")
+    assets.unlink()
+    assert await _one(provider) == (on_path, "PATH")
+    on_path.unlink()
+    cached = tmp_path / "cache" / VERSION / "kube-scheduler"
+    assert await _one(provider) == (cached, "release site")
+    assert "# from site" in cached.read_text()
+    assert await _one(provider) == (cached, "cache")
+    assert site.asked["kube-scheduler"] == 1
+
+
+async def test_a_program_of_another_minor_version_is_passed_over(tmp_path: Path, site: Site) -> None:
+    """What lies around on a machine is used only if it is what was asked for; another patch version will do."""
+    site.publish("kube-scheduler", _script(VERSION, "site").encode())
+    _place(tmp_path / "assets", "kube-scheduler", "1.32.4")
+    path = _place(tmp_path / "path", "kube-scheduler", "1.37.9")
+    folders = {"KUBEBUILDER_ASSETS": str(tmp_path / "assets"), "PATH": f"{tmp_path / 'path'}:{SYSTEM_PATH}"}
+    provider = _provider(tmp_path, APPORTION_RELEASE_URL=site.address, **folders)
+    assert await _one(provider) == (path, "PATH")
+    _place(tmp_path / "path", "kube-scheduler", "1.36.3")
+    assert (await _one(provider))[1] == "release site"
+
+
+async def test_a_wrong_checksum_is_refused(tmp_path: Path, site: Site) -> None:
+    """Nothing of a download that is not what was published reaches the cache."""
+    site.publish("kube-scheduler", b"something else", checksum="0" * 64)
+    with pytest.raises(MissingBinariesError, match=f"published is {'0' * 64}"):
+        await _one(_provider(tmp_path, APPORTION_RELEASE_URL=site.address))
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size]
+
+
+async def test_the_error_lists_what_was_tried_for_each_program(tmp_path: Path, site: Site) -> None:
+    """A file that the site lacks does not stop the next program, and every source gives its own reason."""
+    site.publish("kube-scheduler", _script(VERSION, "site").encode())
+    _place(tmp_path / "path", "kubectl", "1.32.4")
+    provider = _provider(
+        tmp_path, APPORTION_RELEASE_URL=site.address, PATH=f"{tmp_path / 'path'}:{SYSTEM_PATH}"
+    )
+    with pytest.raises(MissingBinariesError) as raised:
+        await provider.provide(VERSION, ["kubectl", "kube-scheduler", "kube-apiserver"], Console(quiet=True))
+    text = str(raised.value)
+    assert "kube-scheduler" not in text, "this one was found"
+    for_kubectl, for_apiserver = text.split("kube-apiserver 1.37.0:")
+    assert "KUBEBUILDER_ASSETS: not set" in for_kubectl
+    assert "kubectl is 1.32.4, wanted is 1.37" in for_kubectl
+    for expected in ("PATH: no kube-apiserver", "cache: ", "404 Not Found", "Go is not installed"):
+        assert expected in for_apiserver
+
+
+async def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:
+    """Without a network five programs fail at once, not after five time-outs."""
+    provider = _provider(tmp_path, APPORTION_RELEASE_URL="http://127.0.0.1:9")
+    with pytest.raises(MissingBinariesError) as raised:
+        await provider.provide(VERSION, ["kubectl", "kube-scheduler"], Console(quiet=True))
+    assert str(raised.value).count("not asked again") == 1
+
+
+async def test_two_testbeds_at_once_get_a_program_once(tmp_path: Path, site: Site) -> None:
+    """The second one waits for the first and takes its result from the cache."""
+    site.publish("kube-scheduler", _script(VERSION, "site").encode())
+    providers = [_provider(tmp_path, APPORTION_RELEASE_URL=site.address) for _ in range(2)]
+    results = await asyncio.gather(*map(_one, providers))
+    assert sorted(source for _, source in results) == ["cache", "release site"]
+    assert site.asked["kube-scheduler"] == 1
+
+
+async def test_the_build_says_what_go_said(tmp_path: Path) -> None:
+    """When the last source fails too, the reason is Go's own."""
+    go = tmp_path / "go" / "go"
+    go.parent.mkdir()
+    go.write_text("#!/bin/sh\necho runtime >&2\necho 'disk is full, sorry' >&2\nexit 3\n")
+    go.chmod(0o755)
+    provider = _provider(tmp_path, APPORTION_RELEASE_URL="http://127.0.0.1:9", GO_PATH=str(go.parent))
+    with pytest.raises(MissingBinariesError, match="Go modules: go build exited with 3: disk is full, sorry"):
+        await _one(provider)
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="this machine has no Go")
+async def test_the_committed_modules_name_every_program(tmp_path: Path) -> None:
+    """`go list` finds each package in the committed go.mod files, so the fallback build has something to build."""
+    modules = Path(__file__).parents[2] / "testbed" / "go"
+    for folder in sorted(modules.iterdir()):
+        process = await asyncio.create_subprocess_exec(
+            "go",
+            "list",
+            "tool",
+            cwd=folder,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "GOWORK": "off"},
+        )
+        listed = (await process.communicate())[0].decode()
+        assert process.returncode == 0
+        names = {line.rpartition("/")[2] for line in listed.split()}
+        if folder.name == "etcd":
+            assert names == {"v3"}
+        else:
+            assert names >= {
+                "kube-apiserver",
+                "kube-controller-manager",
+                "kube-scheduler",
+                "kubectl",
+                "kubelet",
+            }
