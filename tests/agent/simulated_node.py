@@ -259,6 +259,15 @@ class SimulatedNode:
         return {}
 
 
+async def install(cluster: ControlPlane) -> None:
+    """Install the production manifests: kinds, rights, and the policies that bind an agent to its node."""
+    await cluster.kubectl("apply", "--kustomize", str(Path(__file__).parents[2] / "manifests"))
+    await cluster.kubectl("wait", "--for=condition=Established", "crd/partitions.apportion.dev")
+    # Nothing here runs containers; their pods would only be in the way.
+    workloads = ("deployment/apportion-operator", "daemonset/apportion-agent")
+    await cluster.kubectl("delete", "--namespace=apportion-system", "--ignore-not-found", *workloads)
+
+
 @asynccontextmanager
 async def simulated_node(cluster: ControlPlane, **simulation: Any) -> AsyncIterator[SimulatedNode]:
     """Make a node; afterwards nothing of it is left in the cluster."""

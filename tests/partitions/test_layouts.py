@@ -4,7 +4,7 @@ from typing import Any
 
 from apportion.cel import Programs
 from apportion.cluster.kinds import LAYOUTS, PARTITIONS
-from apportion.partitions.layouts import Plan, plans
+from apportion.partitions.layouts import Plan, class_names, plans
 from apportion.partitions.wanted import Create, Delete
 from tests.world import World
 
@@ -150,6 +150,15 @@ def test_a_layout_makes_a_class_per_profile_that_names_layout_and_profile() -> N
     assert hasattr(program, "match")
     devices_of = {device.name: device for found in world.snapshot.slices.values() for device in found.devices}
     assert not program.match(devices_of["gpu-0-mig-1g10gb-19-0"])
+
+
+def test_the_classes_of_a_layout_are_wanted_even_while_no_node_publishes_anything() -> None:
+    """Slices are wiped when a node's plugin restarts: its claims' classes must not go with them."""
+    world = World()
+    layout(world, {"profile": "1g.10gb", "count": 1}, {"profile": "3g.40gb", "count": 1}, name="small")
+    (found,) = plans(world.snapshot, Programs())
+    assert found.classes == []
+    assert class_names(found.layout) == {"small-1g-10gb", "small-3g-40gb"}
 
 
 def test_two_layouts_share_a_card() -> None:

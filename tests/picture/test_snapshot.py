@@ -1,5 +1,7 @@
 """The live picture, and what is assumed on top of it."""
 
+import pytest
+
 from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
@@ -127,6 +129,22 @@ def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
     assert list(world.snapshot.contended) == [CARD]
     world.gone(CLAIMS, one)
     assert list(world.snapshot.contended) == []
+
+
+@pytest.mark.parametrize(
+    ("reserved", "refused"),
+    [([], True), (["uid-team-pods-p"], True), (["uid-of-a-pod-that-is-gone"], False)],
+)
+def test_only_the_scheduler_takes_back(reserved: list[str], refused: bool) -> None:  # noqa: FBT001
+    """When the last pod of a claim is gone, controller-manager clears it; the next pod is not refused by that."""
+    world = World()
+    raw, pod = world.claim("c"), world.pod("p", "c")
+    consumers = [{"resource": "pods", "name": "p", "uid": uid} for uid in reserved]
+    world.allocate(raw, "n1", "gpu-0", reservedFor=consumers)
+    raw["status"] = {}
+    world.see(CLAIMS, raw)
+    (event,) = world.snapshot.taken_back
+    assert event.concerns(world.pod_value(pod).uid) is refused
 
 
 def test_users_of_a_claim_follow_the_pods() -> None:

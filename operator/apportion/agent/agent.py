@@ -6,16 +6,17 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.devices.values import Kind
+from apportion.agent.devices.values import Kind, LivePartition, Spot
 from apportion.agent.journal import Journal
 from apportion.agent.kubelet.held import Held
 from apportion.agent.kubelet.plugin import Plugin
@@ -23,6 +24,7 @@ from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish, Wishes
 from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.view import View
@@ -92,15 +94,18 @@ class Agent:
         self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
         self.plugins: tuple[Plugin, ...] = ()
         self.registry = CollectorRegistry()
-        Gauge("apportion_agent_partitions", "Partitions in the journal", registry=self.registry).set_function(
-            lambda: len(journal.partitions())
+        self._prepare_seconds = Histogram(
+            "apportion_agent_prepare_seconds",
+            "Time that a successful prepare call took, by driver",
+            ["driver"],
+            registry=self.registry,
         )
-        Gauge("apportion_agent_claims", "Claims prepared on this node", registry=self.registry).set_function(
-            lambda: len(journal.claims())
-        )
-        Gauge(
-            "apportion_agent_held_claims", "Claims that hold devices they lost", registry=self.registry
-        ).set_function(lambda: len(self._held.rows()))
+        for name, text, count in (
+            ("partitions", "Partitions in the journal", lambda: len(journal.partitions())),
+            ("claims", "Claims prepared on this node", lambda: len(journal.claims())),
+            ("held_claims", "Claims that hold devices which they lost", lambda: len(self._held.rows())),
+        ):
+            Gauge(f"apportion_agent_{name}", text, registry=self.registry).set_function(count)
 
     @property
     def ready(self) -> bool:
@@ -161,6 +166,8 @@ class Agent:
             kind=kind,
             node=options.node,
             urge=lambda card, partition: self._worker(card).urge(partition),
+            freed=self._held.forget,
+            timed=self._prepare_seconds.labels(driver).observe,
             patience=options.prepare_patience,
         )
         return Plugin(
@@ -186,7 +193,7 @@ class Agent:
         while True:
             try:
                 changed = await self._view.look()
-                now = {(live.spot, live.uuid) for live in await self._hardware.partitions()}
+                now = _unexplained(await self._hardware.partitions(), self.desk.journal.partitions())
             except HardwareError as error:
                 _log.warning("hardware.unreadable", error=str(error))
             else:
@@ -196,3 +203,14 @@ class Agent:
                     for worker in self._workers.values():
                         worker.ring()
             await asyncio.sleep(self._options.health_interval)
+
+
+def _unexplained(
+    live: tuple[LivePartition, ...], rows: Mapping[str, PartitionRow]
+) -> tuple[frozenset[tuple[Spot, str]], frozenset[Spot]]:
+    """Return what is on the hardware without being ours, and what should be there and is not."""
+    ours = {row.spot: row.uuid for row in rows.values()}
+    foreign = {(found.spot, found.uuid) for found in live if ours.get(found.spot) not in ("", found.uuid)}
+    there = {found.spot for found in live}
+    gone = {row.spot for row in rows.values() if row.step is Step.READY and row.spot not in there}
+    return frozenset(foreign), frozenset(gone)

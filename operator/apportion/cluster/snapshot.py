@@ -66,6 +66,16 @@ class TakenBack:
     """The claim as it is now."""
     allocation: Allocation
     """What it had."""
+    reserved_for: frozenset[str] = frozenset()
+    """UIDs of the pods for which it was reserved just before."""
+
+    def concerns(self, pod: str) -> bool:
+        """Say whether the scheduler refused this pod (UID).
+
+        It clears what nobody has reserved, or only the very pod that it cannot place (dynamicresources PostFilter). A
+        claim that others had reserved was deallocated by controller-manager, because they are gone.
+        """
+        return not self.reserved_for or pod in self.reserved_for
 
 
 class Snapshot:
@@ -305,7 +315,8 @@ class Snapshot:
             echo = self.ledger.echoed(new)
             lost = before or (echo.allocation if echo else None)
             if lost is not None and new.allocation is None and uid not in self._clearing:
-                self.taken_back.append(TakenBack(new, lost))
+                users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
+                self.taken_back.append(TakenBack(new, lost, users))
         after = new.allocation if new is not None else None
         if before != after:
             self._index_devices(uid, before, after)

@@ -20,9 +20,10 @@ from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
+from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.card import device_id
-from apportion.partitions.layouts import LAYOUT_LABEL, Plan, orphans, plans
+from apportion.partitions.layouts import LAYOUT_LABEL, Plan, class_names, orphans, plans
 from apportion.partitions.status import layout_status, policy_status, same
 from apportion.partitions.wanted import Action, Create, Delete, SetHolder, Wanted
 
@@ -95,6 +96,7 @@ class Controller:
         await asyncio.gather(
             *(self._try(self._carry_out(action)) for action in actions),
             *(self._try(self._class(raw, plan)) for plan in self._plans for raw in plan.classes),
+            *(self._try(self._drop_class(found)) for plan in self._plans for found in self._stale(plan)),
             *(self._try(self._layout(plan)) for plan in self._plans),
             *(self._try(self._policy(uid)) for uid in list(self._snapshot.policies)),
             *(self._try(self._let_go(p)) for p in self._gone()),
@@ -161,6 +163,18 @@ class Controller:
                 "spec": raw["spec"],
             }
             await self._client.patch(CLASSES, name, body)
+
+    def _stale(self, plan: Plan) -> list[DeviceClass]:
+        """Return classes that the layout made and, as its spec is now, would not make again."""
+        wanted = class_names(plan.layout)
+        name = plan.layout.metadata.name
+        made = [c for c in self._snapshot.classes.values() if c.labels.get(LAYOUT_LABEL) == name]
+        return [found for found in made if found.name.startswith(f"{name}-") and found.name not in wanted]
+
+    async def _drop_class(self, found: DeviceClass) -> None:
+        self._fence()
+        await self._client.delete(CLASSES, found.name, uid=found.uid, version=found.version)
+        _log.info("class.dropped", name=found.name)
 
     async def _layout(self, plan: Plan) -> None:
         metadata = plan.layout.metadata

@@ -287,6 +287,13 @@ def _classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]
     return found
 
 
+def class_names(layout: PartitionLayout) -> frozenset[str]:
+    """Return the names of the DeviceClasses that a layout wants, whatever the nodes publish at present."""
+    if not layout.spec.device_classes.create:
+        return frozenset()
+    return frozenset(class_name(layout.metadata.name, entry.profile) for entry in layout.spec.partitions)
+
+
 def class_name(layout: str, profile: str) -> str:
     """Return the name of the DeviceClass for one profile of a layout."""
     return f"{layout}-{re.sub(r'[^a-z0-9]+', '-', profile.lower()).strip('-')}"

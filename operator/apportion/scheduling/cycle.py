@@ -156,7 +156,9 @@ class Cycle:
             event = self._snapshot.taken_back.popleft()
             node = self._snapshot.node(event.allocation.node or "")
             for pod in self._snapshot.users(event.claim):
-                if pod.node is None and not pod.finished and not pod.deleting and node is not None:
+                if node is None or not event.concerns(pod.uid):
+                    continue
+                if pod.node is None and not pod.finished and not pod.deleting:
                     metrics.TAKE_BACKS.inc()
                     seconds = self._exclusions.refuse_node(pod.uid, node)
                     notices.taken_back(self._recorder, pod, node.name, seconds)

@@ -15,10 +15,10 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection, device_id
 from apportion.agent.devices.values import Card, Kind, LivePartition
-from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.kubelet.claims import ClaimRef, allocated
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.naming import card_of
 from apportion.dra.allocation import DeviceResult
 from apportion.errors import NotReady
@@ -50,15 +50,23 @@ class Preparer:
         kind: Kind,
         node: str,
         urge: Callable[[str, str], None],
+        freed: Callable[[ClaimRow], None] = lambda _: None,
+        timed: Callable[[float], None] = lambda _: None,
         patience: float = 30.0,
     ) -> None:
-        """`urge(card, partition UID)` asks the card's worker to try now; `patience` (seconds) stays below kubelet's 45."""
+        """`urge(card, partition UID)` asks the card's worker to try now.
+
+        `freed(row)` is told after an unprepare, `timed(seconds)` how long a successful prepare took. `patience` (seconds)
+        stays below kubelet's 45.
+        """
         self._desk = desk
         self._cdi = cdi
         self.driver = driver
         self._kind = kind
         self._node = node
         self._urge = urge
+        self._freed = freed
+        self._timed = timed
         self._patience = patience
         # A lock lives as long as a call holds or awaits it.
         self._calls: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -79,6 +87,7 @@ class Preparer:
                 await self._note(row, ClaimStep.INJECTED)
                 await self._note(row, ClaimStep.PREPARED)
                 self._tell(row)
+                self._timed(time.monotonic() - began)
                 _log.info(
                     "claim.prepared",
                     claim=ref.key,
@@ -102,6 +111,7 @@ class Preparer:
                 await asyncio.to_thread(self._desk.journal.drop_claim, ref.uid, self.driver)
                 self._desk.at("claim.gone")
                 self._tell(row)
+                self._freed(row)
                 _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
     async def _reserve(self, ref: ClaimRef, results: tuple[DeviceResult, ...]) -> ClaimRow:
@@ -160,7 +170,7 @@ class Preparer:
 
     async def _live(self, wish: Wish) -> LivePartition | None:
         """Return the partition if journal and hardware agree that it is there and whole."""
-        row: PartitionRow | None = self._desk.journal.partitions().get(wish.uid)
+        row: PartitionRow | None = self._desk.journal.partition(wish.uid)
         if row is None or row.step is not Step.READY:
             return None
         for found in await self._desk.hardware.partitions():
@@ -185,11 +195,10 @@ class Preparer:
         return self._desk.journal.claim(row.uid, row.driver) or row
 
     def _tell(self, row: ClaimRow) -> None:
-        """Let statuses and slices follow: who uses what has changed."""
+        """Let statuses follow: who uses what has changed."""
         for device in row.devices:
             if device.partition:
                 self._urge(device.card, device.partition)
-        self._desk.published()
 
     def _call(self, uid: str) -> asyncio.Lock:
         lock = self._calls.get(uid)

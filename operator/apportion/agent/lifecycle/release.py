@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import structlog
 
-from apportion.agent.journal import PartitionRow, Step
 from apportion.agent.lifecycle.cut import Live
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.wish import FINALIZER, Wish
+from apportion.agent.rows import PartitionRow, Step
 from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import HardwareError, Missing
 
@@ -41,7 +41,9 @@ async def release(desk: Desk, row: PartitionRow, live: Live) -> Outcome | None:
     await asyncio.to_thread(desk.journal.drop_partition, row.uid)
     desk.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.spot))
-    desk.published()
+    if row.layout:
+        # Others are not in the slices: allocations count them.
+        desk.published()
     return None
 
 
