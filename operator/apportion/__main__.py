@@ -13,6 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
+from apportion.cli import allocate, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -23,6 +24,7 @@ app = typer.Typer(
     help="Allocates accelerators for Kubernetes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -131,6 +133,8 @@ def agent(
 
 
 app.command()(crds)
+app.command("allocate")(allocate.command)
+app.command("select")(select.select)
 
 
 @app.command()

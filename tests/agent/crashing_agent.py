@@ -30,4 +30,4 @@ def options(text: str, step: str) -> AgentOptions:
 
 
 if __name__ == "__main__":
-    asyncio.run(run_agent(options(sys.argv[1], sys.argv[2])))
+    asyncio.run(run_agent(options(sys.argv[1], sys.argv[2]), asyncio.Event()))

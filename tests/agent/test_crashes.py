@@ -232,3 +232,26 @@ async def _hardware(node: SimulatedNode) -> list[Json]:
 
 async def _steps(node: SimulatedNode) -> list[str]:
     return journal(node)[0]
+
+
+async def test_two_agents_of_a_rolling_update_make_each_partition_once(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Old and new run side by side on the same card: no half-made partition of the other is torn down."""
+    profiles = [(f"gpu-0-mig-1g10gb-19-{n}", n) for n in range(7)]
+    async with (
+        make_node(cards=[{"model": "H100-80GB"}], faults={"createDelay": 0.05}) as node,
+        node.agent(),
+        node.agent(instance="new"),
+    ):
+        for device, _ in profiles:
+            await node.partition(device, "1g.10gb", origin="Warm")
+        for device, _ in profiles:
+            await node.phase(device, "Idle")
+        assert sorted(live["start"] for live in node.hardware()) == list(range(7))
+        # Ids count creations: more than seven would mean that one was made, torn down and made again.
+        assert max(int(live["instance"]["gpuInstance"]) for live in node.hardware()) == 7
+        claim = await node.claim(namespace, "either", profiles[0][0])
+        path = f"{PARTITIONS}/{node.name}-{profiles[0][0]}"
+        await node.api.patch(path, {"spec": {"holder": holder(claim)}})
+        assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""

@@ -6,6 +6,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import structlog
@@ -15,8 +16,8 @@ from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.devices.values import Kind
-from apportion.agent.journal import Journal
+from apportion.agent.devices.values import Kind, LivePartition, Spot
+from apportion.agent.journal import Journal, PartitionRow, Step
 from apportion.agent.kubelet.held import Held
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
@@ -72,7 +73,13 @@ class Agent:
         self._options = options
         self._hardware = hardware
         self.desk = Desk(
-            client, hardware, journal, Wishes(self._wished), patience=options.patience, at=options.at
+            client,
+            hardware,
+            journal,
+            Wishes(self._wished),
+            locks_dir=options.state_dir / "locks",
+            patience=options.patience,
+            at=options.at,
         )
         self._held = Held(self.desk, interval=options.held_interval)
         self._view = View(self.desk, self._held)
@@ -155,6 +162,7 @@ class Agent:
             kind=kind,
             node=options.node,
             urge=lambda card, partition: self._worker(card).urge(partition),
+            freed=self._held.forget,
             patience=options.prepare_patience,
         )
         return Plugin(
@@ -180,7 +188,7 @@ class Agent:
         while True:
             try:
                 changed = await self._view.look()
-                now = {(live.spot, live.uuid) for live in await self._hardware.partitions()}
+                now = _unexplained(await self._hardware.partitions(), self.desk.journal.partitions())
             except HardwareError as error:
                 _log.warning("hardware.unreadable", error=str(error))
             else:
@@ -190,3 +198,14 @@ class Agent:
                     for worker in self._workers.values():
                         worker.ring()
             await asyncio.sleep(self._options.health_interval)
+
+
+def _unexplained(
+    live: tuple[LivePartition, ...], rows: Mapping[str, PartitionRow]
+) -> tuple[frozenset[tuple[Spot, str]], frozenset[Spot]]:
+    """Return what is on the hardware without being ours, and what should be there and is not."""
+    ours = {row.spot: row.uuid for row in rows.values()}
+    foreign = {(found.spot, found.uuid) for found in live if ours.get(found.spot) not in ("", found.uuid)}
+    there = {found.spot for found in live}
+    gone = {row.spot for row in rows.values() if row.step is Step.READY and row.spot not in there}
+    return frozenset(foreign), frozenset(gone)

@@ -145,6 +145,20 @@ class Journal:
             rows = self._db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
         return {row["uid"]: _partition(row) for row in rows}
 
+    def partition(self, uid: str) -> PartitionRow | None:
+        """Return one partition row."""
+        with self._lock:
+            row = self._db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
+        return _partition(row) if row else None
+
+    def partitions_of(self, card: str) -> tuple[PartitionRow, ...]:
+        """Return the partition rows of one card, oldest first."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)
+            ).fetchall()
+        return tuple(_partition(row) for row in rows)
+
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
         place = row.spot.placement

@@ -17,6 +17,8 @@ from apportion.allocator.state import State
 from apportion.allocator.view import NodeView
 from apportion.dra.taint import untolerated
 
+_MANY = 10**9
+"""More than a node has devices."""
 STAGES: tuple[Kind, ...] = (
     "nothing",
     "selector",
@@ -109,13 +111,20 @@ def _try(state: State, shape: Shape, view: NodeView, where: tuple[int, int], wan
     if kind is None:
         return Diagnosis("together", *where, request=report)
     before = {
-        "selector": report.steps[-1].passed if report.steps else report.looked,
+        "selector": _depth(report),
         "taint": report.matching,
         "busy": report.untainted,
         "capacity": report.unheld,
         "counters": report.roomy,
     }
     return Diagnosis(kind, *where, request=report, progress=(STAGES.index(kind), before.get(kind, 0)))
+
+
+def _depth(report: RequestReport) -> int:
+    """Return how far devices came through the selectors: the steps that some passed, then how many passed the last."""
+    passed = [report.looked, *(step.passed for step in report.steps)]
+    reached = max(number for number, count in enumerate(passed) if count or not number)
+    return reached * _MANY + passed[reached]
 
 
 def _report(

@@ -29,6 +29,24 @@ _SQUARE: Final = frozenset(
 )
 _VISITS: Final = frozenset({"isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "includes"})
 _SMALL: Final = frozenset({"bool", "int", "uint", "double", "timestamp", "duration"})
+_READS: Final = frozenset(
+    {
+        "_<_",
+        "_<=_",
+        "_>_",
+        "_>=_",
+        "startsWith",
+        "endsWith",
+        "lowerAscii",
+        "upperAscii",
+        "trim",
+        "substring",
+        "split",
+    }
+    | {"quantity", "isQuantity", "semver", "isSemver", "_+_"}
+)
+"""Functions that pass over their arguments at a tenth of a unit a character, at most twice."""
+_TEST: Final = 5
 _LOOP: Final = 20
 """What one round of a comprehension costs beside its body, at most."""
 
@@ -46,11 +64,13 @@ class _Bound:
         """Return (cost, size, weight)."""
         if isinstance(node, Const):
             return 0, *_weigh(node.value)
+        if node in self._checked.constants:
+            return 0, 1, 1
         resolved = self._checked.calls.get(node)
         parts = [self.cost(child) for child in (resolved.args if resolved else children(node))]
         if isinstance(node, Macro):
             return self._loop(node, parts)
-        total = 10 + sum(part[0] for part in parts)
+        total = 2 + sum(part[0] for part in parts)
         size = sum(part[1] for part in parts)
         weight = sum(part[2] for part in parts) + len(parts)
         if isinstance(node, ListLiteral):
@@ -64,7 +84,7 @@ class _Bound:
                     product *= 1 + part[1]
                 total += 2 * product + (product if len(parts) > 1 else product * product)
             else:
-                total += 2 * (weight if name in _VISITS else size)
+                total += _linear(name, parts, size, weight)
         return total, *self._result(found, size, weight)
 
     @staticmethod
@@ -75,10 +95,19 @@ class _Bound:
 
     def _loop(self, node: Macro, parts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
         source, *bodies = parts
+        extra = _TEST if node.kind in ("all", "exists", "exists_one") else _LOOP
         rounds = 1 if node.kind in ("bind", "opt_map", "opt_flat_map") else source[1]
-        inside = sum(body[0] for body in bodies) + _LOOP
+        inside = sum(body[0] for body in bodies) + extra
         weight = max(source[2], rounds * sum(body[2] for body in bodies))
         return source[0] + rounds * inside + _LOOP, max(source[1], bodies[-1][1]), weight
+
+
+def _linear(name: str, parts: list[tuple[int, int, int]], size: int, weight: int) -> int:
+    if name in ("_==_", "_!=_"):
+        return 1 + min(part[1] for part in parts) // 10
+    if name in _READS:
+        return 1 + size // 5
+    return 12 + 2 * (weight if name in _VISITS else size)
 
 
 def _weigh(value: Value) -> tuple[int, int]:

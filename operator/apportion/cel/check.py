@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from apportion.cel.environment import FUNCTIONS, NAMES
 from apportion.cel.functions import Dispatch
-from apportion.cel.literalcheck import check_literals
+from apportion.cel.literalcheck import check_literals, children
 from apportion.cel.parse import located
 from apportion.cel.syntax import (
     Call,
@@ -56,10 +56,6 @@ TYPE_NAMES = {
     "optional_type": "optional_type",
     "google.protobuf.Timestamp": "google.protobuf.Timestamp",
     "google.protobuf.Duration": "google.protobuf.Duration",
-    "kubernetes.Quantity": "kubernetes.Quantity",
-    "kubernetes.Semver": "kubernetes.Semver",
-    "kubernetes.URL": "kubernetes.URL",
-    "kubernetes.NamedFormat": "kubernetes.NamedFormat",
     "net.IP": "net.IP",
     "net.CIDR": "net.CIDR",
 }
@@ -127,9 +123,44 @@ class _Checker:
             types[node] = self.unifier.resolve(found, final=True)
 
     def visit(self, node: Node) -> Type:
-        found = self._visit(node)
-        self.checked.types[node] = found
-        return found
+        """Return a node's type. Its parts come first and without recursion, so that long chains are no deep stack."""
+        types = self.checked.types
+        waiting = [(node, False)]
+        while waiting:
+            at, ready = waiting.pop()
+            if at in types:
+                continue
+            if ready:
+                types[at] = self._visit(at)
+            else:
+                waiting.append((at, True))
+                waiting.extend((part, False) for part in reversed(self._parts(at)))
+        return types[node]
+
+    def _parts(self, node: Node) -> list[Node]:
+        """Return the parts that have a type of their own in the present scope."""
+        match node:
+            case Macro():
+                return [node.source]
+            case Call() if node.function not in NAMES and not self._namespace(node):
+                return []
+            case Call() if node.target is not None and self._namespace(node):
+                return list(node.args)
+            case Select() if self._names_type(node):
+                return []
+        return list(children(node))
+
+    def _namespace(self, node: Call) -> str:
+        """Return the qualified name of a global function, "" when the target is a receiver."""
+        qualifier = _qualified(node.target) if node.target is not None else ""
+        name = f"{qualifier}.{node.function}"
+        if qualifier and (name, False) in FUNCTIONS:
+            return name
+        return ""
+
+    def _names_type(self, node: Select) -> bool:
+        name = "" if node.test or node.optional else _qualified(node)
+        return name in TYPE_NAMES and name.split(".")[0] not in self._scope
 
     def _visit(self, node: Node) -> Type:
         match node:
@@ -168,10 +199,8 @@ class _Checker:
         return type_of(parse_type(name) if "(" not in name else DYN)
 
     def _select(self, node: Select) -> Type:
-        if not node.test and not node.optional:
-            name = _qualified(node)
-            if name in TYPE_NAMES and name.split(".")[0] not in self._scope:
-                return self._type_name(node, name)
+        if self._names_type(node):
+            return self._type_name(node, _qualified(node))
         operand = self.unifier.resolve(self.visit(node.operand))
         target, wrapped = _unwrapped(operand)
         if target.name == "map":
@@ -192,22 +221,14 @@ class _Checker:
         return optional_of(found) if wrapped or node.optional else found
 
     def _call(self, node: Call) -> Type:
-        if node.target is not None:
-            qualifier = _qualified(node.target)
-            if qualifier and (f"{qualifier}.{node.function}", False) in FUNCTIONS:
-                return self._resolve(node, f"{qualifier}.{node.function}", node.args, method=False)
-            if node.function not in NAMES:
-                raise self._unknown(node)
-            return self._resolve(node, node.function, (node.target, *node.args), method=True)
+        namespace = self._namespace(node)
+        if namespace:
+            return self._resolve(node, namespace, node.args, method=False)
         if node.function not in NAMES:
-            raise self._unknown(node)
+            raise self._error(node, f"undeclared reference to '{node.function}' (in container '')")
+        if node.target is not None:
+            return self._resolve(node, node.function, (node.target, *node.args), method=True)
         return self._resolve(node, node.function, node.args, method=False)
-
-    def _unknown(self, node: Call) -> SelectorError:
-        for arg in node.args if node.target is None else (node.target, *node.args):
-            if not _qualified(arg):
-                self.visit(arg)
-        return self._error(node, f"undeclared reference to '{node.function}' (in container '')")
 
     def _resolve(self, node: Node, name: str, args: tuple[Node, ...], *, method: bool) -> Type:
         actual = tuple(self.visit(arg) for arg in args)

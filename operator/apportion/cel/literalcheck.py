@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from apportion.cel.library.regexes import compiled
+from apportion.cel.library.stringformat import CLAUSES, TAKEN, clauses
 from apportion.cel.library.times import parse_duration, parse_timestamp
 from apportion.cel.parse import located
 from apportion.cel.syntax import (
@@ -25,7 +26,7 @@ from apportion.cel.types import Type
 from apportion.cel.values import CelFailure
 
 if TYPE_CHECKING:
-    from apportion.cel.check import Checked
+    from apportion.cel.check import Checked, Resolved
 
 _READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
     ("matches", 1): compiled,
@@ -83,6 +84,8 @@ def _check_call(text: str, node: Call, checked: "Checked") -> None:
     resolved = checked.calls.get(node)
     if resolved is None:
         return
+    if node.function == "format" and len(resolved.args) == 2:
+        _check_format(text, node, resolved, checked)
     for position, arg in enumerate(resolved.args):
         read = _READERS.get((node.function, position))
         if read is None or not isinstance(arg, Const) or type(arg.value) is not str:
@@ -91,6 +94,27 @@ def _check_call(text: str, node: Call, checked: "Checked") -> None:
             read(arg.value)
         except CelFailure as error:
             raise located(text, arg.at, f"invalid {node.function} argument: {error}") from None
+
+
+def _check_format(text: str, node: Call, resolved: "Resolved", checked: "Checked") -> None:
+    """Check the clauses of a constant format string against the types of a literal list."""
+    pattern, values = resolved.args
+    if not isinstance(pattern, Const) or not isinstance(values, ListLiteral) or values.optional:
+        return
+    try:
+        verbs = [verb for _, verb, _ in clauses(pattern.value) if verb]
+    except CelFailure as error:
+        raise located(text, node.at, str(error)) from None
+    wanted, count = len(verbs), len(values.items)
+    if wanted > count:
+        raise located(text, node.at, f"index {count} out of range")
+    for verb, item in zip(verbs, values.items, strict=False):
+        found = checked.types[item].name
+        if found not in TAKEN[verb] and found != "dyn":
+            raise located(text, item.at, f"error during formatting: {CLAUSES[verb]}, was given {found}")
+    if count > wanted:
+        reason = f"too many arguments supplied to string.format (expected {wanted}, got {count})"
+        raise located(text, node.at, reason)
 
 
 def _check_list(text: str, node: ListLiteral, checked: "Checked") -> None:

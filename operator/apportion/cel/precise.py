@@ -13,6 +13,7 @@ from apportion.cel.equality import contains, equal, unequal
 from apportion.cel.folds import make_fold
 from apportion.cel.functions import Overload
 from apportion.cel.library.standard import find, find_optional, has
+from apportion.cel.literalcheck import children
 from apportion.cel.run import Closure, Run
 from apportion.cel.syntax import (
     Call,
@@ -75,9 +76,30 @@ class _Maker:
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
         self._scope: dict[str, int] = {}
+        self._made: dict[Node, Closure] = {}
         self.slots = 0
 
     def make(self, node: Node) -> Closure:
+        """Compile a node; its parts first and without recursion, as the checker does."""
+        waiting = [(node, False)]
+        while waiting:
+            at, ready = waiting.pop()
+            if at in self._made:
+                continue
+            if ready:
+                self._made[at] = self._make(at)
+                continue
+            waiting.append((at, True))
+            resolved = self._checked.calls.get(at)
+            if resolved is not None:
+                waiting.extend((part, False) for part in resolved.args)
+            elif isinstance(at, Macro):
+                waiting.append((at.source, False))
+            elif at not in self._checked.constants:
+                waiting.extend((part, False) for part in children(at))
+        return self._made[node]
+
+    def _make(self, node: Node) -> Closure:
         match node:
             case Const():
                 return _constant(node.value)

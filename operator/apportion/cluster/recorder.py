@@ -32,6 +32,29 @@ class About:
     namespace: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """Something to say."""
+
+    about: About
+    severity: str
+    reason: str
+    text: str
+
+
+class _Topic:
+    """What was said for one reason about one object."""
+
+    __slots__ = ("at", "count", "later", "text")
+
+    def __init__(self) -> None:
+        self.at = float("-inf")
+        self.text = ""
+        self.count = 0
+        self.later: _Note | None = None
+        """The newest text that came too soon after the one before."""
+
+
 class Recorder:
     """Writes Events in the background."""
 
@@ -43,49 +66,73 @@ class Recorder:
         clock: Callable[[], float],
         now: Callable[[], datetime],
         silence: float = 300.0,
+        pace: float = 10.0,
         most: int = 1000,
     ) -> None:
-        """`silence`: seconds in which the same text about the same object is not repeated; `most`: waiting Events."""
+        """Prepare; nothing is written before `run`.
+
+        `silence`: seconds in which the same text about the same object is not repeated; `pace`: seconds between two
+        different texts for one reason about one object, of which the newest counts; `most`: waiting Events.
+        """
         self._client = client
         self._component = component
         self._clock = clock
         self._now = now
         self._silence = silence
-        self._waiting: asyncio.Queue[tuple[About, str, str, str, int]] = asyncio.Queue(most)
-        self._said: OrderedDict[tuple[str, str, str], tuple[float, int]] = OrderedDict()
-        """When we said it last, and how often."""
+        self._pace = pace
+        self._waiting: asyncio.Queue[tuple[_Note, int]] = asyncio.Queue(most)
+        self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
 
     def normal(self, about: About, reason: str, text: str) -> None:
         """Record what went as it should."""
-        self._record(about, "Normal", reason, text)
+        self._record(_Note(about, "Normal", reason, _short(text)))
 
     def warning(self, about: About, reason: str, text: str) -> None:
         """Record what somebody should look at."""
-        self._record(about, "Warning", reason, text)
+        self._record(_Note(about, "Warning", reason, _short(text)))
 
-    def _record(self, about: About, severity: str, reason: str, text: str) -> None:
-        text = text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
-        key = (about.uid or about.name, reason, text)
-        last, count = self._said.get(key, (float("-inf"), 0))
-        if self._clock() - last < self._silence:
-            return
-        self._said[key] = (self._clock(), count + 1)
-        self._said.move_to_end(key)
-        while len(self._said) > 10_000:
-            self._said.popitem(last=False)
+    def _record(self, note: _Note) -> None:
+        key = (note.about.uid or note.about.name, note.reason)
+        topic = self._topics.setdefault(key, _Topic())
+        self._topics.move_to_end(key)
+        while len(self._topics) > 10_000:
+            self._topics.popitem(last=False)
+        age = self._clock() - topic.at
+        if note.text == topic.text and age < self._silence:
+            topic.later = None
+        elif age < self._pace:
+            topic.later = note
+        else:
+            self._say(topic, note)
+
+    def _say(self, topic: _Topic, note: _Note) -> None:
+        topic.count = topic.count + 1 if note.text == topic.text else 1
+        topic.at, topic.text, topic.later = self._clock(), note.text, None
         try:
-            self._waiting.put_nowait((about, severity, reason, text, count + 1))
+            self._waiting.put_nowait((note, topic.count))
         except asyncio.QueueFull:
-            _log.warning("recorder.dropped", reason=reason, object=about.name)
+            _log.warning("recorder.dropped", reason=note.reason, object=note.about.name)
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pace_out())
+            while True:
+                note, count = await self._waiting.get()
+                try:
+                    await self._write(note.about, note.severity, note.reason, note.text, count)
+                except ApiError as error:
+                    _log.warning(
+                        "recorder.failed", reason=note.reason, object=note.about.name, error=str(error)
+                    )
+
+    async def _pace_out(self) -> None:
+        """Say what had to wait, once its time has come."""
         while True:
-            about, severity, reason, text, count = await self._waiting.get()
-            try:
-                await self._write(about, severity, reason, text, count)
-            except ApiError as error:
-                _log.warning("recorder.failed", reason=reason, object=about.name, error=str(error))
+            await asyncio.sleep(1.0)
+            for topic in list(self._topics.values()):
+                if topic.later is not None and self._clock() - topic.at >= self._pace:
+                    self._say(topic, topic.later)
 
     async def _write(self, about: About, severity: str, reason: str, text: str, count: int) -> None:
         namespace = about.namespace or "default"
@@ -120,3 +167,7 @@ class Recorder:
                 await self._client.patch(EVENTS, name, again, namespace=namespace)
             except Missing:
                 await self._client.create(EVENTS, body, namespace=namespace)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."

@@ -6,7 +6,7 @@ when the write fails.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 import structlog
@@ -85,6 +85,8 @@ class Cycle:
         """Epoch in which a demand was last refused, by demand."""
         self._paused: dict[str, tuple[float, float]] = {}
         """Until when a demand waits after a failed write, and how long the pause was."""
+        self._idle: dict[DeviceId, int] = {}
+        """Live partitions that nobody uses: choosing one cuts nothing."""
         self._first_seen: dict[str, float] = {}
         self._overlaps: tuple[int, list[Overlap]] | None = None
         """What was found, and in which device epoch."""
@@ -124,6 +126,7 @@ class Cycle:
 
             # 3. Freeze the world: what layouts want, how full the nodes are.
             self._partitions.reserve()
+            self._idle = dict.fromkeys(idle_partitions(self._snapshot), 1)
             room = self._room()
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
@@ -254,6 +257,7 @@ class Cycle:
                     seed=f"{demand.key}/{self._number}",
                 ),
                 strategy=Strategy(policy.strategy.value),
+                prefer=self._idle,
             )
         except BrokenInput as error:
             self._refused[demand.key] = self._epoch()
@@ -263,7 +267,7 @@ class Cycle:
         if isinstance(answer, Refusal):
             self._refused[demand.key] = self._epoch()
             metrics.DECISIONS.labels(answer.verdict).inc()
-            notices.refused(self._recorder, demand, answer.explanation)
+            notices.refused(self._recorder, demand, answer.explanation, self._named)
             self._untie(demand)
             return 0
         metrics.DECISIONS.labels("granted").inc()
@@ -337,6 +341,10 @@ class Cycle:
         self._paused[demand.key] = (self._clock() + pause, pause)
         self._snapshot.forget(claim.uid)
         asyncio.get_running_loop().call_later(pause, self._window.ring)
+
+    def _named(self, uid: str) -> str:
+        claim = self._snapshot.claims.get(uid)
+        return f"claim {claim.key}" if claim is not None else uid
 
     def _untie(self, demand: Waiting) -> None:
         """Give back what ties a demand to a node that cannot serve the rest of it, unless somebody reserved it."""
@@ -424,6 +432,18 @@ class Cycle:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("cycle.task_failed", error=str(task.exception()), exc_info=task.exception())
+
+
+def idle_partitions(snapshot: Snapshot) -> Iterator[DeviceId]:
+    """Yield the devices whose partition is cut and held by nobody."""
+    for partition in snapshot.partitions.values():
+        spec, status = partition.spec, partition.status
+        if (
+            spec.holder is None
+            and status.phase == Phase.IDLE
+            and partition.metadata.deletion_timestamp is None
+        ):
+            yield DeviceId(spec.driver, spec.pool, spec.device)
 
 
 def _no_node(reasons: dict[str, int]) -> str:

@@ -1,5 +1,8 @@
 """Notices: every Event of the scheduling cycle, one function each, with a fixed reason."""
 
+import re
+from collections.abc import Callable
+
 from apportion.allocator.decision import Finding
 from apportion.allocator.explain_text import summary
 from apportion.allocator.explanation import Explanation
@@ -11,6 +14,8 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting
+
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def about_claim(claim: Claim) -> About:
@@ -29,9 +34,11 @@ def allocated(recorder: Recorder, claim: Claim, allocation: Allocation) -> None:
     recorder.normal(about_claim(claim), "Allocated", f"allocated {devices}")
 
 
-def refused(recorder: Recorder, demand: Waiting, explanation: Explanation) -> None:
-    """No node can serve the demand now; says what stood in the way."""
-    text = summary(explanation)
+def refused(
+    recorder: Recorder, demand: Waiting, explanation: Explanation, named: Callable[[str], str]
+) -> None:
+    """No node can serve the demand now; says what stood in the way. `named` gives a claim's name for its UID."""
+    text = _UID.sub(lambda uid: named(uid[0]), summary(explanation))
     for claim in demand.claims:
         recorder.warning(about_claim(claim), "NotAllocated", text)
     for pod in demand.pods:

@@ -5,11 +5,19 @@ hangs holds up its own card only.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.values import Card, Health, LivePartition, Spot
 from apportion.errors import Unsupported
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_THREADS = 32
+"""More than any node has cards."""
 
 
 class Hardware:
@@ -17,6 +25,8 @@ class Hardware:
 
     def __init__(self, backends: Sequence[Backend]) -> None:
         self._backends = tuple(backends)
+        # Threads of its own: drivers that hang must not hold up the writes of the journal.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hardware")
         self._owner: dict[str, Backend] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self.cards: Mapping[str, Card] = {}
@@ -24,7 +34,7 @@ class Hardware:
 
     async def discover(self) -> Mapping[str, Card]:
         """Ask every backend for its cards and remember which backend owns which."""
-        found = await asyncio.gather(*(asyncio.to_thread(backend.devices) for backend in self._backends))
+        found = await asyncio.gather(*(self._call(backend.devices) for backend in self._backends))
         self._owner = {
             card.name: backend for backend, cards in zip(self._backends, found, strict=True) for card in cards
         }
@@ -33,26 +43,29 @@ class Hardware:
 
     async def partitions(self) -> tuple[LivePartition, ...]:
         """List what exists on all cards."""
-        found = await asyncio.gather(*(asyncio.to_thread(backend.partitions) for backend in self._backends))
+        found = await asyncio.gather(*(self._call(backend.partitions) for backend in self._backends))
         return tuple(live for partitions in found for live in partitions)
 
     async def create(self, spot: Spot) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`."""
         backend = self._of(spot.card)
         async with self._lock(spot.card):
-            return await asyncio.to_thread(backend.create, spot)
+            return await self._call(backend.create, spot)
 
     async def destroy(self, live: LivePartition) -> None:
         """Remove a partition; errors are those of `Backend.destroy`."""
         backend = self._of(live.card)
         async with self._lock(live.card):
-            await asyncio.to_thread(backend.destroy, live)
+            await self._call(backend.destroy, live)
 
     async def health(self) -> dict[str, Health]:
         """Say how the cards are; cards that no backend names are healthy."""
-        found = await asyncio.gather(*(asyncio.to_thread(backend.health) for backend in self._backends))
+        found = await asyncio.gather(*(self._call(backend.health) for backend in self._backends))
         said = {name: health for answer in found for name, health in answer.items()}
         return {name: said.get(name, Health.HEALTHY) for name in self.cards}
+
+    async def _call(self, verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(verb, *args, **kwargs))
 
     def _of(self, card: str) -> Backend:
         if card not in self._owner:

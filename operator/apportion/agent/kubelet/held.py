@@ -37,6 +37,12 @@ class Held:
         """Return the claims that hold devices which they have lost."""
         return tuple(row for row in self._desk.journal.claims() if (row.uid, row.driver) in self._lost)
 
+    def forget(self, row: ClaimRow) -> None:
+        """Take note that a claim was unprepared: its devices are free now."""
+        if (row.uid, row.driver) in self._lost:
+            self._lost.discard((row.uid, row.driver))
+            self._desk.published()
+
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
@@ -62,6 +68,8 @@ class Held:
                         uid=row.uid,
                         devices=[device.device for device in row.devices],
                     )
+        # A claim may have been unprepared while the others were being read.
+        lost &= {(row.uid, row.driver) for row in self._desk.journal.claims()}
         if lost != self._lost:
             self._lost = lost
             self._desk.published()

@@ -50,15 +50,20 @@ class Preparer:
         kind: Kind,
         node: str,
         urge: Callable[[str, str], None],
+        freed: Callable[[ClaimRow], None] = lambda _: None,
         patience: float = 30.0,
     ) -> None:
-        """`urge(card, partition UID)` asks the card's worker to try now; `patience` (seconds) stays below kubelet's 45."""
+        """`urge(card, partition UID)` asks the card's worker to try now; `freed(row)` is told after an unprepare.
+
+        `patience` (seconds) stays below kubelet's 45.
+        """
         self._desk = desk
         self._cdi = cdi
         self.driver = driver
         self._kind = kind
         self._node = node
         self._urge = urge
+        self._freed = freed
         self._patience = patience
         # A lock lives as long as a call holds or awaits it.
         self._calls: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -102,6 +107,7 @@ class Preparer:
                 await asyncio.to_thread(self._desk.journal.drop_claim, ref.uid, self.driver)
                 self._desk.at("claim.gone")
                 self._tell(row)
+                self._freed(row)
                 _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
     async def _reserve(self, ref: ClaimRef, results: tuple[DeviceResult, ...]) -> ClaimRow:
@@ -160,7 +166,7 @@ class Preparer:
 
     async def _live(self, wish: Wish) -> LivePartition | None:
         """Return the partition if journal and hardware agree that it is there and whole."""
-        row: PartitionRow | None = self._desk.journal.partitions().get(wish.uid)
+        row: PartitionRow | None = self._desk.journal.partition(wish.uid)
         if row is None or row.step is not Step.READY:
             return None
         for found in await self._desk.hardware.partitions():
@@ -172,7 +178,7 @@ class Preparer:
     async def _refuse_split(self, row: ClaimRow, card: Card) -> None:
         """Raise NotReady while the card is cut: a split card cannot be used whole."""
         async with self._desk.lock(card.name):
-            there = [live for live in await self._desk.hardware.partitions() if live.card == card.name]
+            there = (await self._desk.live(card.name)).values()
         if there and not all(device.admin for device in row.devices if device.device == card.name):
             names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
             raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
@@ -185,11 +191,10 @@ class Preparer:
         return self._desk.journal.claim(row.uid, row.driver) or row
 
     def _tell(self, row: ClaimRow) -> None:
-        """Let statuses and slices follow: who uses what has changed."""
+        """Let statuses follow: who uses what has changed."""
         for device in row.devices:
             if device.partition:
                 self._urge(device.card, device.partition)
-        self._desk.published()
 
     def _call(self, uid: str) -> asyncio.Lock:
         lock = self._calls.get(uid)

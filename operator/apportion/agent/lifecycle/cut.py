@@ -40,7 +40,7 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
             "UnknownDevice",
             f"{wish.device} lies at {meant.placement.start}, not at {wish.placement.start}",
         )
-    row = desk.journal.partitions().get(wish.uid)
+    row = desk.journal.partition(wish.uid)
     try:
         row = await _verified(desk, row, live) if row is not None else _adopted(wish, live)
         if row is None:
@@ -55,7 +55,8 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
             await asyncio.to_thread(desk.journal.put_partition, row)
             desk.at("partition.ready")
             _log.info("partition.ready", partition=wish.name, uuid=row.uuid, place=str(row.spot))
-            desk.published()
+            if row.layout:
+                desk.published()
     except NoRoom as error:
         return (
             _wait("NoRoom", str(error))
@@ -130,9 +131,7 @@ async def _intend(desk: Desk, card: Card, meant: Cut, wish: Wish, live: Live) ->
 def _free_id(desk: Desk, card: Card, live: Live) -> Placement:
     """Return the lowest id that neither the hardware nor the journal uses: chosen by us, it is known before the call."""
     used = {spot.placement.start for spot in live if spot.card == card.name}
-    used |= {
-        row.spot.placement.start for row in desk.journal.partitions().values() if row.spot.card == card.name
-    }
+    used |= {row.spot.placement.start for row in desk.journal.partitions_of(card.name)}
     for number in card.instance_ids:
         if number not in used:
             return Placement(number, 1)

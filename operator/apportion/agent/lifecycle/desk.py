@@ -3,15 +3,18 @@
 In: the parts. Out: one object to pass on, with the locks of the cards.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from apportion.agent.bell import Bell
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.values import LivePartition, Spot
 from apportion.agent.journal import ClaimRow, Journal
+from apportion.agent.lifecycle.cardlock import CardLock
 from apportion.agent.lifecycle.wish import Wishes
 from apportion.cluster.client import Client
 
@@ -42,6 +45,8 @@ class Desk:
     hardware: Hardware
     journal: Journal
     wishes: Wishes
+    locks_dir: Path
+    """Where the cards' lock files are; two agents of a rolling update share it."""
     patience: Patience = field(default_factory=Patience)
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], str] = utc_now
@@ -51,11 +56,18 @@ class Desk:
     """Rings when a partition has moved on: prepare calls wait for it."""
     published: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
-    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _locks: dict[str, CardLock] = field(default_factory=dict)
 
-    def lock(self, card: str) -> asyncio.Lock:
-        """Return the card's lock: nobody prepares what somebody else is removing."""
-        return self._locks.setdefault(card, asyncio.Lock())
+    def lock(self, card: str) -> AbstractAsyncContextManager[None]:
+        """Return the card's lock, to be held: nobody prepares what somebody else is removing."""
+        if card not in self._locks:
+            self.locks_dir.mkdir(parents=True, exist_ok=True)
+            self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")
+        return self._locks[card].held()
+
+    async def live(self, card: str) -> dict[Spot, LivePartition]:
+        """Return what exists on a card now, by place."""
+        return {found.spot: found for found in await self.hardware.partitions() if found.card == card}
 
     def users(self, partition: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""

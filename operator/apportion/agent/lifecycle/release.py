@@ -41,7 +41,9 @@ async def release(desk: Desk, row: PartitionRow, live: Live) -> Outcome | None:
     await asyncio.to_thread(desk.journal.drop_partition, row.uid)
     desk.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.spot))
-    desk.published()
+    if row.layout:
+        # Others are not in the slices: allocations count them.
+        desk.published()
     return None
 
 

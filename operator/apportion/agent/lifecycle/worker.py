@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from apportion.agent.devices.values import LivePartition, Spot
 from apportion.agent.journal import PartitionRow
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desk import Desk
@@ -40,15 +39,20 @@ class CardWorker:
         self._desk = desk
         self.card = card
         self._bell = asyncio.Event()
+        self._everything = True
+        self._some: set[str] = set()
+        """Partition UIDs to look at, unless everything is."""
         self._waits: dict[str, _Wait] = {}
 
     def ring(self) -> None:
-        """Say that something about this card changed."""
+        """Say that something about this card changed: look at everything."""
+        self._everything = True
         self._bell.set()
 
     def urge(self, partition: str) -> None:
         """Try this partition now, even if it failed: somebody needs it."""
         self._waits.pop(partition, None)
+        self._some.add(partition)
         self._bell.set()
 
     async def run(self) -> None:
@@ -60,53 +64,62 @@ class CardWorker:
                     async with asyncio.timeout(_LONGEST if pause is None else pause):
                         await self._bell.wait()
                 except TimeoutError:
-                    pass
+                    self._everything = True
             self._bell.clear()
             try:
                 pause = await self.round()
             except Overtaken:
+                self._everything = True
                 # The newer version comes with its event; if it came already, look again at once.
                 pause = self._desk.patience.first_retry
             except (ApiError, HardwareError) as error:
+                self._everything = True
                 _log.warning("card.round_failed", card=self.card, error=str(error))
                 pause = self._desk.patience.last_retry
 
     async def round(self) -> float | None:
-        """Look at every partition of the card once; returns the seconds until the next look, None if none is due."""
+        """Look at what needs a look; returns the seconds until the next one, None if none is due."""
         desk = self._desk
-        live = {found.spot: found for found in await desk.hardware.partitions() if found.card == self.card}
+        everything, some = self._everything, self._some
+        self._everything, self._some = False, set()
         due: list[float] = []
-        for row in [row for row in desk.journal.partitions().values() if row.spot.card == self.card]:
+        for row in desk.journal.partitions_of(self.card):
+            if not everything and row.uid not in some:
+                continue
             wish = desk.wishes.get(row.uid)
             if wish is None or wish.deleting:
-                due += await self._leave(row, wish, live)
+                due += await self._leave(row, wish)
         for wish in desk.wishes.of(self.card).values():
+            if not everything and wish.uid not in some:
+                continue
             if wish.deleting:
-                if desk.journal.partitions().get(wish.uid) is None:
+                if desk.journal.partition(wish.uid) is None:
                     await let_go(desk, wish)
             else:
-                due += await self._come(wish, live)
+                due += await self._come(wish)
         self._waits = {uid: wait for uid, wait in self._waits.items() if desk.wishes.get(uid) is not None}
         desk.moved.ring()
+        if not everything:
+            # Those that wait were not looked at: their turn comes as it was.
+            due += [max(wait.since + wait.pause - desk.clock(), 0.01) for wait in self._waits.values()]
         return min(due, default=None)
 
-    async def _leave(
-        self, row: PartitionRow, wish: Wish | None, live: dict[Spot, LivePartition]
-    ) -> list[float]:
+    async def _leave(self, row: PartitionRow, wish: Wish | None) -> list[float]:
         desk = self._desk
         async with desk.lock(self.card):
-            outcome = await release(desk, row, live)
+            # Read again under the lock: another agent may have gone on meanwhile.
+            now = desk.journal.partition(row.uid)
+            outcome = await release(desk, now, await desk.live(self.card)) if now is not None else None
         if outcome is None:
-            live.pop(row.spot, None)
             if wish is not None:
                 await let_go(desk, desk.wishes.get(wish.uid) or wish)
             return []
         if wish is not None:
-            await report(desk, wish, desk.journal.partitions().get(row.uid), outcome)
+            await report(desk, wish, desk.journal.partition(row.uid), outcome)
         # An unprepare rings; only the hardware does not.
         return [] if outcome.reason == "InUse" else [self._pause(row.uid)]
 
-    async def _come(self, wish: Wish, live: dict[Spot, LivePartition]) -> list[float]:
+    async def _come(self, wish: Wish) -> list[float]:
         desk = self._desk
         wait = self._waits.get(wish.uid)
         if wait is not None and desk.clock() < wait.since + wait.pause and wait.pause >= desk.patience.failed:
@@ -119,12 +132,8 @@ class CardWorker:
                 await report(desk, wish, None, Outcome(Phase.CREATING, "Cutting"))
                 wish = desk.wishes.get(wish.uid) or wish
             async with desk.lock(self.card):
-                outcome = await cut(desk, card, wish, live, hopeful=self._hopeful(wish))
-        row = desk.journal.partitions().get(wish.uid)
-        if outcome.ready and row is not None:
-            for found in await desk.hardware.partitions():
-                if found.spot == row.spot:
-                    live[found.spot] = found
+                outcome = await cut(desk, card, wish, await desk.live(self.card), hopeful=self._hopeful(wish))
+        row = desk.journal.partition(wish.uid)
         await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
         if not outcome.again:
             self._waits.pop(wish.uid, None)

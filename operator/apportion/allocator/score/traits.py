@@ -44,10 +44,11 @@ class Traits:
             inside = left & group.mask
             if inside:
                 left &= ~inside
-                paying = inside & ~(search.view.charged | search.paid)
+                # An administrator's look takes nothing, and works where counters are short; so does another share.
+                paying = inside & group.spread(state.fits) & ~(search.view.charged | search.paid)
                 found.extend(
-                    (loss, state.worth, group.members[local])
-                    for loss, local in state.losses(group.gather(paying))
+                    (lost, state.worth, group.members[local])
+                    for lost, local in state.losses(group.gather(paying))
                 )
                 left |= inside & ~paying
         shared = search.view.charged | search.paid

@@ -35,6 +35,32 @@ _ESCAPES: Final = {
     '"': '"',
 }
 VERBS: Final = "sdfexXbo"
+_STRING_CLAUSE: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
+    "timestamps"
+)
+CLAUSES: Final = {
+    "s": _STRING_CLAUSE,
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "binary clause can only be used on integers and bools",
+    "o": "octal clause can only be used on integers",
+    "x": "hex clause can only be used on integers, byte buffers, and strings",
+    "X": "hex clause can only be used on integers, byte buffers, and strings",
+}
+"""What each verb says of a value that it cannot print."""
+TAKEN: Final = {
+    "s": frozenset("string bool bytes int uint double map list type duration timestamp null".split()),  # noqa: SIM905
+    "d": frozenset({"int", "uint"}),
+    "f": frozenset({"double", "string"}),
+    "e": frozenset({"double", "string"}),
+    "b": frozenset({"int", "uint", "bool"}),
+    "o": frozenset({"int", "uint"}),
+    "x": frozenset({"int", "uint", "string", "bytes"}),
+    "X": frozenset({"int", "uint", "string", "bytes"}),
+}
+"""The types that each verb prints. A string may be "NaN" or "Infinity" for the verbs of doubles."""
 _MOST_DIGITS: Final = 1000
 _DIGITS: Final = 6
 
@@ -86,39 +112,39 @@ def _fill(verb: str, digits: int, value: Value) -> str:
         case "s":
             return text_of(value)
         case "d":
-            return _whole(value, "d", "decimal")
+            return _whole(value, "d")
         case "f":
-            return _fixed(_real(value, "fixed-point"), digits)
+            return _fixed(_real(value, verb), digits)
         case "e":
-            return _scientific(_real(value, "scientific"), digits)
+            return _scientific(_real(value, verb), digits)
         case "b" if type(value) is bool:
             return "1" if value else "0"
         case "b":
-            return _whole(value, "b", "binary")
+            return _whole(value, "b")
         case "o":
-            return _whole(value, "o", "octal")
+            return _whole(value, "o")
     if type(value) in (str, bytes):
         hexed = (value.encode() if type(value) is str else value).hex()
         return str(hexed.upper() if verb == "X" else hexed)
-    return _whole(value, verb, "hex")
+    return _whole(value, verb)
 
 
-def _whole(value: Value, verb: str, clause: str) -> str:
+def _whole(value: Value, verb: str) -> str:
     if type(value) not in (int, Uint):
-        raise CelFailure(
-            f"error during formatting: {clause} clause can only be used on integers, was given {name_of(value)}"
-        )
+        raise _refused(verb, value)
     return format(int(value), verb)
 
 
-def _real(value: Value, clause: str) -> float:
+def _real(value: Value, verb: str) -> float:
     if type(value) is float:
         return value
     if type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
-    raise CelFailure(
-        f"error during formatting: {clause} clause can only be used on doubles, was given {name_of(value)}"
-    )
+    raise _refused(verb, value)
+
+
+def _refused(verb: str, value: Value) -> CelFailure:
+    return CelFailure(f"error during formatting: {CLAUSES[verb]}, was given {name_of(value)}")
 
 
 def _fixed(value: float, digits: int) -> str:
@@ -151,10 +177,7 @@ def text_of(value: Value) -> str:
         return f"{{{', '.join(f'{key}:{item}' for key, item in rows)}}}"
     write = _WRITERS.get(kind)
     if write is None:
-        raise CelFailure(
-            "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
-            f"lists, types, durations, and timestamps, was given {name_of(value)}"
-        )
+        raise _refused("s", value)
     return write(value)
 
 

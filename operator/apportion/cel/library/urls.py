@@ -92,7 +92,7 @@ def _authority(authority: str) -> tuple[str, str]:
             raise _refuse("missing ']' in host")
     else:
         # Everything from the last colon on is the port.
-        name, colon, number = host.rpartition(":")
+        name, colon, number = host.rpartition(":") if ":" in host else (host, "", "")
         port = colon + number
         if "%" in name and not re.fullmatch(r"(?:[^%]|%[89A-Fa-f][0-9A-Fa-f])*", name):
             raise _refuse("invalid URL escape in host")

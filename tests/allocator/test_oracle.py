@@ -1,0 +1,164 @@
+"""On small worlds the allocator finds exactly what trying everything finds."""
+
+import random
+from typing import Any
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
+from apportion.allocator.explain_text import render, summary
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.world import read_world
+from tests.allocator.conformance import answer
+from tests.allocator.validity import World, complaints
+from tests.allocator.worlds import first_solution, worlds
+
+THOROUGH = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@THOROUGH
+@given(raw=worlds())
+def test_first_fit_gives_the_first_solution_that_trying_everything_finds(raw: dict[str, Any]) -> None:
+    """Same verdict, and device for device upstream's first solution."""
+    expected = first_solution(raw)
+
+    given_ = answer(raw, Strategy.FIRST_FIT)
+
+    event("solvable" if expected is not None else "not solvable")
+    if expected is None:
+        assert given_["kind"] == "none"
+        return
+    world = World(raw)
+    wanted = [
+        sorted(
+            (world.alternatives(claim, request)[way][0], device)
+            for claim, request, way, devices in expected
+            if claim == number
+            for device in devices
+        )
+        for number in range(len(raw["claims"]))
+    ]
+    assert [
+        sorted(
+            (row["request"], (row["driver"], row["pool"], row["device"])) for row in one["devices"]["results"]
+        )
+        for one in given_["results"]
+    ] == wanted
+    assert complaints(raw, given_["results"]) == []
+
+
+@THOROUGH
+@given(raw=worlds(), strategy=st.sampled_from([Strategy.PACK, Strategy.SPREAD]))
+def test_scoring_finds_a_legal_solution_exactly_when_there_is_one(
+    raw: dict[str, Any], strategy: Strategy
+) -> None:
+    """The verdict does not depend on preference, nor does the choice among alternatives; the answer is legal."""
+    expected = first_solution(raw)
+
+    given_ = answer(raw, strategy)
+
+    assert given_["kind"] == ("none" if expected is None else "results")
+    if expected is not None:
+        assert complaints(raw, given_["results"]) == []
+        world = World(raw)
+        labels = {(claim, world.alternatives(claim, request)[way][0]) for claim, request, way, _ in expected}
+        assert {
+            (number, row["request"])
+            for number, one in enumerate(given_["results"])
+            for row in one["devices"]["results"]
+        } == labels
+
+
+@QUICK
+@given(raw=worlds(), seed=st.integers(0, 1000), strategy=st.sampled_from(Strategy))
+def test_the_order_of_facts_does_not_matter(raw: dict[str, Any], seed: int, strategy: Strategy) -> None:
+    """Slices may arrive in any order; asking twice gives the same answer twice."""
+    shuffled = raw | {"slices": random.Random(seed).sample(raw["slices"], len(raw["slices"]))}  # noqa: S311
+
+    world = read_world(raw)
+    answers = [allocate(world.state, world.demand, strategy=strategy) for _ in range(2)]
+    other = read_world(shuffled)
+
+    assert answers[0] == answers[1]
+    assert answers[0] == allocate(other.state, other.demand, strategy=strategy)
+
+
+@QUICK
+@given(raw=worlds(), strategy=st.sampled_from(Strategy))
+def test_what_was_held_and_released_leaves_no_trace(raw: dict[str, Any], strategy: Strategy) -> None:
+    """After hold and release the same question has the same answer, and nobody holds anything more."""
+    world = read_world(raw)
+    before = allocate(world.state, world.demand, strategy=strategy)
+    if not isinstance(before, Decision):
+        return
+    held = [result.device for one in before.allocations for result in one.results]
+    owners = [world.state.holders(device) for device in held]
+    for number, one in enumerate(before.allocations):
+        world.state.hold(f"mine-{number}", one.results)
+    between = allocate(world.state, world.demand, strategy=strategy)
+    for number in range(len(before.allocations)):
+        world.state.release(f"mine-{number}")
+
+    assert isinstance(between, Decision | Refusal)
+    assert allocate(world.state, world.demand, strategy=strategy) == before
+    assert [world.state.holders(device) for device in held] == owners
+
+
+@QUICK
+@given(raw=worlds(), more=st.lists(worlds(), min_size=1, max_size=4), strategy=st.sampled_from(Strategy))
+def test_nothing_is_given_twice_however_long_it_goes_on(
+    raw: dict[str, Any], more: list[dict[str, Any]], strategy: Strategy
+) -> None:
+    """Claim after claim on one state: each answer is legal beside everything that was given before."""
+    world = read_world(raw)
+    allocated = {key: list(rows) for key, rows in raw["allocated"].items()}
+    used = {}
+    for turn, other in enumerate(more):
+        claims = read_world(other).demand.claims
+        found = allocate(world.state, Demand(claims), strategy=strategy)
+        now = raw | {"claims": other["claims"], "allocated": allocated}
+        if isinstance(found, Refusal):
+            assert first_solution(now) is None
+            continue
+        assert complaints(now, [one.to_json() for one in found.allocations]) == []
+        for number, one in enumerate(found.allocations):
+            world.state.hold(f"{turn}-{number}", one.results)
+            for result in one.to_json()["devices"]["results"]:
+                _add(allocated, used, result)
+
+
+def _add(allocated: dict[str, Any], used: dict[Any, Any], result: dict[str, Any]) -> None:
+    where = {key: result[key] for key in ("driver", "pool", "device")}
+    if result.get("adminAccess"):
+        return
+    if not result.get("shareID"):
+        allocated["devices"].append(where)
+        return
+    allocated["shared"].append(where | {"shareID": result["shareID"]})
+    row = next((row for row in allocated["capacity"] if all(row[key] == where[key] for key in where)), None)
+    before = row["consumed"] if row else {}
+    names = {*before, *result.get("consumedCapacity", {})}
+    merged = {
+        name: str(int(before.get(name, 0)) + int(result.get("consumedCapacity", {}).get(name, 0)))
+        for name in names
+    }
+    if row:
+        allocated["capacity"][allocated["capacity"].index(row)] = where | {"consumed": merged}
+    else:
+        allocated["capacity"].append(where | {"consumed": merged})
+
+
+@QUICK
+@given(raw=worlds())
+def test_every_refusal_can_be_told(raw: dict[str, Any]) -> None:
+    """Whatever the world, a refusal has a reason that fits into an Event."""
+    world = read_world(raw)
+    found = allocate(world.state, world.demand)
+    if isinstance(found, Refusal):
+        assert found.explanation.groups
+        assert 0 < len(summary(found.explanation)) <= 1000
+        assert render(found.explanation)

@@ -1,0 +1,204 @@
+"""Small worlds at random, and an oracle that tries everything."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.allocator.validity import Choice, Raw, World, legal
+
+FEATURES = {
+    "AdminAccess": True,
+    "ConsumableCapacity": True,
+    "DeviceBindingAndStatus": True,
+    "DeviceTaints": True,
+    "FractionalCapacityRange": True,
+    "PartitionableDevices": True,
+    "PrioritizedList": True,
+    "ListTypeAttributes": True,
+    "CompatibilityGroups": False,
+    "DerivedAttributes": False,
+    "OptionalNodeOperations": False,
+}
+DRIVERS = ("driver-a", "driver-b")
+TAINT = {"key": "sick", "value": "yes", "effect": "NoSchedule"}
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Raw:
+    """Draw a world of one node, at most nine devices and two claims; every feature may occur."""
+    slices: list[Raw] = []
+    allocated: Raw = {"devices": [], "shared": [], "capacity": []}
+    for driver in DRIVERS[: draw(st.integers(1, 2))]:
+        slices += draw(_pool(driver, allocated))
+    return {
+        "features": FEATURES,
+        "node": {"metadata": {"name": "node-1", "labels": {}}},
+        "classes": [
+            {
+                "metadata": {"name": driver},
+                "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
+            }
+            for driver in DRIVERS
+        ]
+        + [{"metadata": {"name": "any"}, "spec": {}}],
+        "slices": slices,
+        "claims": [draw(_claim(index)) for index in range(draw(st.integers(1, 2)))],
+        "allocated": allocated,
+    }
+
+
+@st.composite
+def _pool(draw: st.DrawFn, driver: str, allocated: Raw) -> list[Raw]:
+    counted = draw(st.booleans())
+    rows = [draw(_device(index, counted=counted)) for index in range(draw(st.integers(1, 5)))]
+    for row in rows:
+        where = {"driver": driver, "pool": "node-1", "device": row["name"]}
+        use = draw(st.sampled_from(["free", "free", "free", "held", "shared"]))
+        if use == "held":
+            allocated["devices"].append(where)
+        elif use == "shared" and row.get("allowMultipleAllocations"):
+            allocated["capacity"].append(where | {"consumed": {"memory": "1"}})
+    cut = draw(st.integers(0, len(rows)))
+    parts = [part for part in (rows[:cut], rows[cut:]) if part]
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": len(parts) + counted}
+    base = {"driver": driver, "pool": pool, "nodeName": "node-1"}
+    found = [
+        {"metadata": {"name": f"{driver}-{index}"}, "spec": base | {"devices": part}}
+        for index, part in enumerate(parts)
+    ]
+    if counted:
+        sets = [
+            {
+                "name": name,
+                "counters": {
+                    counter: {"value": str(draw(st.integers(1, 4)))} for counter in ("cores", "slices")
+                },
+            }
+            for name in ("set-0", "set-1")
+        ]
+        found.append({"metadata": {"name": f"{driver}-counters"}, "spec": base | {"sharedCounters": sets}})
+    return found
+
+
+@st.composite
+def _device(draw: st.DrawFn, index: int, *, counted: bool) -> Raw:
+    row: Raw = {"name": f"dev-{index}", "attributes": {"kind": {"string": draw(st.sampled_from("xy"))}}}
+    numa = draw(
+        st.sampled_from([None, {"int": 0}, {"int": 1}, {"int": 1}, {"ints": [0, 1]}, {"string": "0"}])
+    )
+    if numa is not None:
+        row["attributes"]["shared.example.com/numa"] = numa
+    if draw(st.integers(0, 4)) == 0:
+        row["taints"] = [TAINT]
+    if draw(st.integers(0, 2)) == 0:
+        row["allowMultipleAllocations"] = True
+        entry: Raw = {"value": str(draw(st.integers(1, 4)))}
+        if draw(st.booleans()):
+            entry["requestPolicy"] = {"default": "1", "validRange": {"min": "1", "step": "2"}}
+        row["capacity"] = {"memory": entry}
+    if counted and draw(st.integers(0, 3)):
+        row["consumesCounters"] = [
+            {
+                "counterSet": name,
+                "counters": {
+                    counter: {"value": str(draw(st.integers(0, 3)))}
+                    for counter in draw(st.sampled_from([("cores",), ("slices",), ("cores", "slices")]))
+                },
+            }
+            for name in draw(st.sampled_from([("set-0",), ("set-1",), ("set-0", "set-1")]))
+        ]
+    return row
+
+
+@st.composite
+def _claim(draw: st.DrawFn, index: int) -> Raw:
+    rows = [draw(_request(number)) for number in range(draw(st.integers(1, 2)))]
+    devices: Raw = {"requests": rows}
+    # Mode All with a constraint that fails is an error by upstream's rules, not a lack of a solution.
+    every = any(
+        way.get("allocationMode") == "All"
+        for row in rows
+        for way in (row.get("exactly"), *row.get("firstAvailable", ()))
+        if way
+    )
+    if not every and draw(st.integers(0, 1)):
+        kind = draw(st.sampled_from(["matchAttribute", "matchAttribute", "distinctAttribute"]))
+        devices["constraints"] = [{kind: "shared.example.com/numa"}]
+        if draw(st.integers(0, 2)) == 0:
+            devices["constraints"][0]["requests"] = [rows[0]["name"]]
+    return {"metadata": {"name": f"claim-{index}"}, "spec": {"devices": devices}}
+
+
+@st.composite
+def _request(draw: st.DrawFn, number: int) -> Raw:
+    if draw(st.integers(0, 2)):
+        return {"name": f"req-{number}", "exactly": draw(_way(admin=True))}
+    return {
+        "name": f"req-{number}",
+        "firstAvailable": [draw(_way(admin=False)) | {"name": f"sub-{way}"} for way in range(2)],
+    }
+
+
+@st.composite
+def _way(draw: st.DrawFn, *, admin: bool) -> Raw:
+    row: Raw = {"deviceClassName": draw(st.sampled_from(["any", "any", *DRIVERS]))}
+    if draw(st.integers(0, 6)) == 0:
+        row["allocationMode"] = "All"
+    else:
+        row |= {"allocationMode": "ExactCount", "count": draw(st.integers(1, 3))}
+    if draw(st.booleans()):
+        kind = draw(st.sampled_from("xy"))
+        driver = draw(st.sampled_from(DRIVERS))
+        row["deviceClassName"] = driver
+        row["selectors"] = [{"cel": {"expression": f'device.attributes["{driver}"].kind == "{kind}"'}}]
+    if draw(st.integers(0, 3)) == 0:
+        row["tolerations"] = [{"key": "sick", "operator": "Exists"}]
+    if draw(st.integers(0, 4)) == 0:
+        row["capacity"] = {"requests": {"memory": str(draw(st.integers(1, 3)))}}
+    if admin and draw(st.integers(0, 8)) == 0:
+        row["adminAccess"] = True
+    return row
+
+
+def first_solution(raw: Raw) -> list[Choice] | None:
+    """Return the first legal choice in upstream's order, by trying every one; None if there is none."""
+    world = World(raw)
+    slots = [
+        (claim, request)
+        for claim in range(len(world.claims))
+        for request in range(len(world.claims[claim]["spec"]["devices"]["requests"]))
+    ]
+    order = sorted(world.devices, key=lambda key: (key[0], key[1], _position(raw, key)))
+
+    def ways(want: Raw) -> Iterator[tuple[Any, ...]]:
+        fitting = [device for device in order if world.matches(want, device)]
+        if want.get("allocationMode") == "All":
+            for size in range(len(fitting), 0, -1):
+                yield from combinations(fitting, size)
+        else:
+            yield from combinations(fitting, want["count"])
+
+    def go(done: list[Choice]) -> list[Choice] | None:
+        if len(done) == len(slots):
+            return done
+        claim, request = slots[len(done)]
+        for alternative, (_, want) in enumerate(world.alternatives(claim, request)):
+            for devices in ways(want):
+                more = [*done, (claim, request, alternative, devices)]
+                if legal(world, more) is None:
+                    found = go(more)
+                    if found is not None:
+                        return found
+        return None
+
+    return go([])
+
+
+def _position(raw: Raw, key: tuple[str, str, str]) -> tuple[str, int]:
+    for piece in raw["slices"]:
+        names = [device["name"] for device in piece["spec"].get("devices") or []]
+        if piece["spec"]["driver"] == key[0] and key[2] in names:
+            return piece["metadata"]["name"], names.index(key[2])
+    raise KeyError(key)

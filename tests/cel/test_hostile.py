@@ -1,0 +1,199 @@
+"""Selectors made to hurt: no text reaches Python source, no depth or size takes the process down."""
+
+import resource
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.cel import compile_selector
+from apportion.dra.device import Device
+from apportion.errors import SelectorError
+from tests.cel.devices import GPU, device
+from tests.cel.generate import quoted
+
+HOSTILE = [
+    "__class__",
+    "d",
+    "FA",
+    "t1",
+    'x"]) or __import__("os").abort() or ("',
+    "a'b",
+    "a\nb",
+    "{d}",
+    "%s",
+    "\u2028",
+    "\\",
+    "\x00",
+    ":=",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_only_a_name(name: str) -> None:
+    """Domains, names and strings with quotes and code in them are looked up and compared, nothing else."""
+    holder = Device(
+        driver=name, pool="pool", name="device", attributes={f"{name}/{name}": name, "d/x": 1}, capacity={}
+    )
+    literal = quoted(name)
+    for text in (
+        f"device.driver == {literal}",
+        f"device.attributes[{literal}][{literal}] == {literal}",
+        f"{literal} in device.attributes[{literal}] && device.attributes[{literal}][?{literal}].hasValue()",
+        f"device.attributes[{literal}].exists(k, k == {literal})",
+        f"device.driver.matches({literal}.replace('\\\\', '')) || true",
+        f"device.driver in [{literal}, 'x'] && [{literal}].map(d, d)[0] == device.driver",
+    ):
+        assert compile_selector(text).match(holder) is True
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=30))
+def test_any_text_as_a_string_is_that_string(value: str) -> None:
+    """Whatever Unicode holds, in a literal it is data."""
+    holder = Device(driver=value, pool="pool", name="device", attributes={"d/x": value})
+    raw = "".join(f"\\U{ord(char):08x}" for char in value if not 0xD800 <= ord(char) <= 0xDFFF)
+    wanted = "".join(char for char in value if not 0xD800 <= ord(char) <= 0xDFFF)
+    program = compile_selector(f'device.attributes["d"].x == "{raw}" && device.driver == "{raw}"')
+    assert program.match(holder) is (value == wanted)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.text(
+        alphabet=st.sampled_from(list("device.attributes[]()'\"{}?:&|!=<>+-*/%,`\\ \nabc019rbu\x00é")),
+        max_size=60,
+    )
+)
+def test_any_text_compiles_or_is_refused(text: str) -> None:
+    """Nothing but SelectorError comes out of the compiler."""
+    with suppress(SelectorError):
+        compile_selector(text).match(device())
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (" && ".join(["device.driver != 'x'"] * 1700), True),
+        (" || ".join(["device.driver == 'x'"] * 1700), False),
+        ("!" * 9000 + "true", True),
+        ("!" * 9001 + "device.allowMultipleAllocations", True),
+        ("-" * 5001 + "1 == -1", True),
+        ("+".join(["1"] * 240) + " == 240", True),
+        ("(" * 2000 + "true" + ")" * 2000, True),
+        ("(" * 240 + "device.driver == 'x'" + " || false)" * 240, False),
+        ("[" * 200 + "1" + "]" * 200 + " != []", True),
+        ("false ? false : " * 200 + "true", True),
+        ("[1].exists(x, " * 40 + "true" + ")" * 40, True),
+        ('"' + "x" * 9000 + '".size() == 9000', True),
+        ("[" + ",".join(["1"] * 5000) + "].size() == 5000", True),
+        (" && ".join(f"(1 < 2) == ({'(' * 9}true{')' * 9})" for _ in range(100)), True),
+    ],
+    ids=range(14),
+)
+def test_depth_and_length_break_nothing(text: str, verdict: bool) -> None:  # noqa: FBT001
+    """Chains, nesting and long literals compile in moderate time and give their answer."""
+    start = time.process_time()
+    program = compile_selector(text)
+    assert program.match(device()) is verdict
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+".join(["1"] * 400) + " == 400",
+        "[" * 300 + "]" * 300 + " == []",
+        "f(" * 300 + ")" * 300,
+        "false ? false : " * 300 + "true",
+    ],
+)
+def test_what_upstream_refuses_as_too_deep_is_refused(text: str) -> None:
+    """More than 250 levels are a compile error."""
+    with pytest.raises(SelectorError, match="recursion limit exceeded"):
+        compile_selector(text)
+
+
+TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
+
+
+def nested(levels: int, inner: str) -> str:
+    """Return loops within loops over ten items."""
+    for level in reversed(range(levels)):
+        inner = f"{TEN}.all(x{level}, {inner})"
+    return inner
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested(7, "int('1'.find('[0-9]*')) < 100"),
+        nested(6, "device.driver != 'x'"),
+        "lists.range(100000).all(x, lists.range(1000).all(y, true))",
+        "cel.bind(a, lists.range(1000), a.map(x, a.map(y, a)).size() > 0)",
+        "'a'" + ".replace('', 'bbbbbbbbbbbbbbbb')" * 60 + ".size() > 0",
+        "lists.range(3000).distinct().size() > 0",
+        "'%s%s%s%s'.format(['a', 'b', 'c', 'd'])" + ".replace('', 'xxxxxxxxxxxxxxxxxxxx')" * 20 + " == ''",
+        "lists.range(1000000).sort().size() == 0",
+        "lists.range(1000).map(x, lists.range(1000)).flatten().map(x, x * 2).size() == 0",
+    ],
+)
+def test_the_budget_ends_what_would_not_end(text: str) -> None:
+    """A million cost units, as upstream; the time and memory stay small, whichever evaluator runs."""
+    program = compile_selector(text)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    for match in (program.match, program.match_precisely):
+        with pytest.raises(SelectorError, match="actual cost limit exceeded"):
+            match(device())
+    assert time.process_time() - start < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+
+
+def test_what_stays_within_the_budget_is_answered() -> None:
+    """Ten thousand rounds are legal, and quick in the fast form."""
+    program = compile_selector(nested(4, "device.driver != 'x'"))
+    assert program.is_fast
+    assert program.match(device()) is True
+    assert program.match_precisely(device()) is True
+
+
+def test_a_device_beyond_the_api_limits_is_counted_exactly() -> None:
+    """The fast form trusts the API's limits; a device that breaks them goes to the exact form and its budget."""
+    names = {f"n{number}": {"int": number} for number in range(40)}
+    text = nested(3, 'device.attributes["gpu.example.com"].all(k, k != "x")')
+    assert compile_selector(text).match(device()) is True
+    with pytest.raises(SelectorError, match="actual cost limit exceeded"):
+        compile_selector(text).match(
+            device({**GPU, "attributes": {**names, **{f"m{n}": {"int": n} for n in range(300)}}})
+        )
+
+
+def test_error_messages_stay_short_however_large_the_values() -> None:
+    """No message carries a whole value, and nesting does not multiply it."""
+    clauses = " && ".join(f'device.attributes["d"].a{number} == "x"' for number in range(300))
+    with pytest.raises(SelectorError) as caught:
+        compile_selector(clauses).match(device())
+    assert len(str(caught.value)) < 300
+    long = "x" * 5000
+    for text in (
+        f'int("{long}") == 1',
+        f'"a".matches(dyn("({long}"))',
+        f'{{"a": 1}}["{long}"] == 1',
+        f"quantity('{long}').isInteger()",
+    ):
+        with pytest.raises(SelectorError) as caught:
+            compile_selector(text).match(device())
+        assert len(str(caught.value)) < 400
+
+
+def test_a_pattern_that_backtracks_elsewhere_takes_no_time_here() -> None:
+    """RE2 knows no exponential patterns, and its memo is bounded."""
+    program = compile_selector('device.attributes["d"].x.matches("^(a+)+$")')
+    start = time.process_time()
+    for number in range(6000):
+        holder = Device(driver="d", pool="p", name="n", attributes={"d/x": "a" * 50 + str(number)})
+        assert program.match(holder) is False
+    assert time.process_time() - start < 5
