@@ -10,7 +10,7 @@ import yaml
 from apportion.agent.devices.simulated import SimulatedBackend
 from testbed.controlplane import ControlPlane
 from tests.agent.places import MakeBackend
-from tests.agent.simulated_node import SimulatedNode, simulated_node
+from tests.agent.simulated_node import SimulatedNode, install, simulated_node
 
 
 @pytest.fixture
@@ -29,11 +29,7 @@ def make_backend(tmp_path: Path) -> MakeBackend:
 @pytest.fixture(scope="session")
 async def installed(control_plane: ControlPlane) -> ControlPlane:
     """Install the production manifests once: kinds, rights, and the policies that bind an agent to its node."""
-    await control_plane.kubectl("apply", "--kustomize", str(Path(__file__).parents[2] / "manifests"))
-    await control_plane.kubectl("wait", "--for=condition=Established", "crd/partitions.apportion.dev")
-    # Nothing here runs containers; their pods would only be in the way.
-    workloads = ("deployment/apportion-operator", "daemonset/apportion-agent")
-    await control_plane.kubectl("delete", "--namespace=apportion-system", "--ignore-not-found", *workloads)
+    await install(control_plane)
     return control_plane
 
 

@@ -138,7 +138,7 @@ class SimulatedNode:
         found, _ = await self.api.items(PARTITIONS, fieldSelector=f"spec.nodeName={self.name}")
         return next((item for item in found if item["spec"]["device"] == device), {})
 
-    async def phase(self, device: str, phase: str, *, within: float = 10) -> Json:
+    async def phase(self, device: str, phase: str, *, within: float = 25) -> Json:
         """Wait until the Partition of a device is in a phase, and return it."""
         return await eventually(
             lambda: self.see(device),
@@ -257,6 +257,15 @@ class SimulatedNode:
                 if row["name"] == f"{card}-counter-set":
                     return {name: value["value"] for name, value in row["counters"].items()}
         return {}
+
+
+async def install(cluster: ControlPlane) -> None:
+    """Install the production manifests: kinds, rights, and the policies that bind an agent to its node."""
+    await cluster.kubectl("apply", "--kustomize", str(Path(__file__).parents[2] / "manifests"))
+    await cluster.kubectl("wait", "--for=condition=Established", "crd/partitions.apportion.dev")
+    # Nothing here runs containers; their pods would only be in the way.
+    workloads = ("deployment/apportion-operator", "daemonset/apportion-agent")
+    await cluster.kubectl("delete", "--namespace=apportion-system", "--ignore-not-found", *workloads)
 
 
 @asynccontextmanager

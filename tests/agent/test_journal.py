@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.devices.values import Placement, Spot
-from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, Journal, PartitionRow, Step
+from apportion.agent.journal import Journal
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.errors import NotReady
 
 ROW = PartitionRow(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from apportion.agent.devices.values import LivePartition, Placement
-from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.inventory import HELD
 from apportion.agent.view import compose
 from tests.agent.places import MakeBackend, spot

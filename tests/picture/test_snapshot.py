@@ -124,11 +124,11 @@ def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
     world = World()
     one, two = world.claim("one"), world.claim("two")
     world.allocate(one, "n1", "gpu-0")
-    assert list(world.snapshot.contended) == []
+    assert list(world.snapshot.claim_index.contended) == []
     world.allocate(two, "n1", "gpu-0")
-    assert list(world.snapshot.contended) == [CARD]
+    assert list(world.snapshot.claim_index.contended) == [CARD]
     world.gone(CLAIMS, one)
-    assert list(world.snapshot.contended) == []
+    assert list(world.snapshot.claim_index.contended) == []
 
 
 @pytest.mark.parametrize(

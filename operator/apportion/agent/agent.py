@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Kind, LivePartition, Spot
-from apportion.agent.journal import Journal, PartitionRow, Step
+from apportion.agent.journal import Journal
 from apportion.agent.kubelet.held import Held
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish, Wishes
 from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.view import View
@@ -93,15 +94,18 @@ class Agent:
         self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
         self.plugins: tuple[Plugin, ...] = ()
         self.registry = CollectorRegistry()
-        Gauge("apportion_agent_partitions", "Partitions in the journal", registry=self.registry).set_function(
-            lambda: len(journal.partitions())
+        self._prepare_seconds = Histogram(
+            "apportion_agent_prepare_seconds",
+            "Time that a successful prepare call took, by driver",
+            ["driver"],
+            registry=self.registry,
         )
-        Gauge("apportion_agent_claims", "Claims prepared on this node", registry=self.registry).set_function(
-            lambda: len(journal.claims())
-        )
-        Gauge(
-            "apportion_agent_held_claims", "Claims that hold devices they lost", registry=self.registry
-        ).set_function(lambda: len(self._held.rows()))
+        for name, text, count in (
+            ("partitions", "Partitions in the journal", lambda: len(journal.partitions())),
+            ("claims", "Claims prepared on this node", lambda: len(journal.claims())),
+            ("held_claims", "Claims that hold devices which they lost", lambda: len(self._held.rows())),
+        ):
+            Gauge(f"apportion_agent_{name}", text, registry=self.registry).set_function(count)
 
     @property
     def ready(self) -> bool:
@@ -163,6 +167,7 @@ class Agent:
             node=options.node,
             urge=lambda card, partition: self._worker(card).urge(partition),
             freed=self._held.forget,
+            timed=self._prepare_seconds.labels(driver).observe,
             patience=options.prepare_patience,
         )
         return Plugin(

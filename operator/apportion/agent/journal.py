@@ -10,16 +10,16 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.errors import NotReady
 
 SCHEMA = 1
@@ -36,80 +36,6 @@ CREATE TABLE IF NOT EXISTS claims (
     devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT;
 """
 _log = structlog.get_logger()
-
-
-class Step(StrEnum):
-    """How far a partition is."""
-
-    INTENT = "Intent"
-    """About to be made: what is found at its place was made by us."""
-    CREATED = "Created"
-    READY = "Ready"
-    RELEASING = "Releasing"
-
-
-class ClaimStep(StrEnum):
-    """How far a claim's devices are."""
-
-    PREPARING = "Preparing"
-    INJECTED = "Injected"
-    """The CDI file exists."""
-    PREPARED = "Prepared"
-    UNPREPARING = "Unpreparing"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """One partition that we made, make or remove."""
-
-    uid: str
-    """UID of the Partition object: what it belongs to."""
-    name: str
-    device: str
-    spot: Spot
-    step: Step
-    layout: str = ""
-    """The PartitionLayout that asked for it; empty for claims and warm ones."""
-    instance: Mapping[str, str] = field(default_factory=dict)
-    uuid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimDevice:
-    """One device that a claim uses."""
-
-    device: str
-    card: str
-    pool: str
-    requests: tuple[str, ...]
-    cdi: str
-    partition: str = ""
-    """UID of the Partition behind it; empty for whole cards."""
-    admin: bool = False
-    """Admin access excludes nobody."""
-
-    def clashes(self, other: "ClaimDevice") -> bool:
-        """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""
-        if self.admin or other.admin or self.card != other.card:
-            return False
-        return self.device == other.device or self.card in {self.device, other.device}
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimRow:
-    """One claim's devices of one driver."""
-
-    uid: str
-    driver: str
-    namespace: str
-    name: str
-    step: ClaimStep
-    devices: tuple[ClaimDevice, ...]
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, for people."""
-        return f"{self.namespace}/{self.name}"
 
 
 class Journal:

@@ -7,10 +7,10 @@ subtracted: allocations count them, and warm ones make way), ours for layouts, a
 from collections import defaultdict
 
 from apportion.agent.devices.values import Card, Health, LivePartition, Spot
-from apportion.agent.journal import ClaimRow, PartitionRow, Step
 from apportion.agent.kubelet.held import Held
 from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.slices.inventory import HELD, Inventory, StaticPartition
+from apportion.agent.rows import ClaimRow, PartitionRow, Step
+from apportion.agent.slices.inventory import HELD, REFUSED, Inventory, StaticPartition
 from apportion.agent.slices.naming import cut_of
 from apportion.dra.taint import Taint
 
@@ -35,7 +35,12 @@ class View:
         cards = self._desk.hardware.cards
         live = await self._desk.hardware.partitions()
         return compose(
-            tuple(cards.values()), live, self._desk.journal.partitions(), self._held.rows(), self._health
+            tuple(cards.values()),
+            live,
+            self._desk.journal.partitions(),
+            self._held.rows(),
+            self._health,
+            frozenset(self._desk.refused),
         )
 
 
@@ -45,6 +50,7 @@ def compose(
     rows: dict[str, PartitionRow],
     held: tuple[ClaimRow, ...],
     health: dict[str, Health],
+    refused: frozenset[str] = frozenset(),
 ) -> Inventory:
     """Put the inventory together. Pure."""
     by_name = {card.name: card for card in cards}
@@ -67,9 +73,9 @@ def compose(
         else:
             # A shape that no profile describes: nobody can say what is left beside it.
             blocked.add(card.name)
-    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple)
+    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
     for device in (device for claim in held for device in claim.devices):
-        taints[device.device] = (HELD,)
+        taints[device.device] = (*taints[device.device], HELD)
         if device.device == device.card:
             blocked.add(device.card)
         elif device.partition in rows and not rows[device.partition].layout:

@@ -87,7 +87,7 @@ class Wanted:
     ) -> Iterator[Action]:
         idle = [p for p in live.values() if p.metadata.uid in self._idle_since]
         in_the_way = set()
-        for where in list(snapshot.partitioned):
+        for where in list(snapshot.devices.partitioned):
             found = card(snapshot, where)
             for partition in _in_the_way(found, holders, self._idle_since) if found else ():
                 in_the_way.add(partition.metadata.uid)
@@ -109,10 +109,9 @@ class Wanted:
 def _held(snapshot: Snapshot) -> Iterator[tuple[DeviceId, Claim]]:
     """Yield every device that a live allocation names; the first claim by age where two do."""
     seen = set()
-    for claim in sorted(snapshot.claims.values(), key=lambda c: (c.created, c.uid)):
-        if claim.allocation is None:
-            continue
-        for result in claim.allocation.results:
+    allocated = snapshot.claims_of(snapshot.claim_index.allocated)
+    for claim in sorted(allocated, key=lambda c: (c.created, c.uid)):
+        for result in claim.allocation.results if claim.allocation else ():
             if not result.admin_access and result.device not in seen:
                 seen.add(result.device)
                 yield result.device, claim
@@ -123,7 +122,7 @@ def _for_claim(
 ) -> Iterator[Action]:
     holder = Holder(kind=HolderKind.CLAIM, namespace=claim.namespace, name=claim.name, uid=claim.uid)
     if partition is None:
-        published = snapshot.published(device)
+        published = snapshot.devices.published(device)
         part = cut(published[0]) if published else None
         if published is not None and part is not None:
             node = published[1]
@@ -198,7 +197,7 @@ def _warm_up(
 ) -> Iterator[Action]:
     """Yield partitions to cut ahead of demand, where they fit beside everything that is there."""
     left = {profile: count for profile, count in missing.items() if count > 0}
-    for where in sorted(snapshot.cards) if left else ():
+    for where in sorted(snapshot.devices.cards) if left else ():
         on = card(snapshot, where)
         if on is None or not any(left.values()):
             continue

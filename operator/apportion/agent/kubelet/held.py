@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from apportion.agent.journal import ClaimRow
 from apportion.agent.kubelet.claims import ClaimRef, holds, read
 from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.rows import ClaimRow
 from apportion.errors import ApportionError
 
 _log = structlog.get_logger()

@@ -15,10 +15,10 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection, device_id
 from apportion.agent.devices.values import Card, Kind, LivePartition
-from apportion.agent.journal import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.kubelet.claims import ClaimRef, allocated
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.slices.naming import card_of
 from apportion.dra.allocation import DeviceResult
 from apportion.errors import NotReady
@@ -51,11 +51,13 @@ class Preparer:
         node: str,
         urge: Callable[[str, str], None],
         freed: Callable[[ClaimRow], None] = lambda _: None,
+        timed: Callable[[float], None] = lambda _: None,
         patience: float = 30.0,
     ) -> None:
-        """`urge(card, partition UID)` asks the card's worker to try now; `freed(row)` is told after an unprepare.
+        """`urge(card, partition UID)` asks the card's worker to try now.
 
-        `patience` (seconds) stays below kubelet's 45.
+        `freed(row)` is told after an unprepare, `timed(seconds)` how long a successful prepare took. `patience` (seconds)
+        stays below kubelet's 45.
         """
         self._desk = desk
         self._cdi = cdi
@@ -64,6 +66,7 @@ class Preparer:
         self._node = node
         self._urge = urge
         self._freed = freed
+        self._timed = timed
         self._patience = patience
         # A lock lives as long as a call holds or awaits it.
         self._calls: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -84,6 +87,7 @@ class Preparer:
                 await self._note(row, ClaimStep.INJECTED)
                 await self._note(row, ClaimStep.PREPARED)
                 self._tell(row)
+                self._timed(time.monotonic() - began)
                 _log.info(
                     "claim.prepared",
                     claim=ref.key,

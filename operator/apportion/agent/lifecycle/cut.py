@@ -11,10 +11,10 @@ from dataclasses import replace
 import structlog
 
 from apportion.agent.devices.values import Card, LivePartition, Placement, Spot
-from apportion.agent.journal import PartitionRow, Step
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.slices.naming import Cut, cut_of
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 

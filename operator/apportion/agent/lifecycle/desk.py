@@ -13,9 +13,10 @@ from pathlib import Path
 from apportion.agent.bell import Bell
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import LivePartition, Spot
-from apportion.agent.journal import ClaimRow, Journal
+from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.cardlock import CardLock
 from apportion.agent.lifecycle.wish import Wishes
+from apportion.agent.rows import ClaimRow
 from apportion.cluster.client import Client
 
 
@@ -30,6 +31,8 @@ class Patience:
 
     room: float = 10.0
     """For room on a card that nobody is known to be giving up, before the partition is called Failed."""
+    idle: float = 60.0
+    """The same, while an idle partition is on the card, which the operator may delete to make room."""
     first_retry: float = 0.1
     last_retry: float = 2.0
     """Between tries while waiting; doubled from first to last."""
@@ -54,6 +57,8 @@ class Desk:
     """Called at every boundary between two steps; crash tests end the process in it."""
     moved: Bell = field(default_factory=Bell)
     """Rings when a partition has moved on: prepare calls wait for it."""
+    refused: set[str] = field(default_factory=set)
+    """Devices that the driver says it cannot make."""
     published: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
     _locks: dict[str, CardLock] = field(default_factory=dict)

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import structlog
 
-from apportion.agent.journal import PartitionRow, Step
 from apportion.agent.lifecycle.cut import Live
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.wish import FINALIZER, Wish
+from apportion.agent.rows import PartitionRow, Step
 from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import HardwareError, Missing
 

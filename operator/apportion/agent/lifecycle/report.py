@@ -5,10 +5,10 @@ In: a wish, its row, an outcome. Out: a fenced merge patch of `/status`, only wh
 
 from typing import Any
 
-from apportion.agent.journal import PartitionRow
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import PartitionRow
 from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import Missing
 

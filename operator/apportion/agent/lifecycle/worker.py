@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from apportion.agent.journal import PartitionRow
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.release import let_go, release
 from apportion.agent.lifecycle.report import report
 from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.rows import PartitionRow
 from apportion.errors import ApiError, HardwareError, Overtaken
 
 _LONGEST = 60.0
@@ -28,7 +28,9 @@ class _Wait:
     """How long a partition has been waiting, and when it is tried again."""
 
     since: float
+    """When it was first refused."""
     pause: float
+    due: float
 
 
 class CardWorker:
@@ -97,11 +99,19 @@ class CardWorker:
                     await let_go(desk, wish)
             else:
                 due += await self._come(wish)
-        self._waits = {uid: wait for uid, wait in self._waits.items() if desk.wishes.get(uid) is not None}
+        self._waits = {
+            uid: wait
+            for uid, wait in self._waits.items()
+            if desk.wishes.get(uid) is not None or desk.journal.partition(uid) is not None
+        }
+        for device in [device for device in desk.refused if desk.wishes.of_device(device) is None]:
+            # Nobody wants it any more; the next one who does may try.
+            desk.refused.discard(device)
+            desk.published()
         desk.moved.ring()
         if not everything:
             # Those that wait were not looked at: their turn comes as it was.
-            due += [max(wait.since + wait.pause - desk.clock(), 0.01) for wait in self._waits.values()]
+            due += [max(wait.due - desk.clock(), 0.01) for wait in self._waits.values()]
         return min(due, default=None)
 
     async def _leave(self, row: PartitionRow, wish: Wish | None) -> list[float]:
@@ -122,8 +132,8 @@ class CardWorker:
     async def _come(self, wish: Wish) -> list[float]:
         desk = self._desk
         wait = self._waits.get(wish.uid)
-        if wait is not None and desk.clock() < wait.since + wait.pause and wait.pause >= desk.patience.failed:
-            return [wait.since + wait.pause - desk.clock()]
+        if wait is not None and wait.pause >= desk.patience.failed and desk.clock() < wait.due:
+            return [wait.due - desk.clock()]
         card = desk.hardware.cards.get(self.card)
         if card is None:
             outcome = Outcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
@@ -134,29 +144,41 @@ class CardWorker:
             async with desk.lock(self.card):
                 outcome = await cut(desk, card, wish, await desk.live(self.card), hopeful=self._hopeful(wish))
         row = desk.journal.partition(wish.uid)
+        self._note_refusal(wish, outcome)
         await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
         if not outcome.again:
             self._waits.pop(wish.uid, None)
             return []
         if outcome.phase is Phase.FAILED:
-            self._waits[wish.uid] = _Wait(desk.clock(), desk.patience.failed)
-            return [desk.patience.failed]
+            failed = desk.patience.failed
+            self._waits[wish.uid] = _Wait(desk.clock(), failed, desk.clock() + failed)
+            return [failed]
         return [self._pause(wish.uid)]
 
     def _hopeful(self, wish: Wish) -> bool:
-        """Say whether room may come: another partition of the card is leaving or idle, or we waited only shortly."""
+        """Say whether room may come: another partition of the card is leaving or may be taken away, or we just came."""
         desk = self._desk
-        others = [other for other in desk.wishes.of(self.card).values() if other.uid != wish.uid]
-        if any(other.deleting or other.holder is None for other in others):
-            return True
         wait = self._waits.get(wish.uid)
-        return wait is None or desk.clock() - wait.since < desk.patience.room
+        waited = desk.clock() - wait.since if wait is not None else 0.0
+        others = [other for other in desk.wishes.of(self.card).values() if other.uid != wish.uid]
+        if any(other.deleting for other in others):
+            return True
+        idle = any(other.holder is None for other in others)
+        return waited < (desk.patience.idle if idle else desk.patience.room)
+
+    def _note_refusal(self, wish: Wish, outcome: Outcome) -> None:
+        """Let the slices say which places the driver refuses for good, and take it back when one works after all."""
+        refused = self._desk.refused
+        if (outcome.reason == "Unsupported") != (wish.device in refused):
+            refused ^= {wish.device}
+            self._desk.published()
 
     def _pause(self, uid: str) -> float:
         patience = self._desk.patience
         wait = self._waits.get(uid)
         if wait is None or wait.pause >= patience.failed:
-            wait = self._waits[uid] = _Wait(self._desk.clock(), patience.first_retry)
+            wait = self._waits[uid] = _Wait(self._desk.clock(), patience.first_retry, 0.0)
         else:
             wait.pause = min(wait.pause * 2, patience.last_retry)
+        wait.due = self._desk.clock() + wait.pause
         return wait.pause

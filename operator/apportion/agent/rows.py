@@ -1,0 +1,84 @@
+"""The rows of the journal: partitions and claims, each with how far it is.
+
+In: nothing. Out: frozen values that `journal.py` writes and reads, and that the workers decide by.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from apportion.agent.devices.values import Spot
+
+
+class Step(StrEnum):
+    """How far a partition is."""
+
+    INTENT = "Intent"
+    """About to be made: what is found at its place was made by us."""
+    CREATED = "Created"
+    READY = "Ready"
+    RELEASING = "Releasing"
+
+
+class ClaimStep(StrEnum):
+    """How far a claim's devices are."""
+
+    PREPARING = "Preparing"
+    INJECTED = "Injected"
+    """The CDI file exists."""
+    PREPARED = "Prepared"
+    UNPREPARING = "Unpreparing"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition that we made, make or remove."""
+
+    uid: str
+    """UID of the Partition object: what it belongs to."""
+    name: str
+    device: str
+    spot: Spot
+    step: Step
+    layout: str = ""
+    """The PartitionLayout that asked for it; empty for claims and warm ones."""
+    instance: Mapping[str, str] = field(default_factory=dict)
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDevice:
+    """One device that a claim uses."""
+
+    device: str
+    card: str
+    pool: str
+    requests: tuple[str, ...]
+    cdi: str
+    partition: str = ""
+    """UID of the Partition behind it; empty for whole cards."""
+    admin: bool = False
+    """Admin access excludes nobody."""
+
+    def clashes(self, other: "ClaimDevice") -> bool:
+        """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""
+        if self.admin or other.admin or self.card != other.card:
+            return False
+        return self.device == other.device or self.card in {self.device, other.device}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """One claim's devices of one driver."""
+
+    uid: str
+    driver: str
+    namespace: str
+    name: str
+    step: ClaimStep
+    devices: tuple[ClaimDevice, ...]
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,142 @@
+"""A refusal says what stood in the way, in figures and in words."""
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Refusal
+from apportion.allocator.demand import Demand
+from apportion.allocator.explain_text import render, summary
+from apportion.allocator.explanation import Explanation
+from apportion.allocator.state import State
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
+from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
+
+
+def why(state: State, *claims: Claim) -> Explanation:
+    """Return the explanation; there must be one."""
+    found = allocate(state, Demand(claims))
+    assert isinstance(found, Refusal)
+    return found.explanation
+
+
+def test_a_selector_that_nothing_passes_is_named_with_the_devices_at_each_step() -> None:
+    """The value that the nearest device has instead is told too."""
+    state = cluster(piece("s", "n1", [device("gpu-0", "a100"), device("gpu-1", "a100")]))
+
+    explanation = why(state, claim("c", want(kind="h100")))
+
+    (group,) = explanation.groups
+    assert group.kind == "selector"
+    assert group.request is not None
+    assert (group.request.looked, [step.passed for step in group.request.steps]) == (2, [2, 0])
+    assert explanation.nearest is not None
+    assert explanation.nearest.device == f"{GPU}/n1/gpu-0"
+    text = summary(explanation)
+    assert (
+        "claim ns/c, request r (class any) wants 1: 2 devices looked at, 2 passed class selector #0" in text
+    )
+    assert "0 passed request selector #0" in text
+    assert f'{A}.kind == "h100"' in text
+    assert 'kind is "a100"' in text
+
+
+def test_the_nearest_miss_is_the_device_that_fails_the_fewest_conditions() -> None:
+    """One failed selector is nearer than two."""
+    rows = [
+        device("gpu-0") | {"attributes": {"kind": {"string": "old"}, "size": {"int": 1}}},
+        device("gpu-1") | {"attributes": {"kind": {"string": "old"}, "size": {"int": 9}}},
+    ]
+    state = cluster(piece("s", "n1", rows))
+    texts = [f'{A}.kind == "new"', f"{A}.size > 5"]
+
+    explanation = why(state, claim("c", want(selectors=[{"cel": {"expression": text}} for text in texts])))
+
+    assert explanation.nearest is not None
+    assert explanation.nearest.device.endswith("gpu-1")
+    assert len(explanation.nearest.missing) == 1
+
+
+def test_taints_are_named_with_their_devices() -> None:
+    """Only those that nobody tolerates."""
+    taint = {"key": "sick", "value": "yes", "effect": "NoSchedule"}
+    state = cluster(piece("s", "n1", [device("gpu-0", taints=[taint]), device("gpu-1", taints=[taint])]))
+
+    explanation = why(state, claim("c", want()))
+
+    assert explanation.groups[0].kind == "taint"
+    assert explanation.groups[0].request is not None
+    assert explanation.groups[0].request.taints == (("sick=yes:NoSchedule", 2),)
+    assert "sick=yes:NoSchedule on 2" in summary(explanation)
+
+
+def test_who_holds_the_devices_is_named() -> None:
+    """By the keys under which they are held."""
+    state = cluster(piece("s", "n1", [device("gpu-0")]))
+    state.hold("ns/other", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
+
+    explanation = why(state, claim("c", want()))
+
+    assert explanation.groups[0].kind == "busy"
+    assert "held by ns/other" in summary(explanation)
+    assert explanation.nearest is not None
+    assert explanation.nearest.missing == ("held by ns/other",)
+
+
+def test_a_short_counter_is_named_with_what_is_missing() -> None:
+    """And who uses the chip."""
+    state = cluster(*chips("n1"))
+    state.hold("ns/other", [DeviceResult("r", DeviceId(GPU, "n1", "chip-0-part-0"))])
+
+    explanation = why(state, claim("c", want(kind="whole")))
+
+    assert explanation.groups[0].kind == "counters"
+    assert "units short of at least 1" in summary(explanation)
+    assert "ns/other" in summary(explanation)
+
+
+def test_a_constraint_is_named_with_its_values() -> None:
+    """How many free devices hold each value."""
+    rows = [
+        device(f"gpu-{index}") | {"attributes": {"kind": {"string": "gpu"}, "numa": {"int": index // 2}}}
+        for index in range(4)
+    ]
+    state = cluster(piece("s", "n1", rows))
+
+    explanation = why(state, claim("c", want(count=3), constraints=[{"matchAttribute": f"{GPU}/numa"}]))
+
+    assert explanation.groups[0].kind == "constraint"
+    assert explanation.groups[0].constraint is not None
+    assert explanation.groups[0].constraint.values == (("0", 2), ("1", 2))
+    assert f"matchAttribute {GPU}/numa needs 3 devices" in summary(explanation)
+
+
+def test_like_nodes_make_one_group_and_the_nearest_comes_first() -> None:
+    """Full nodes are nearer than nodes without such devices; nodes without devices come last."""
+    nodes = [f"n{index}" for index in range(6)]
+    state = cluster(
+        *(piece(name, name, [device("gpu-0")]) for name in nodes[:2]),
+        *(piece(name, name, [device("gpu-0", "old")]) for name in nodes[2:5]),
+        nodes=nodes,
+    )
+    for name in nodes[:2]:
+        state.hold(name, [DeviceResult("r", DeviceId(GPU, name, "gpu-0"))])
+
+    explanation = why(state, claim("c", want()))
+
+    assert [(group.kind, group.count) for group in explanation.groups] == [
+        ("busy", 2),
+        ("selector", 3),
+        ("nothing", 1),
+    ]
+    assert "2 of 6 nodes" in summary(explanation)
+    assert "n0, n1" in render(explanation)
+
+
+def test_an_event_note_never_grows_too_long() -> None:
+    """Whatever users write into selectors."""
+    state = cluster(piece("s", "n1", [device("gpu-0")]))
+    long = " && ".join(f'{A}.kind != "{index}{"x" * 50}"' for index in range(40)) + " && false"
+
+    explanation = why(state, claim("c", want(selectors=[{"cel": {"expression": long}}] * 3)))
+
+    assert len(summary(explanation)) <= 1000

@@ -1,0 +1,215 @@
+"""Facts in any order: what is held stays held, what is broken stays apart."""
+
+import pytest
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
+from apportion.allocator.score.strategy import Strategy
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
+from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.taint import Taint, Toleration
+from apportion.dra.taintrule import DeviceTaintRule
+from apportion.errors import BrokenInput
+from tests.allocator.builders import GPU, amounts, chip, chips, claim, cluster, device, piece, want
+
+WHOLE = DeviceId(GPU, "n1", "chip-0-whole")
+PART = DeviceId(GPU, "n1", "chip-0-part-0")
+
+
+def names(found: Decision | Refusal) -> list[str]:
+    """Return the names of the devices chosen."""
+    assert isinstance(found, Decision), found
+    return [result.device.name for one in found.allocations for result in one.results]
+
+
+def test_a_whole_device_in_use_blocks_its_parts_through_the_counters() -> None:
+    """And a part blocks the whole; releasing frees it again."""
+    state = cluster(*chips("n1"))
+    state.hold("a", [DeviceResult("r", WHOLE)])
+    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+
+    state.hold("a", [DeviceResult("r", PART)])
+    assert isinstance(allocate(state, Demand((claim("c", want(kind="whole")),))), Refusal)
+    assert len(names(allocate(state, Demand((claim("c", want(kind="part", count=3)),))))) == 3
+
+    state.release("a")
+    assert names(allocate(state, Demand((claim("c", want(kind="whole")),)))) == ["chip-0-whole"]
+
+
+def test_a_device_that_is_published_no_longer_keeps_its_counters() -> None:
+    """kubernetes/kubernetes #140802: the consumption counts that was seen when the device was taken."""
+    state = cluster(*chips("n1"))
+    state.hold("a", [DeviceResult("r", WHOLE)])
+
+    rest = [row for row in chip() if row["name"] != "chip-0-whole"]
+    state.put_slice(piece("n1-devices", "n1", rest, count=2))
+
+    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+    state.release("a")
+    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Decision)
+
+
+def test_a_device_that_is_published_smaller_keeps_what_it_took() -> None:
+    """The same bug, other half: a republished device does not take less than it took."""
+    state = cluster(*chips("n1"))
+    state.hold("a", [DeviceResult("r", WHOLE)])
+
+    rows = chip()
+    rows[0] = device("chip-0-whole", "whole", {"units": 1}, "chip-0")
+    state.put_slice(piece("n1-devices", "n1", rows, count=2))
+
+    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+
+
+def test_a_device_held_before_its_slice_is_known_counts_as_soon_as_it_is() -> None:
+    """Allocations and slices arrive in any order after a start."""
+    state = cluster()
+    state.hold("a", [DeviceResult("r", WHOLE)])
+    for one in chips("n1"):
+        state.put_slice(one)
+
+    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+    assert state.holders(WHOLE) == ("a",)
+
+
+def test_two_holders_of_one_device_are_both_seen_and_both_must_leave() -> None:
+    """A double allocation by others is counted, not hidden: one release does not free the device."""
+    state = cluster(piece("s", "n1", [device("gpu-0")]))
+    gpu = DeviceId(GPU, "n1", "gpu-0")
+    state.hold("a", [DeviceResult("r", gpu)])
+    state.hold("b", [DeviceResult("r", gpu)])
+    assert state.holders(gpu) == ("a", "b")
+
+    state.release("a")
+    assert isinstance(allocate(state, Demand((claim("c", want()),))), Refusal)
+
+    state.release("b")
+    assert isinstance(allocate(state, Demand((claim("c", want()),))), Decision)
+
+
+def test_an_administrators_look_occupies_nothing() -> None:
+    """Neither the device nor its counters."""
+    state = cluster(*chips("n1"))
+    state.hold("a", [DeviceResult("r", WHOLE, admin_access=True)])
+
+    assert state.holders(WHOLE) == ()
+    assert len(names(allocate(state, Demand((claim("c", want(kind="part", count=4)),))))) == 4
+
+
+def test_holding_anew_replaces_what_the_key_held() -> None:
+    """An allocation that moved frees its former devices."""
+    state = cluster(piece("s", "n1", [device("gpu-0"), device("gpu-1")]))
+    state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
+    state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-1"))])
+
+    assert names(allocate(state, Demand((claim("c", want()),)))) == ["gpu-0"]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_answers_follow_every_change(strategy: Strategy) -> None:
+    """What is remembered of a shape is never older than the last fact."""
+    state = cluster(nodes=("n1", "n2"))
+    demand = Demand((claim("c", want()),))
+    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+
+    state.put_slice(piece("s1", "n1", [device("gpu-0")]))
+    found = allocate(state, demand, strategy=strategy)
+    assert isinstance(found, Decision)
+    assert found.node == "n1"
+
+    state.put_slice(piece("s1", "n1", [device("gpu-0", taints=[{"key": "k", "effect": "NoSchedule"}])]))
+    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+
+    state.put_slice(piece("s2", "n2", [device("gpu-0")]))
+    assert isinstance(allocate(state, demand, strategy=strategy), Decision)
+
+    state.drop_node("n2")
+    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+
+    state.put_node("n2", {})
+    state.drop_slice("s2")
+    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+
+
+def test_a_changed_class_is_another_question() -> None:
+    """Answers for the old class are not given for the new one."""
+    state = cluster(piece("s", "n1", [device("gpu-0")]))
+    demand = Demand((claim("c", want()),))
+    assert isinstance(allocate(state, demand), Decision)
+
+    none = {"metadata": {"name": "any"}, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+    state.put_class(DeviceClass.from_json(none))
+    assert isinstance(allocate(state, demand), Refusal)
+
+    state.drop_class("any")
+    with pytest.raises(BrokenInput, match="device class any does not exist"):
+        allocate(state, demand)
+
+
+def test_broken_pools_are_named_and_stop_nothing_else() -> None:
+    """A duplicate name, an unknown counter, a missing slice: each a finding; the good pool serves."""
+    state = cluster(
+        piece("double", "n1", [device("gpu-0"), device("gpu-0")], pool="double"),
+        piece("short", "n1", [device("gpu-0")], pool="short", count=2),
+        piece("lost", "n1", [device("gpu-0", use={"units": 1})], pool="lost"),
+        piece("good", "n1", [device("gpu-0")], pool="good"),
+    )
+
+    found = allocate(state, Demand((claim("c", want()),)))
+
+    assert isinstance(found, Decision)
+    assert found.allocations[0].results[0].device.pool == "good"
+    told = {(one.object, one.field): one.reason for one in state.findings()}
+    assert "gpu-0 is there twice" in told[f"pool {GPU}/double, slice double", "spec.devices[1].name"]
+    assert "counter set chip-0" in told[f"pool {GPU}/lost, slice lost", "spec.devices[0].consumesCounters"]
+    assert (f"pool {GPU}/short", "spec.pool.resourceSliceCount") in told
+    assert len(told) == 3
+
+
+def test_when_only_broken_pools_are_left_the_verdict_says_so() -> None:
+    """The next state of the slices may serve: that is not the same as no room."""
+    state = cluster(piece("double", "n1", [device("gpu-0"), device("gpu-0")]))
+
+    found = allocate(state, Demand((claim("c", want()),)))
+
+    assert isinstance(found, Refusal)
+    assert found.verdict == "node"
+    assert "gpu-0 is there twice" in found.explanation.groups[0].message
+
+
+def test_a_taint_rule_keeps_away_from_what_it_selects() -> None:
+    """And lets in again when it goes; a demand's own tolerations count beside the request's."""
+    state = cluster(piece("s", "n1", [device("gpu-0"), device("gpu-1")]))
+    demand = Demand((claim("c", want()),))
+    rule = DeviceTaintRule("r", Taint("repair", "NoExecute"), driver=GPU, device="gpu-0")
+    state.put_taint_rule(rule)
+    assert names(allocate(state, demand)) == ["gpu-1"]
+
+    state.put_taint_rule(DeviceTaintRule("r", Taint("repair", "NoExecute")))
+    assert isinstance(allocate(state, demand), Refusal)
+    tolerant = Demand(demand.claims, tolerations=(Toleration("repair", "Exists"),))
+    assert allocate(state, tolerant).allocations[0].results[0].tolerations == ()  # type: ignore[union-attr]
+
+    state.drop_taint_rule("r")
+    assert names(allocate(state, demand)) == ["gpu-0"]
+
+
+def test_counters_of_a_pool_on_several_nodes_are_one() -> None:
+    """What one node takes is missing on the other."""
+    sets = [{"name": "chip-0", "counters": amounts(units=4)}]
+    rows = [row | {"allNodes": True} for row in chip()]
+    state = cluster(
+        piece("c", None, count=2, sharedCounters=sets),
+        piece("d", None, rows, count=2, perDeviceNodeSelection=True, allNodes=None),
+        nodes=("n1", "n2"),
+    )
+    first = allocate(state, Demand((claim("a", want(kind="whole")),), nodes=frozenset({"n1"})))
+    assert isinstance(first, Decision)
+    assert first.allocations[0].node_selector is None
+    state.hold("a", first.allocations[0].results)
+
+    second = allocate(state, Demand((claim("b", want(kind="part")),), nodes=frozenset({"n2"})))
+
+    assert isinstance(second, Refusal)
