@@ -61,6 +61,8 @@ class Wanted:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._idle_since: dict[str, float] = {}
+        self._patience: dict[str, float] = {}
+        """Idle timeout of the policy that the last holder obeyed, in seconds, by Partition UID."""
 
     def actions(self, snapshot: Snapshot) -> list[Action]:
         """Return what to do about the partitions of claims and the warm ones; layouts are planned elsewhere."""
@@ -69,6 +71,7 @@ class Wanted:
         found: list[Action] = []
         for device, claim in holders.items():
             found.extend(_for_claim(device, claim, live.get(device), snapshot))
+        self._patience = dict(self._patiences(snapshot, holders, live))
         idle: dict[str, float] = {}
         for device, partition in live.items():
             if device in holders or partition.metadata.deletion_timestamp is not None:
@@ -82,6 +85,17 @@ class Wanted:
         found.extend(self._idle_actions(snapshot, holders, live))
         return found
 
+    def _patiences(
+        self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
+    ) -> Iterator[tuple[str, float]]:
+        for device, partition in live.items():
+            uid = partition.metadata.uid
+            if device in holders:
+                policy = snapshot.management.policy(holders[device])
+                yield uid, policy.partitions.idle_timeout.total_seconds()
+            elif uid in self._patience:
+                yield uid, self._patience[uid]
+
     def _idle_actions(
         self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
     ) -> Iterator[Action]:
@@ -92,7 +106,7 @@ class Wanted:
             for partition in _in_the_way(found, holders, self._idle_since) if found else ():
                 in_the_way.add(partition.metadata.uid)
                 yield Delete(partition, "its room is needed")
-        keep = _warm(snapshot)
+        keep, longest = _warm(snapshot), _idle_timeout(snapshot)
         for partition in sorted(idle, key=lambda p: (-self._idle_since[p.metadata.uid], p.metadata.name)):
             uid, profile = partition.metadata.uid, partition.spec.profile
             if uid in in_the_way:
@@ -101,7 +115,7 @@ class Wanted:
                 yield Delete(partition, "it could not be cut")
             elif keep.get(profile, 0) > 0:
                 keep[profile] -= 1
-            elif self._clock() - self._idle_since[uid] >= _idle_timeout(snapshot):
+            elif self._clock() - self._idle_since[uid] >= self._patience.get(uid, longest):
                 yield Delete(partition, "idle for too long")
         yield from _warm_up(keep, snapshot, live)
 
@@ -187,7 +201,7 @@ def _warm(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _idle_timeout(snapshot: Snapshot) -> float:
-    """Return the longest idle timeout of all policies in force, in seconds."""
+    """Return the longest idle timeout of all policies in force, in seconds: for those whose holder we never saw."""
     specs = snapshot.management.policies.values()
     return max((spec.partitions.idle_timeout.total_seconds() for spec in specs), default=300.0)
 
