@@ -157,6 +157,15 @@ def test_users_of_a_claim_follow_the_pods() -> None:
     assert list(world.snapshot.users(world.claim_value(claim))) == []
 
 
+def test_what_is_gone_does_not_come_back_by_a_late_answer() -> None:
+    """The answer to our own write may arrive after the watch has told the end of the object."""
+    world = World()
+    raw = world.claim("c")
+    world.gone(CLAIMS, raw)
+    world.see(CLAIMS, raw)
+    assert not world.snapshot.claims
+
+
 def test_pruning_drops_phantoms() -> None:
     """What the sweep found to be gone leaves no trace."""
     world = World()

@@ -5,7 +5,7 @@ allocator's state kept in step with them. Objects are known by UID, so that a la
 erase a new one of the same name. An object that cannot be read is left out and remembered as broken.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,7 @@ from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
 
 _log = structlog.get_logger()
+_REMEMBERED = 20_000
 Raw = Mapping[str, Any]
 
 _READERS: Mapping[Kind, Callable[[Raw], Any]] = {
@@ -100,6 +101,8 @@ class Snapshot:
         self._ring = ring
         self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
         self._versions: dict[str, int] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """UIDs of the objects that went last."""
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
@@ -118,10 +121,14 @@ class Snapshot:
             old = known.pop(uid, None)
             self._versions.pop(uid, None)
             self.broken.pop(uid, None)
+            self._gone[uid] = None
+            while len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
             if old is not None:
                 self._changed(kind, uid, old, None)
             return
-        if version < self._versions.get(uid, 0):
+        # Our own write may be answered after the watch has told the object's end: a UID never comes back.
+        if version < self._versions.get(uid, 0) or uid in self._gone:
             return
         self._versions[uid] = version
         old = known.get(uid)
