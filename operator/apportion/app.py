@@ -33,6 +33,7 @@ from apportion.cluster.sweep import Sweep
 from apportion.cluster.window import Window
 from apportion.partitions.controller import Controller
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.errands import Errands
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 
@@ -78,9 +79,10 @@ class App:
         self.partitions = Controller(
             client, self.snapshot, self.recorder, programs, fence=self.lease.fence, clock=clock, now=now
         )
+        errands = Errands(self.snapshot, writer, self.recorder, clock=clock, ring=self.window.ring)
         self.cycle = Cycle(
             self.snapshot,
-            writer,
+            errands,
             self.partitions,
             self.recorder,
             self.window,
