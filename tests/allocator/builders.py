@@ -73,9 +73,9 @@ def want(name: str = "r", kind: str = "gpu", count: int = 1, **more: Any) -> Raw
     return {"name": name, "exactly": exact}
 
 
-def claim(name: str, *requests: Raw, constraints: Sequence[Raw] = ()) -> Claim:
+def claim(name: str, *requests: Raw, constraints: Sequence[Raw] = (), config: Sequence[Raw] = ()) -> Claim:
     """Return a claim with these requests."""
-    devices: Raw = {"requests": list(requests), "constraints": list(constraints)}
+    devices: Raw = {"requests": list(requests), "constraints": list(constraints), "config": list(config)}
     return Claim.from_json(
         {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": {"devices": devices}}
     )

@@ -9,6 +9,7 @@ from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
+from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput, TooMuch
 from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
 
@@ -158,6 +159,17 @@ def test_more_than_the_api_takes_is_refused_for_good() -> None:
     state = fleet(8)
     with pytest.raises(TooMuch, match="exceeds the claim limit of 32"):
         allocate(state, Demand((claim("c", want(count=33)),)))
+
+
+def test_more_configurations_than_the_api_takes_are_refused_for_good() -> None:
+    """64 entries per allocation, from class and claim together."""
+    entry = {"opaque": {"driver": GPU, "parameters": {}}}
+    state = cluster(piece("s", "n1", [device("gpu-0")]))
+    state.put_class(DeviceClass.from_json({"metadata": {"name": "any"}, "spec": {"config": [entry] * 32}}))
+    one = claim("c", want(), config=[entry] * 33)
+
+    with pytest.raises(TooMuch, match=r"65 configurations .* exceed the limit of 64"):
+        allocate(state, Demand((one,)))
 
 
 def test_the_step_budget_ends_a_search_with_an_honest_verdict() -> None:

@@ -5,7 +5,7 @@ state and demand give the same answer.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apportion.allocator.counters import bits
 from apportion.allocator.decision import Decision, Refusal, Verdict
@@ -30,6 +30,9 @@ SCORERS: Mapping[Strategy, Scorer] = {
     Strategy.SPREAD: Spread(),
     Strategy.LEAST_FRAGMENTATION: Pack(),
 }
+
+FEW = 16
+"""Candidate nodes that are searched directly while a shape is new."""
 
 
 def allocate(
@@ -72,7 +75,7 @@ def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Rank
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
     """One call of `allocate`, with all it needs."""
 
@@ -82,13 +85,21 @@ class Question:
     ranking: Ranking
     prefer: Mapping[DeviceId, int]
     steps: int
+    special: dict[str, Outcome] = field(init=False)
+    """Nodes that this demand alone sees as they are: answers that are not remembered."""
+
+    def __post_init__(self) -> None:
+        self.special = self._special()
 
     def best(self) -> tuple[str, Solved] | None:
         """Return the node to take with its picks, None if no node serves."""
-        special = self._special()
+        special = self.special
         known = self.state.names()
         scans = self.ranking.scorer.scans
-        for name in self.ranking.catch_up(self.state):
+        few = self.demand.nodes is not None and self.demand.nodes <= special.keys() | (
+            self.demand.nodes - known.keys()
+        )
+        for name in () if few else self.ranking.catch_up(self.state):
             if scans and name in known:
                 self.ranking.learn(name, self._solve(name))
         names = known if self.demand.nodes is None else [name for name in self.demand.nodes if name in known]
@@ -108,7 +119,7 @@ class Question:
     def refusal(self) -> Refusal:
         """Return why nothing was found; raises BrokenInput where all nodes that have devices failed on them."""
         names = sorted(self._names())
-        special = self._special()
+        special = self.special
         outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
         faults = [outcome for outcome in outcomes.values() if isinstance(outcome, Fault)]
         if faults and all(
@@ -171,6 +182,11 @@ class Question:
             wanted = self._wanted(name)
             if excluded or wanted:
                 found[name] = self._solve(name, wanted, excluded)
+        few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW
+        if few and self.ranking.is_new:
+            # A question about a few nodes that nobody asked before is not worth a look at all nodes.
+            for name in sorted(self._names() - found.keys()):
+                found[name] = self._solve(name)
         return found
 
     def _wanted(self, name: str) -> dict[int, int]:

@@ -66,6 +66,11 @@ class Ranking:
                 ]
                 heapify(self._heap)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no node was looked at yet."""
+        return self._cursor < 0
+
     def outcome(self, name: str) -> Outcome | None:
         """Return what is known of a node; None: nothing, it was touched since."""
         return self._outcomes.get(name)

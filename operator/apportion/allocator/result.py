@@ -6,7 +6,6 @@ In: the picks of one node. Out: one Allocation per claim, as kube-scheduler woul
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from apportion.allocator.fault import Flaw
@@ -19,8 +18,10 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import Availability, NodeSelector, Requirement, Term
-from apportion.dra.taint import Toleration
-from apportion.errors import BrokenInput
+from apportion.errors import BrokenInput, TooMuch
+
+MOST_CONFIGS = 64
+"""Entries of an allocation's config (API `AllocationResult.devices.config`)."""
 
 ShareIds = Callable[[Claim, str, DeviceId], str]
 """Makes the share ID of a claim's share, given the request's name and the device."""
@@ -73,7 +74,7 @@ def _result(view: NodeView, shape: Shape, names: Names, pick: Pick, share_ids: S
         request=label,
         device=where,
         admin_access=request.admin_access,
-        tolerations=tuple(_toleration(toleration) for toleration in request.tolerations),
+        tolerations=request.tolerations_as_written,
         share_id=share_ids(names.slots[pick.slot][0], label, where) if shared else None,
         consumed=consumed,
         binding_conditions=device.binding_conditions if binds else (),
@@ -84,13 +85,6 @@ def _result(view: NodeView, shape: Shape, names: Names, pick: Pick, share_ids: S
 
 def _skips(extra: Mapping[str, Any], features: Features) -> tuple[str, ...]:
     return tuple(extra.get("skipNodeOperations") or ()) if features.optional_node_operations else ()
-
-
-def _toleration(toleration: Toleration) -> dict[str, Any]:
-    named = {"seconds": "tolerationSeconds"}
-    return {
-        named.get(key, key): value for key, value in asdict(toleration).items() if value not in ("", None)
-    }
 
 
 def _config(
@@ -117,6 +111,10 @@ def _config(
         for config in claim.config
         if not config.requests or selected.intersection(config.requests)
     ]
+    if len(entries) > MOST_CONFIGS:
+        raise TooMuch(
+            f"claim {claim.key}: {len(entries)} configurations of claim and classes exceed the limit of {MOST_CONFIGS}"
+        )
     return tuple(
         ConfigResult(entry.source, (), entry.opaque) if _covers_all(entry, mine, names, chosen) else entry
         for entry in entries

@@ -28,6 +28,8 @@ class Request:
     count: int = 1
     admin_access: bool = False
     tolerations: tuple[Toleration, ...] = ()
+    tolerations_as_written: tuple[Mapping[str, Any], ...] = ()
+    """The same, field by field: results carry a copy (API `DeviceRequestAllocationResult.tolerations`)."""
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
     """Requested amounts of consumable capacity, by capacity name."""
     unknown_selector: bool = False
@@ -224,6 +226,7 @@ def _request(raw: Json, name: str, at: str) -> Request:
         tolerations=tuple(
             Toleration.from_json(row, path) for path, row in reading.rows(raw, "tolerations", at=at)
         ),
+        tolerations_as_written=tuple(dict(row) for _, row in reading.rows(raw, "tolerations", at=at)),
         capacity={name: Quantity.parse(amount) for name, amount in wanted.items()},
         unknown_selector=unknown,
         at=at,
