@@ -42,7 +42,8 @@ _log = logging.getLogger(__name__)
 class PodRecord:
     """What happened to one pod on this node; the times are `time.time()`, None until it happens.
 
-    `injected` is by container name; `problems` are the texts of all failures, each once.
+    Containers run from `running` to `stopped`. `injected` is by container name; `problems` are the texts of all failures,
+    each once.
     """
 
     namespace: str
@@ -52,6 +53,7 @@ class PodRecord:
     prepared: float | None = None
     running: float | None = None
     succeeded: float | None = None
+    stopped: float | None = None
     ended: float | None = None
     injected: Mapping[str, Injected] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -202,6 +204,7 @@ class FakeKubelet:
             if record.running is not None and not pod.stopped:
                 await asyncio.sleep(self.stop_seconds)
                 pod.stopped = True
+                record.stopped = time.time()
             await self._release(pod)
             if pod.latest is not None:
                 await self._api.delete(_path(record), grace=0, uid=record.uid)
@@ -226,6 +229,7 @@ class FakeKubelet:
         left = record.running + seconds - time.time()
         if left > 0:
             return left
+        record.stopped = record.stopped or time.time()
         await self._release(pod)
         await self._set_status(record, podstatus.succeeded(latest))
         record.succeeded = time.time()

@@ -159,7 +159,7 @@ class App:
             gc.freeze()
             metrics.LEADING.set(1)
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
-            acting = asyncio.ensure_future(self.cycle.run())
+            acting = asyncio.ensure_future(self._act())
             lost = asyncio.ensure_future(self.lease.lost.wait())
             try:
                 await asyncio.wait((acting, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -171,6 +171,11 @@ class App:
                 acting.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await acting
+
+    async def _act(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.cycle.run())
+            group.create_task(self.partitions.run())
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:

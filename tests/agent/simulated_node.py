@@ -138,7 +138,7 @@ class SimulatedNode:
         found, _ = await self.api.items(PARTITIONS, fieldSelector=f"spec.nodeName={self.name}")
         return next((item for item in found if item["spec"]["device"] == device), {})
 
-    async def phase(self, device: str, phase: str, *, within: float = 10) -> Json:
+    async def phase(self, device: str, phase: str, *, within: float = 25) -> Json:
         """Wait until the Partition of a device is in a phase, and return it."""
         return await eventually(
             lambda: self.see(device),

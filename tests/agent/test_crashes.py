@@ -67,7 +67,7 @@ class Doomed:
 
     async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
         """Do something as a patient partner would: when the agent dies under it, start a new one and do it again."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 doing = asyncio.ensure_future(act())
                 dying = asyncio.ensure_future(self._running().wait())

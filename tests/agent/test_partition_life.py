@@ -119,7 +119,7 @@ async def test_want_of_room_that_nobody_makes_is_a_failure(make_node: MakeNode) 
 async def test_a_place_that_the_driver_refuses_for_good_is_tainted(make_node: MakeNode) -> None:
     """Whoever waits for it is sent elsewhere."""
     device = "gpu-0-mig-1g10gb-19-0"
-    failures = [{"error": "Unsupported", "times": 1}]
+    failures = [{"error": "Unsupported", "times": 1000}]
     async with make_node(cards=[H100], faults={"failures": failures}) as node, node.agent():
         await node.partition(device, "1g.10gb", origin="Warm")
         await node.phase(device, "Failed")

@@ -125,6 +125,10 @@ def test_the_conformance_rows_pass_through_the_door() -> None:
     wrong = []
     for row, line in zip(rows, done.stdout.splitlines(), strict=True):
         answer, expected = orjson.loads(line), row["expect"]
-        if answer["kind"] != expected["kind"] or answer.get("match") != expected.get("match") or (answer["kind"] != "match" and expected[answer["kind"]] not in answer["message"]):
+        if (
+            answer["kind"] != expected["kind"]
+            or answer.get("match") != expected.get("match")
+            or (answer["kind"] != "match" and expected[answer["kind"]] not in answer["message"])
+        ):
             wrong.append((row["name"], answer))
     assert wrong == []

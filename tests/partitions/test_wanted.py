@@ -100,6 +100,28 @@ def test_a_released_partition_idles_is_reused_and_goes_when_it_was_idle_for_too_
     assert isinstance(gone, Delete)
 
 
+def test_a_partition_idles_as_long_as_the_policy_of_its_last_holder_says() -> None:
+    """Other classes may keep theirs for longer."""
+    bed = Bed()
+    bed.world.device_class("other")
+    bed.world.see(
+        POLICIES,
+        {
+            "metadata": {"name": "short"},
+            "spec": {"deviceClasses": {"names": ["gpu"]}, "partitions": {"idleTimeout": "1s"}},
+        },
+    )
+    claim = bed.world.claim("c")
+    bed.world.allocate(claim, "n1", FIRST)
+    bed.carry_out()
+    bed.carry_out()
+    bed.world.gone(CLAIMS, claim)
+    bed.carry_out()
+    bed.carry_out()
+    bed.clock.now += 2
+    assert [type(action) for action in bed.carry_out()] == [Delete]
+
+
 def test_an_idle_partition_gives_way_to_what_needs_its_room() -> None:
     """Only those in the way go: a half of the card needs slices 0 to 3."""
     bed = Bed()

@@ -124,11 +124,11 @@ def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
     world = World()
     one, two = world.claim("one"), world.claim("two")
     world.allocate(one, "n1", "gpu-0")
-    assert list(world.snapshot.contended) == []
+    assert list(world.snapshot.claim_index.contended) == []
     world.allocate(two, "n1", "gpu-0")
-    assert list(world.snapshot.contended) == [CARD]
+    assert list(world.snapshot.claim_index.contended) == [CARD]
     world.gone(CLAIMS, one)
-    assert list(world.snapshot.contended) == []
+    assert list(world.snapshot.claim_index.contended) == []
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,15 @@ def test_users_of_a_claim_follow_the_pods() -> None:
     assert [user.name for user in world.snapshot.users(world.claim_value(claim))] == ["p"]
     world.gone(PODS, pod)
     assert list(world.snapshot.users(world.claim_value(claim))) == []
+
+
+def test_what_is_gone_does_not_come_back_by_a_late_answer() -> None:
+    """The answer to our own write may arrive after the watch has told the end of the object."""
+    world = World()
+    raw = world.claim("c")
+    world.gone(CLAIMS, raw)
+    world.see(CLAIMS, raw)
+    assert not world.snapshot.claims
 
 
 def test_pruning_drops_phantoms() -> None:

@@ -19,21 +19,42 @@ Resolve: TypeAlias = Callable[[DeviceId], Consumption | None]
 class Holding:
     """One device in use, by one holder or several."""
 
-    __slots__ = ("consumption", "holders")
+    __slots__ = ("_capacity", "_exclusive", "consumption", "holders")
 
     def __init__(self) -> None:
         self.holders: dict[str, list[DeviceResult]] = {}
         self.consumption: Consumption | None = None
         """None: the device was in no slice yet."""
+        self._exclusive: bool | None = None
+        self._capacity: dict[str, int] | None = None
+
+    def add(self, key: str, result: DeviceResult) -> None:
+        """Let the key hold the device, or another share of it."""
+        self.holders.setdefault(key, []).append(result)
+        self._exclusive = self._capacity = None
+
+    def remove(self, key: str) -> bool:
+        """Let the key hold it no longer; say whether it did."""
+        self._exclusive = self._capacity = None
+        return self.holders.pop(key, None) is not None
 
     @property
     def exclusive(self) -> bool:
         """Whether some holder has the device as a whole."""
-        return any(result.share_id is None for results in self.holders.values() for result in results)
+        if self._exclusive is None:
+            self._exclusive = any(
+                result.share_id is None for results in self.holders.values() for result in results
+            )
+        return self._exclusive
 
     @property
     def capacity(self) -> dict[str, int]:
         """Capacity that shares consume, by name, in 10^-9."""
+        if self._capacity is None:
+            self._capacity = self._sum()
+        return self._capacity
+
+    def _sum(self) -> dict[str, int]:
         used: dict[str, int] = {}
         for results in self.holders.values():
             for result in results:
@@ -59,7 +80,7 @@ class Ledger:
         for result in kept:
             pool = PoolId(result.device.driver, result.device.pool)
             holding = self._pools.setdefault(pool, {}).setdefault(result.device.name, Holding())
-            holding.holders.setdefault(key, []).append(result)
+            holding.add(key, result)
             if holding.consumption is None:
                 self._charge(pool, holding, resolve(result.device))
             touched.add(pool)
@@ -72,7 +93,7 @@ class Ledger:
             pool = PoolId(result.device.driver, result.device.pool)
             holding = self._pools[pool].get(result.device.name)
             touched.add(pool)
-            if holding is None or holding.holders.pop(key, None) is None or holding.holders:
+            if holding is None or not holding.remove(key) or holding.holders:
                 continue
             del self._pools[pool][result.device.name]
             for name, amount in (holding.consumption or {}).items():

@@ -20,7 +20,7 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.view import NodeView
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
-from apportion.dra.device import DeviceId
+from apportion.dra.device import Device, DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint
@@ -46,6 +46,7 @@ class State:
         self._places: dict[str, Place] = {}
         self._slices: dict[str, Slice] = {}
         self._pieces: dict[str, Piece] = {}
+        self._by_name: dict[str, dict[str, Device]] = {}
         self._pools: dict[PoolId, dict[str, Slice]] = {}
         self._node_pools: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
@@ -201,15 +202,23 @@ class State:
         """Return what a device takes from counters, by the newest slice that has it."""
         best: Slice | None = None
         taken: Consumption | None = None
-        for piece in self._pools.get(PoolId(device.driver, device.pool), {}).values():
+        for key, piece in self._pools.get(PoolId(device.driver, device.pool), {}).items():
             if best is None or (piece.generation, piece.name) > (best.generation, best.name):
-                for candidate in piece.devices:
-                    if candidate.name == device.name:
-                        best, taken = piece, consumption(candidate)
+                candidate = self._named(key).get(device.name)
+                if candidate is not None:
+                    best, taken = piece, consumption(candidate)
         return taken
+
+    def _named(self, key: str) -> Mapping[str, Device]:
+        """Return the devices of a slice by name."""
+        found = self._by_name.get(key)
+        if found is None:
+            found = self._by_name[key] = {device.name: device for device in self._slices[key].devices}
+        return found
 
     def _take_out(self, key: str, former: Slice) -> None:
         self._pieces.pop(key, None)
+        self._by_name.pop(key, None)
         pool = self._pools[former.pool]
         pool.pop(key, None)
         if not pool:

@@ -33,7 +33,7 @@ Atom: TypeAlias = tuple[str, object]
 class Group:
     """Devices of a node that draw from the same counters."""
 
-    __slots__ = ("base", "counters", "make", "mask", "members", "pool", "state", "totals")
+    __slots__ = ("base", "counters", "fresh", "make", "mask", "members", "pool", "state", "totals")
 
     def __init__(
         self,
@@ -50,7 +50,9 @@ class Group:
         self.totals = totals
         self.mask = sum(1 << index for index in members)
         self.base = members[0] if members[-1] - members[0] + 1 == len(members) else None
-        self.state: GroupState = make.state(totals)
+        self.fresh = make.state(totals)
+        """With nothing in use."""
+        self.state: GroupState = self.fresh
 
     def spread(self, local: int) -> int:
         """Turn bits of the group into bits of the node."""
@@ -98,6 +100,7 @@ class NodeView:
         self.groups: list[Group] = []
         self.group_of: dict[int, tuple[int, int]] = {}
         """Device -> (group, position in the group)."""
+        self._counter_of: dict[tuple[PoolId, tuple[str, str]], tuple[int, int]] = {}
         self._selected: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, dict[int, Flaw]]] = {}
         self._tolerated: dict[tuple[Toleration, ...], int] = {}
         self._charges: dict[
@@ -186,6 +189,8 @@ class NodeView:
                 tuple((position[name], amount) for name, amount in consumption(self.devices[index]).items())
                 for index in indices
             )
+            for name, number in position.items():
+                self._counter_of[pool.id, name] = len(self.groups), number
             for local, index in enumerate(indices):
                 self.group_of[index] = (len(self.groups), local)
             self.groups.append(
@@ -207,17 +212,15 @@ class NodeView:
                 index = self.index.get(DeviceId(pool.driver, pool.name, name))
                 if index is not None:
                     self._occupy(index, holding)
+        left: dict[int, list[int]] = {}
+        for pool in self._pool_masks:
+            for counter, used in ledger.counters(pool).items():
+                place = self._counter_of.get((pool, counter))
+                if used and place is not None:
+                    left.setdefault(place[0], list(self.groups[place[0]].totals))[place[1]] -= used
         fit = self.plain
-        for group in self.groups:
-            used = ledger.counters(group.pool)
-            if used:
-                left = tuple(
-                    total - used.get(name, 0)
-                    for name, total in zip(group.counters, group.totals, strict=True)
-                )
-                group.state = group.make.state(left)
-            else:
-                group.state = group.make.state(group.totals)
+        for number, group in enumerate(self.groups):
+            group.state = group.make.state(tuple(left[number])) if number in left else group.fresh
             fit |= group.spread(group.state.fits)
         self.fit = fit | self.charged
 

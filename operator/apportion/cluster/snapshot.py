@@ -5,8 +5,8 @@ allocator's state kept in step with them. Objects are known by UID, so that a la
 erase a new one of the same name. An object that cannot be read is left out and remembered as broken.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,14 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
-from apportion.cluster.cut import Cut, cut
+from apportion.cluster.claimindex import ClaimIndex
+from apportion.cluster.deviceindex import DeviceIndex
 from apportion.cluster.kinds import Kind
 from apportion.cluster.ledger import Ledger, number
 from apportion.cluster.management import Management, management
+from apportion.cluster.podindex import PodIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
-from apportion.dra.device import Device, DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
@@ -32,6 +33,7 @@ from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
 
 _log = structlog.get_logger()
+_REMEMBERED = 20_000
 Raw = Mapping[str, Any]
 
 _READERS: Mapping[Kind, Callable[[Raw], Any]] = {
@@ -92,17 +94,22 @@ class Snapshot:
         """Grows whenever something happened that may let a refused demand in."""
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
+        self.slice_epoch = 0
+        """Grows whenever a slice changed."""
+        self.partition_epoch = 0
+        """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
         self._ring = ring
         self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
         self._versions: dict[str, int] = {}
-        self._claim_uids: dict[tuple[str, str], str] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """UIDs of the objects that went last."""
+        self.devices = DeviceIndex()
+        self.claim_index = ClaimIndex()
+        self.pod_index = PodIndex()
         self._node_uids: dict[str, str] = {}
-        self._users: dict[tuple[str, str], set[str]] = {}
-        self._on_device: dict[DeviceId, set[str]] = {}
-        self._devices: dict[DeviceId, tuple[str, Device, str | None]] = {}
-        self._cuts: dict[DeviceId, dict[str, Cut]] = {}
-        self._partitions_on: dict[DeviceId, dict[str, Partition]] = {}
         self._clearing: set[str] = set()
+        self._charged: dict[str, Allocation] = {}
+        """What the state holds for claims."""
         self._management: Management | None = None
 
     def observe(self, kind: Kind, change: str, raw: Raw) -> None:
@@ -114,10 +121,14 @@ class Snapshot:
             old = known.pop(uid, None)
             self._versions.pop(uid, None)
             self.broken.pop(uid, None)
+            self._gone[uid] = None
+            while len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
             if old is not None:
                 self._changed(kind, uid, old, None)
             return
-        if version < self._versions.get(uid, 0):
+        # Our own write may be answered after the watch has told the object's end: a UID never comes back.
+        if version < self._versions.get(uid, 0) or uid in self._gone:
             return
         self._versions[uid] = version
         old = known.get(uid)
@@ -195,52 +206,22 @@ class Snapshot:
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim by name."""
-        uid = self._claim_uids.get((namespace, name))
+        uid = self.claim_index.named(namespace, name)
         return self.claims.get(uid) if uid else None
+
+    def claims_of(self, uids: Iterable[str]) -> Iterator[Claim]:
+        """Yield the claims of these UIDs."""
+        claims = self.claims
+        return (claims[uid] for uid in tuple(uids) if uid in claims)
+
+    def pods_of(self, uids: Iterable[str]) -> Iterator[Pod]:
+        """Yield the pods of these UIDs."""
+        pods = self.pods
+        return (pods[uid] for uid in tuple(uids) if uid in pods)
 
     def users(self, claim: Claim) -> Iterator[Pod]:
         """Yield the pods that name the claim."""
-        for uid in sorted(self._users.get((claim.namespace, claim.name), ())):
-            pod = self.pods.get(uid)
-            if pod is not None:
-                yield pod
-
-    def on_device(self, device: DeviceId) -> frozenset[str]:
-        """Return the UIDs of the claims whose live allocation names the device."""
-        return frozenset(self._on_device.get(device, ()))
-
-    def published(self, device: DeviceId) -> tuple[Device, str] | None:
-        """Return a device and the node that it belongs to; None when no slice has it, or it belongs to no one node."""
-        found = self._devices.get(device)
-        return (found[1], found[2]) if found and found[2] is not None else None
-
-    def cuts(self, card: DeviceId) -> Mapping[str, Cut]:
-        """Return every published way to cut a card, by device name."""
-        return self._cuts.get(card, {})
-
-    @property
-    def cards(self) -> Iterator[DeviceId]:
-        """Yield all cards that offer partitions."""
-        return (card for card, found in self._cuts.items() if found)
-
-    def partitions_on(self, card: DeviceId) -> Mapping[str, Partition]:
-        """Return the Partition objects on a card, by UID."""
-        return self._partitions_on.get(card, {})
-
-    @property
-    def partitioned(self) -> Iterator[DeviceId]:
-        """Yield all cards with Partition objects."""
-        return (card for card, found in self._partitions_on.items() if found)
-
-    @property
-    def in_use(self) -> Iterator[DeviceId]:
-        """Yield every device that a live allocation has for itself."""
-        return iter(self._on_device)
-
-    @property
-    def contended(self) -> Iterator[DeviceId]:
-        """Yield devices that more than one live allocation names."""
-        return (device for device, uids in self._on_device.items() if len(uids) > 1)
+        return self.pods_of(self.pod_index.users(claim.namespace, claim.name))
 
     @property
     def management(self) -> Management:
@@ -254,7 +235,7 @@ class Snapshot:
     def assume(self, claim: Claim, allocation: Allocation) -> None:
         """Take the devices of a decision, before it is written."""
         self.ledger.assume(claim, allocation)
-        self.state.hold(claim.uid, allocation.results)
+        self._charge(claim.uid)
 
     def forget(self, uid: str) -> None:
         """Give up an assumption whose write failed."""
@@ -286,98 +267,68 @@ class Snapshot:
                 if old == new:
                     return  # a heartbeat
                 self._node_changed(uid, old, new)
+                self.partition_epoch += 1
             case kinds.SLICES:
-                self._index_slice(uid, old, new)
+                self.devices.put_slice(uid, old, new)
+                self.state.put_slice(new) if new is not None else self.state.drop_slice(uid)
+                self.device_epoch += 1
+                self.slice_epoch += 1
                 self.room_epoch += 1
             case kinds.CLASSES:
                 self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
                 self._management = None
+                self.partition_epoch += 1
                 self.room_epoch += 1
             case kinds.TAINT_RULES:
                 self.state.put_taint_rule(new) if new is not None else self.state.drop_taint_rule(old.name)
                 self.room_epoch += 1
             case kinds.PARTITIONS:
-                self._index_partition(uid, old, new)
+                self.devices.put_partition(uid, old, new)
+                self.partition_epoch += 1
                 self.room_epoch += 1
+            case kinds.LAYOUTS:
+                self.partition_epoch += 1
             case kinds.POLICIES:
                 self._management = None
+                self.partition_epoch += 1
                 self.room_epoch += 1
         self._ring()
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         before = old.allocation if old is not None else None
+        after = new.allocation if new is not None else None
+        self.claim_index.put(uid, old, new)
         if new is None:
             self.ledger.forget(uid)
-            if old is not None and self._claim_uids.get((old.namespace, old.name)) == uid:
-                del self._claim_uids[old.namespace, old.name]
         else:
-            self._claim_uids[new.namespace, new.name] = uid
             echo = self.ledger.echoed(new)
             lost = before or (echo.allocation if echo else None)
-            if lost is not None and new.allocation is None and uid not in self._clearing:
+            if lost is not None and after is None and uid not in self._clearing:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
                 self.taken_back.append(TakenBack(new, lost, users))
-        after = new.allocation if new is not None else None
         if before != after:
-            self._index_devices(uid, before, after)
+            self.device_epoch += 1
+            self.claim_index.move(uid, before, after)
         if after is None:
             self._clearing.discard(uid)
             self.room_epoch += before is not None
         self._charge(uid)
 
-    def _index_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
-        self.device_epoch += 1
-        for device in old.devices if old is not None else ():
-            if self._devices.get(device.id, ("",))[0] == uid:
-                del self._devices[device.id]
-                part = cut(device)
-                if part is not None:
-                    self._cuts.get(part.card, {}).pop(device.name, None)
-        if new is None:
-            self.state.drop_slice(uid)
-            return
-        self.state.put_slice(new)
-        for device in new.devices:
-            self._devices[device.id] = (uid, device, new.availability.node)
-            part = cut(device)
-            if part is not None:
-                self._cuts.setdefault(part.card, {})[device.name] = part
-
-    def _index_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
-        if old is not None:
-            self._partitions_on.get(_card_of(old), {}).pop(uid, None)
-        if new is not None:
-            self._partitions_on.setdefault(_card_of(new), {})[uid] = new
-
-    def _index_devices(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
-        self.device_epoch += 1
-        for result in before.results if before else ():
-            uids = self._on_device.get(result.device, set())
-            uids.discard(uid)
-            if not uids:
-                self._on_device.pop(result.device, None)
-        for result in after.results if after else ():
-            if not result.admin_access and result.share_id is None:
-                self._on_device.setdefault(result.device, set()).add(uid)
-
     def _charge(self, uid: str) -> None:
+        """Let the state hold what the claim has or is about to get."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
+        if allocation == self._charged.get(uid):
+            return
         if allocation is not None:
+            self._charged[uid] = allocation
             self.state.hold(uid, allocation.results)
         else:
+            del self._charged[uid]
             self.state.release(uid)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
-        names = {(old.namespace, c.claim) for c in old.claims if c.claim} if old else set()
-        wanted = {(new.namespace, c.claim) for c in new.claims if c.claim} if new else set()
-        for gone in names - wanted:
-            users = self._users.get(gone, set())
-            users.discard(uid)
-            if not users:
-                self._users.pop(gone, None)
-        for name in wanted - names:
-            self._users.setdefault(name, set()).add(uid)
+        self.pod_index.put(uid, old, new)
         if new is None or new.finished:
             self.room_epoch += 1
 
@@ -389,7 +340,3 @@ class Snapshot:
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.state.drop_node(old.name)
-
-
-def _card_of(partition: Partition) -> DeviceId:
-    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.parent)

@@ -54,7 +54,7 @@ class Card:
 
 def card(snapshot: Snapshot, device: DeviceId) -> Card | None:
     """Return the picture of one card; None while no slice publishes it whole."""
-    published = snapshot.published(device)
+    published = snapshot.devices.published(device)
     if published is None or len(published[0].consumes) != 1:
         return None
     whole, node = published
@@ -62,8 +62,10 @@ def card(snapshot: Snapshot, device: DeviceId) -> Card | None:
         whole,
         node,
         total={name: amount.nano for name, amount in whole.consumes[0].counters},
-        cuts=snapshot.cuts(device),
-        partitions=tuple(sorted(snapshot.partitions_on(device).values(), key=lambda p: p.metadata.name)),
+        cuts=snapshot.devices.cuts(device),
+        partitions=tuple(
+            sorted(snapshot.devices.partitions_on(device).values(), key=lambda p: p.metadata.name)
+        ),
     )
 
 

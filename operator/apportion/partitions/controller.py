@@ -1,6 +1,6 @@
 """Controller: carry out what claims, layouts and warm counts want of partitions.
 
-In: the snapshot. Out: Partition objects, DeviceClasses of layouts, statuses. Runs as a step of the one acting task;
+In: the snapshot. Out: Partition objects, DeviceClasses of layouts, statuses. Runs beside the cycle, only in the leader;
 every write is fenced by the lease, a refused one is tried again in the next pass.
 """
 
@@ -45,7 +45,10 @@ class Controller:
         fence: Callable[[], None],
         clock: Callable[[], float],
         now: Callable[[], datetime],
+        idle: float = 1.0,
     ) -> None:
+        """`idle`: seconds after which it looks again although nothing changed."""
+        self._idle = idle
         self._client = client
         self._snapshot = snapshot
         self._recorder = recorder
@@ -56,6 +59,9 @@ class Controller:
         self._wanted = Wanted(clock)
         self._reserved: set[str] = set()
         self._gone_since: dict[str, float] = {}
+        self._planned = (-1, -1)
+        """Epochs that the plans are of."""
+        self._wake = asyncio.Event()
         self._plans: list[Plan] = []
 
     def phase(self, claim: Claim) -> Phase | None:
@@ -79,7 +85,12 @@ class Controller:
         return worst
 
     def reserve(self) -> None:
-        """Plan the layouts, and keep claims off what they want; nothing is written."""
+        """Plan the layouts, and keep claims off what they want; nothing is written. Cheap while nothing changed."""
+        epoch = (self._snapshot.device_epoch, self._snapshot.partition_epoch)
+        if self._planned == epoch:
+            return
+        self._planned = epoch
+        self._wake.set()
         self._plans = plans(self._snapshot, self._programs)
         wanted = {f"layout:{device}": device for plan in self._plans for device in plan.reserved}
         for key, device in wanted.items():
@@ -87,6 +98,17 @@ class Controller:
         for key in self._reserved - wanted.keys():
             self._snapshot.state.release(key)
         self._reserved = set(wanted)
+
+    async def run(self) -> None:
+        """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(self._idle):
+                    await self._wake.wait()
+            except TimeoutError:
+                _log.debug("partition.look")
+            self._wake.clear()
+            await self.act()
 
     async def act(self) -> None:
         """Bring the API objects one step nearer to what is wanted."""
@@ -245,7 +267,7 @@ class Controller:
 
 
 def _needs_cut(snapshot: Snapshot, result: DeviceResult) -> bool:
-    published = snapshot.published(result.device)
+    published = snapshot.devices.published(result.device)
     return published is not None and cut(published[0]) is not None
 
 

@@ -16,6 +16,7 @@ from apportion.api.layout import LayoutPartition, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.cut import Cut
+from apportion.cluster.deviceindex import card_of
 from apportion.cluster.kinds import CLASSES
 from apportion.cluster.management import MANAGED
 from apportion.cluster.snapshot import Snapshot
@@ -98,7 +99,7 @@ def _fill(plan: Plan, snapshot: Snapshot, programs: Programs, claimed: dict[Devi
         _converge(plan, on, wanted, snapshot, changing, allowed)
     surplus = {on.id for on in selected}
     for partition in snapshot.partitions.values():
-        if _ours(partition, layout) and _card_id(partition) not in surplus:
+        if _ours(partition, layout) and card_of(partition) not in surplus:
             _drop(plan, partition, snapshot)
     if selected and impossible is not None and plan.desired <= set(plan.blocked):
         raise impossible
@@ -106,7 +107,7 @@ def _fill(plan: Plan, snapshot: Snapshot, programs: Programs, claimed: dict[Devi
 
 def _cards(layout: PartitionLayout, snapshot: Snapshot) -> list[Card]:
     found = []
-    for where in sorted(snapshot.cards):
+    for where in sorted(snapshot.devices.cards):
         on = card(snapshot, where)
         node = snapshot.node(on.node) if on else None
         if on is not None and node is not None and layout.spec.node_selector.matches(node.labels):
@@ -247,10 +248,6 @@ def _ours(partition: Partition, layout: PartitionLayout) -> bool:
     return holder is not None and holder.uid == layout.metadata.uid
 
 
-def _card_id(partition: Partition) -> DeviceId:
-    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.parent)
-
-
 def _dynamic(partition: Partition) -> DeviceId:
     spec = partition.spec
     return DeviceId(spec.driver, spec.pool, spec.device.removesuffix(STATIC))
@@ -274,8 +271,8 @@ def _classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]
         return []
     drivers = {
         (part.profile, part.device.driver): part
-        for where in snapshot.cards
-        for part in snapshot.cuts(where).values()
+        for where in snapshot.devices.cards
+        for part in snapshot.devices.cuts(where).values()
     }
     found = []
     for entry in layout.spec.partitions:

@@ -61,6 +61,8 @@ class Wanted:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._idle_since: dict[str, float] = {}
+        self._patience: dict[str, float] = {}
+        """Idle timeout of the policy that the last holder obeyed, in seconds, by Partition UID."""
 
     def actions(self, snapshot: Snapshot) -> list[Action]:
         """Return what to do about the partitions of claims and the warm ones; layouts are planned elsewhere."""
@@ -69,6 +71,7 @@ class Wanted:
         found: list[Action] = []
         for device, claim in holders.items():
             found.extend(_for_claim(device, claim, live.get(device), snapshot))
+        self._patience = dict(self._patiences(snapshot, holders, live))
         idle: dict[str, float] = {}
         for device, partition in live.items():
             if device in holders or partition.metadata.deletion_timestamp is not None:
@@ -82,17 +85,28 @@ class Wanted:
         found.extend(self._idle_actions(snapshot, holders, live))
         return found
 
+    def _patiences(
+        self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
+    ) -> Iterator[tuple[str, float]]:
+        for device, partition in live.items():
+            uid = partition.metadata.uid
+            if device in holders:
+                policy = snapshot.management.policy(holders[device])
+                yield uid, policy.partitions.idle_timeout.total_seconds()
+            elif uid in self._patience:
+                yield uid, self._patience[uid]
+
     def _idle_actions(
         self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
     ) -> Iterator[Action]:
         idle = [p for p in live.values() if p.metadata.uid in self._idle_since]
         in_the_way = set()
-        for where in list(snapshot.partitioned):
+        for where in list(snapshot.devices.partitioned):
             found = card(snapshot, where)
             for partition in _in_the_way(found, holders, self._idle_since) if found else ():
                 in_the_way.add(partition.metadata.uid)
                 yield Delete(partition, "its room is needed")
-        keep = _warm(snapshot)
+        keep, longest = _warm(snapshot), _idle_timeout(snapshot)
         for partition in sorted(idle, key=lambda p: (-self._idle_since[p.metadata.uid], p.metadata.name)):
             uid, profile = partition.metadata.uid, partition.spec.profile
             if uid in in_the_way:
@@ -101,7 +115,7 @@ class Wanted:
                 yield Delete(partition, "it could not be cut")
             elif keep.get(profile, 0) > 0:
                 keep[profile] -= 1
-            elif self._clock() - self._idle_since[uid] >= _idle_timeout(snapshot):
+            elif self._clock() - self._idle_since[uid] >= self._patience.get(uid, longest):
                 yield Delete(partition, "idle for too long")
         yield from _warm_up(keep, snapshot, live)
 
@@ -109,10 +123,9 @@ class Wanted:
 def _held(snapshot: Snapshot) -> Iterator[tuple[DeviceId, Claim]]:
     """Yield every device that a live allocation names; the first claim by age where two do."""
     seen = set()
-    for claim in sorted(snapshot.claims.values(), key=lambda c: (c.created, c.uid)):
-        if claim.allocation is None:
-            continue
-        for result in claim.allocation.results:
+    allocated = snapshot.claims_of(snapshot.claim_index.allocated)
+    for claim in sorted(allocated, key=lambda c: (c.created, c.uid)):
+        for result in claim.allocation.results if claim.allocation else ():
             if not result.admin_access and result.device not in seen:
                 seen.add(result.device)
                 yield result.device, claim
@@ -123,7 +136,7 @@ def _for_claim(
 ) -> Iterator[Action]:
     holder = Holder(kind=HolderKind.CLAIM, namespace=claim.namespace, name=claim.name, uid=claim.uid)
     if partition is None:
-        published = snapshot.published(device)
+        published = snapshot.devices.published(device)
         part = cut(published[0]) if published else None
         if published is not None and part is not None:
             node = published[1]
@@ -188,7 +201,7 @@ def _warm(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _idle_timeout(snapshot: Snapshot) -> float:
-    """Return the longest idle timeout of all policies in force, in seconds."""
+    """Return the longest idle timeout of all policies in force, in seconds: for those whose holder we never saw."""
     specs = snapshot.management.policies.values()
     return max((spec.partitions.idle_timeout.total_seconds() for spec in specs), default=300.0)
 
@@ -198,7 +211,7 @@ def _warm_up(
 ) -> Iterator[Action]:
     """Yield partitions to cut ahead of demand, where they fit beside everything that is there."""
     left = {profile: count for profile, count in missing.items() if count > 0}
-    for where in sorted(snapshot.cards) if left else ():
+    for where in sorted(snapshot.devices.cards) if left else ():
         on = card(snapshot, where)
         if on is None or not any(left.values()):
             continue

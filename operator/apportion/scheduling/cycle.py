@@ -48,9 +48,6 @@ class Partitions(Protocol):
     def reserve(self) -> None:
         """Keep claims off what layouts want."""
 
-    async def act(self) -> None:
-        """Write what is wanted."""
-
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions behind a claim."""
 
@@ -85,6 +82,8 @@ class Cycle:
         """Epoch in which a demand was last refused, by demand."""
         self._paused: dict[str, tuple[float, float]] = {}
         """Until when a demand waits after a failed write, and how long the pause was."""
+        self._examined = -1
+        """Slice epoch in which pools were last looked at for contradictions."""
         self._idle: dict[DeviceId, int] = {}
         """Live partitions that nobody uses: choosing one cuts nothing."""
         self._first_seen: dict[str, float] = {}
@@ -107,11 +106,11 @@ class Cycle:
         try:
             while True:
                 await self._window.closed(patience=self._settings.idle)
-                await self.once()
+                self.once()
         finally:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def once(self) -> None:
+    def once(self) -> None:
         """One pass: decide for everybody who waits, then tidy up."""
         self._number += 1
         self._last = self._clock()
@@ -126,7 +125,7 @@ class Cycle:
             demands, hopeless = waiting(self._snapshot)
             self._report(demands, hopeless)
 
-            # 3. Freeze the world: what layouts want, how full the nodes are.
+            # 3. Freeze the world: what layouts want, what is idle, how full the nodes are.
             self._partitions.reserve()
             self._idle = dict.fromkeys(idle_partitions(self._snapshot), 1)
             room = self._room()
@@ -147,9 +146,6 @@ class Cycle:
             self._release_finalizers()
         if granted:
             log.info("cycle.decided", granted=granted, waiting=len(demands))
-
-        # 7. Partitions follow from what is written.
-        await self._partitions.act()
 
     # What others did. -------------------------------------------------------------------------------------------
 
@@ -195,35 +191,27 @@ class Cycle:
             notices.hopeless(self._recorder, found)
         for broken in self._snapshot.broken.values():
             notices.unreadable(self._recorder, broken)
-        for finding in self._snapshot.state.findings():
-            notices.broken_pool(self._recorder, finding, self._snapshot)
-        for claim in self._snapshot.claims.values():
-            if (
-                claim.allocation is not None
-                and claim.allocated_by not in ("", self._manager)
-                and self._is_ours(claim)
-            ):
-                notices.foreign(self._recorder, claim)
+        if self._examined != self._snapshot.slice_epoch:
+            self._examined = self._snapshot.slice_epoch
+            for finding in self._snapshot.state.findings():
+                notices.broken_pool(self._recorder, finding, self._snapshot)
+        for manager, uids in self._snapshot.claim_index.by_allocator.items():
+            if manager not in ("", self._manager):
+                for claim in self._snapshot.claims_of(uids):
+                    if self._snapshot.management.owns(claim):
+                        notices.foreign(self._recorder, claim)
         keys = {demand.key for demand in demands}
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
         self._refused = {key: epoch for key, epoch in self._refused.items() if key in keys}
         self._paused = {key: pause for key, pause in self._paused.items() if key in keys}
 
-    def _is_ours(self, claim: Claim) -> bool:
-        return self._snapshot.management.owns(claim)
-
     def _room(self) -> Room:
-        room = Room(self._snapshot.nodes)
-        for pod in self._snapshot.pods.values():
-            if pod.finished:
-                continue
-            if pod.node is not None:
-                room.take(pod.node, pod)
-            elif pod.claims:
-                promised = self._promised(pod)
-                if promised is not None:
-                    room.take(promised, pod)
+        room = Room(self._snapshot.nodes, self._snapshot.pod_index.load)
+        for pod in self._snapshot.pods_of(self._snapshot.pod_index.unbound):
+            promised = self._promised(pod)
+            if promised is not None:
+                room.take(promised, pod)
         return room
 
     def _promised(self, pod: Pod) -> str | None:
@@ -418,8 +406,8 @@ class Cycle:
             self._clear(claim, f"partition {partition.metadata.name} could not be cut", "failed cut")
 
     def _release_finalizers(self) -> None:
-        for claim in self._snapshot.claims.values():
-            if claim.deleting and OWN_FINALIZER in claim.finalizers and claim.allocation is None:
+        for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
+            if OWN_FINALIZER in claim.finalizers and claim.allocation is None:
                 self._spawn(self._release(claim))
 
     async def _release(self, claim: Claim) -> None:

@@ -19,8 +19,8 @@ PartitionPhase = Callable[[Claim], Phase | None]
 
 def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
     """Yield pods whose gate can go; `contested` are the UIDs of claims whose devices overlap."""
-    for pod in snapshot.pods.values():
-        if GATE not in pod.gates or pod.deleting or pod.finished:
+    for pod in snapshot.pods_of(snapshot.pod_index.gated):
+        if GATE not in pod.gates:
             continue
         claims = claims_of(pod, snapshot)
         if claims is not None and all(_served(claim, snapshot, contested, phase) for claim in claims):

@@ -23,7 +23,8 @@ class GiveBack:
     def due(self, snapshot: Snapshot) -> list[Claim]:
         """Return the claims whose allocation nobody has wanted for the policy's unusedTimeout."""
         now = self._clock()
-        unwanted = {claim.uid: claim for claim in snapshot.claims.values() if self._unwanted(claim, snapshot)}
+        unreserved = snapshot.claims_of(snapshot.claim_index.unreserved)
+        unwanted = {claim.uid: claim for claim in unreserved if self._unwanted(claim, snapshot)}
         self._since = {uid: self._since.get(uid, now) for uid in unwanted}
         return [
             claim
@@ -32,7 +33,7 @@ class GiveBack:
         ]
 
     def _unwanted(self, claim: Claim, snapshot: Snapshot) -> bool:
-        if claim.allocation is None or claim.reserved_for or claim.allocated_by != self._manager:
+        if claim.allocated_by != self._manager:
             return False
         if immediate(claim):
             # Such a claim keeps its devices between pods; only its deletion ends that.

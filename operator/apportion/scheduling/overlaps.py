@@ -34,13 +34,13 @@ class Overlap:
 def overlaps(snapshot: Snapshot) -> list[Overlap]:
     """Return all overlaps of live allocations; assumed ones cannot overlap, the allocator made them."""
     found = [
-        Overlap(str(device), _ranked(snapshot, snapshot.on_device(device)))
-        for device in sorted(snapshot.contended)
+        Overlap(str(device), _ranked(snapshot, snapshot.claim_index.on_device(device)))
+        for device in sorted(snapshot.claim_index.contended)
     ]
     for card, devices in _by_card(snapshot).items():
         short = _overdrawn(snapshot, card, devices) if len(devices) > 1 else None
         if short is not None:
-            uids = {uid for device in devices for uid in snapshot.on_device(device)}
+            uids = {uid for device in devices for uid in snapshot.claim_index.on_device(device)}
             found.append(Overlap(f"{card} (counter {short})", _ranked(snapshot, uids)))
     return [overlap for overlap in found if len(overlap.claims) > 1]
 
@@ -48,8 +48,8 @@ def overlaps(snapshot: Snapshot) -> list[Overlap]:
 def _by_card(snapshot: Snapshot) -> dict[DeviceId, list[DeviceId]]:
     """Group the devices in use by the card whose counters they draw from."""
     found: dict[DeviceId, list[DeviceId]] = {}
-    for device in snapshot.in_use:
-        published = snapshot.published(device)
+    for device in snapshot.claim_index.in_use:
+        published = snapshot.devices.published(device)
         if published is None or not published[0].consumes:
             continue
         part = cut(published[0])
@@ -59,12 +59,12 @@ def _by_card(snapshot: Snapshot) -> dict[DeviceId, list[DeviceId]]:
 
 def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) -> str | None:
     """Return a counter of which the devices use more than an untouched card has."""
-    whole = snapshot.published(card)
+    whole = snapshot.devices.published(card)
     if whole is None:
         return None
     left = {name: amount.nano for consumed in whole[0].consumes for name, amount in consumed.counters}
     for device in devices:
-        published = snapshot.published(device)
+        published = snapshot.devices.published(device)
         for consumed in published[0].consumes if published else ():
             for name, amount in consumed.counters:
                 left[name] = left.get(name, 0) - amount.nano

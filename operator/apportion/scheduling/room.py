@@ -5,7 +5,7 @@ cpu, memory, pod count, every other resource, nodeSelector, required node affini
 modelled: spread, pod affinity, volumes, host ports; those show as a take-back, and the node is then excluded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
@@ -17,15 +17,15 @@ _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 class Room:
     """What is left on every node, for one cycle."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], load: Callable[[str], Resources] = lambda _: {}) -> None:
+        """`load` tells what bound pods take of a node, by its name, `pods` included."""
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
-        self._used: dict[str, dict[str, int]] = {name: {} for name in self.nodes}
+        self._load = load
+        self._promised: dict[str, dict[str, int]] = {}
 
     def take(self, node: str, pod: Pod) -> None:
-        """Count a pod that is bound to the node, or that our allocation sends there."""
-        used = self._used.get(node)
-        if used is None:
-            return
+        """Count a pod that our allocation sends to the node."""
+        used = self._promised.setdefault(node, {})
         for name, amount in pod.requests.items():
             used[name] = used.get(name, 0) + amount
         used["pods"] = used.get("pods", 0) + 1
@@ -47,9 +47,10 @@ class Room:
             reason = against(node, pod)
             if reason is not None:
                 return reason
-        used = self._used[node.name]
+        load, promised = self._load(node.name), self._promised.get(node.name, {})
         for resource, amount in wanted.items():
-            if amount and used.get(resource, 0) + amount > node.allocatable.get(resource, 0):
+            used = load.get(resource, 0) + promised.get(resource, 0)
+            if amount and used + amount > node.allocatable.get(resource, 0):
                 return f"too little {resource}"
         return None
 

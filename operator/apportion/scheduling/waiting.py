@@ -92,8 +92,8 @@ def waiting(snapshot: Snapshot) -> tuple[list[Waiting], list[Mixed | Unknown]]:
     demands: list[Waiting] = []
     hopeless: list[Mixed | Unknown] = []
     seen: set[str] = set()
-    for claim in list(snapshot.claims.values()):
-        if claim.uid in seen or claim.deleting or snapshot.allocation(claim) is not None:
+    for claim in snapshot.claims_of(snapshot.claim_index.unallocated):
+        if claim.uid in seen or snapshot.allocation(claim) is not None:
             continue
         parts = manage.mixes(claim)
         if parts is not None:

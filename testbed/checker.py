@@ -1,0 +1,202 @@
+"""The checker: watches an installation all the time and remembers every broken promise.
+
+In: an installation. Out: violations in words. "Never used twice" is held against every single version of every claim,
+in the order in which the API server made them; what takes a moment to come right (a pod and its claim come by two watches)
+counts only when it stays. It shares no code with the product.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+from testbed import violations as rules
+from testbed.api import Json
+from testbed.installation import Installation
+from testbed.kubelet import PodRecord
+from testbed.reflector import Reflector
+from testbed.violations import Devices, Row, Use
+
+_RESOURCE: Final = "/apis/resource.k8s.io/v1"
+_OWN: Final = "/apis/apportion.dev/v1alpha1"
+_LOOK_SECONDS = 0.5
+_STAYS_SECONDS = 3.0
+
+
+class Checker:
+    """`async with Checker(installation) as checker:` watches until the end; then read `violations`.
+
+    `claims`, `pods` and `partitions` are what is there now, by UID.
+    """
+
+    def __init__(self, installation: Installation) -> None:
+        self.violations: dict[str, float] = {}
+        """Each broken promise once, with the time (`time.time()`) at which it was seen first."""
+        self.devices = Devices()
+        self.claims: dict[str, Json] = {}
+        self.pods: dict[str, Json] = {}
+        self.partitions: dict[str, Json] = {}
+        self.allocations = 0
+        """How often a claim got devices."""
+        self.on_allocation: Callable[[int], None] = lambda _: None
+        """Called with `allocations` whenever it grows."""
+        self._installation = installation
+        self._suspects: dict[str, float] = {}
+        self._used_by: dict[tuple[str, str], set[Use]] = {}
+        """What a claim gave to a pod (UIDs of pod and claim), even if both are gone."""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Start to watch; returns when everything that exists was seen."""
+        api = self._installation.cluster.api
+        reflectors = [
+            Reflector(api, f"{_RESOURCE}/resourceslices", self._slice),
+            Reflector(api, f"{_RESOURCE}/resourceclaims", self._claim),
+            Reflector(api, "/api/v1/pods", lambda uid, raw: _keep(self.pods, uid, raw)),
+            Reflector(api, f"{_OWN}/partitions", lambda uid, raw: _keep(self.partitions, uid, raw)),
+        ]
+        for reflector in reflectors:
+            self._tasks.append(asyncio.create_task(reflector.run()))
+            await reflector.listed.wait()
+        self._tasks.append(asyncio.create_task(self._look()))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def check(self) -> None:
+        """Raise AssertionError that lists every violation so far, if there is one."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.result()  # a checker that has died must not pass for a satisfied one
+        found = [*self.violations, *self.used_by_two_containers()]
+        if found:
+            raise AssertionError(f"{len(found)} promises are broken:\n" + "\n".join(found[:20]))
+
+    async def at_rest(self) -> list[str]:
+        """Return what is wrong in a cluster where nothing moves any more: everything has to fit now."""
+        read = self._installation.cluster.api.items
+        # The hardware first: what is cut or wanted later than that has its object already.
+        hardware = {node: self._rows(node) for node in self._installation.nodes}
+        claims, _ = await read(f"{_RESOURCE}/resourceclaims")
+        pods, _ = await read("/api/v1/pods")
+        partitions, _ = await read(f"{_OWN}/partitions")
+        layouts, _ = await read(f"{_OWN}/partitionlayouts")
+        slices, _ = await read(f"{_RESOURCE}/resourceslices")
+        devices = Devices()
+        for piece in slices:
+            devices.learn(piece)
+        live = [use for claim in claims for use in rules.uses(claim)]
+        every = [row for rows in hardware.values() for row in rows]
+        found = [
+            f"device {'/'.join(use.device)} is published no more"
+            for use in live
+            if use.device not in devices.nodes
+        ]
+        found += rules.used_twice(live)
+        found += rules.overdrawn(live, devices, devices.published)
+        found += rules.misplaced(pods, claims, devices)
+        found += rules.orphaned(partitions, claims, layouts)
+        found += rules.uncut(claims, partitions, every, devices)
+        for node, rows in hardware.items():
+            found += rules.colliding(node, rows)
+            found += rules.unexplained(node, rows, partitions)
+        return found
+
+    def used_by_two_containers(self) -> list[str]:
+        """Return devices and counters that containers of two claims had at one time, by the kubelets' records."""
+        found: set[str] = set()
+        given: dict[str, set[Use]] = defaultdict(set)
+        for (pod, _), uses in self._used_by.items():
+            given[pod] |= uses
+        for kubelet in self._installation.kubelets.values():
+            ran = [record for record in kubelet.records.values() if record.running is not None]
+            for record in ran:
+                running = {use for other in ran if _at_once(other, record) for use in given[other.uid]}
+                found |= {f"{text}, in running containers" for text in self._twice(running)}
+        return sorted(found)
+
+    def _slice(self, _: str, raw: Json | None) -> None:
+        if raw is not None:
+            self.devices.learn(raw)
+
+    def _claim(self, uid: str, raw: Json | None) -> None:
+        before = set(rules.uses(self.claims[uid])) if uid in self.claims else set()
+        _keep(self.claims, uid, raw)
+        after = set(rules.uses(raw)) if raw is not None else set()
+        for consumer in (raw or {}).get("status", {}).get("reservedFor") or ():
+            self._used_by[consumer["uid"], uid] = after
+        if not after - before:
+            return
+        pools = {use.device[:2] for use in after}
+        live = [use for each in self.claims.values() for use in rules.uses(each) if use.device[:2] in pools]
+        self._note(self._twice(live))
+        if not before:
+            self.allocations += 1
+            self.on_allocation(self.allocations)
+
+    def _twice(self, live: Iterable[Use]) -> Iterator[str]:
+        live = list(live)
+        yield from rules.used_twice(live)
+        yield from rules.overdrawn(live, self.devices, self.devices.whole)
+
+    async def _look(self) -> None:
+        while True:
+            hardware = {node: self._rows(node) for node in self._installation.nodes}
+            for node, rows in hardware.items():
+                self._note(rules.colliding(node, rows))
+            # The watches may be behind the files; let them catch up.
+            await asyncio.sleep(_LOOK_SECONDS)
+            suspects = set(rules.misplaced(self.pods.values(), self.claims.values(), self.devices))
+            for node, rows in hardware.items():
+                suspects |= set(rules.unexplained(node, rows, self.partitions.values()))
+            now = time.time()
+            self._suspects = {text: self._suspects.get(text, now) for text in suspects}
+            self._note(text for text, since in self._suspects.items() if now - since > _STAYS_SECONDS)
+
+    def _rows(self, node: str) -> list[Row]:
+        try:
+            return list(self._installation.hardware(node))
+        except FileNotFoundError:
+            return []  # its agent has not started yet
+
+    def _note(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.violations.setdefault(text, time.time())
+
+
+async def settled(checker: Checker, ask: Callable[[], Awaitable[list[str]]], *, within: float) -> None:
+    """Wait until nothing is left of what `ask` names. Raises AssertionError with the rest, or with a violation."""
+    end = time.monotonic() + within
+    while True:
+        checker.check()
+        left = await ask()
+        if not left:
+            return
+        if time.monotonic() > end:
+            raise AssertionError(f"after {within:g} s, {len(left)} are left:\n" + "\n".join(left[:20]))
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _keep(kept: dict[str, Json], uid: str, raw: Json | None) -> None:
+    if raw is None:
+        kept.pop(uid, None)
+    else:
+        kept[uid] = raw
+
+
+def _at_once(one: PodRecord, other: PodRecord) -> bool:
+    """Say whether one's containers ran when the other's began."""
+    if one.running is None or other.running is None:
+        return False
+    return one.running <= other.running and (one.stopped is None or other.running < one.stopped)

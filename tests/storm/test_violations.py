@@ -1,0 +1,177 @@
+"""The checker's rules see what they are for, and nothing else."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from testbed import violations as rules
+from testbed.api import Json
+from testbed.violations import Devices
+
+DRIVER, NODE = "gpu.apportion.dev", "n1"
+WHOLE, LOW, HIGH, FIRST = "gpu-0", "gpu-0-mig-3g40gb-9-0", "gpu-0-mig-3g40gb-9-4", "gpu-0-mig-1g10gb-19-0"
+
+
+def device(name: str, kind: str, start: int, size: int) -> Json:
+    counters = {f"memory-slice-{index}": {"value": "1"} for index in range(start, start + size)}
+    counters["memory"] = {"value": f"{size * 10}Gi"}
+    return {
+        "name": name,
+        "attributes": {"type": {"string": kind}},
+        "consumesCounters": [{"counterSet": "gpu-0-counter-set", "counters": counters}],
+    }
+
+
+def slices(*, left: int = 8) -> list[Json]:
+    """One card of 8 slices, of which the first ones may be gone."""
+    whole = device(WHOLE, "gpu", 0, 8)
+    own = whole["consumesCounters"][0]["counters"] | {"memory": {"value": f"{left * 10}Gi"}}
+    spec = {"driver": DRIVER, "nodeName": NODE, "pool": {"name": NODE}}
+    devices = [whole, device(LOW, "mig", 0, 4), device(HIGH, "mig", 4, 4), device(FIRST, "mig", 0, 1)]
+    return [
+        {"spec": spec | {"sharedCounters": [{"name": "gpu-0-counter-set", "counters": own}]}},
+        {"spec": spec | {"devices": devices}},
+    ]
+
+
+def known(*, left: int = 8) -> Devices:
+    devices = Devices()
+    for piece in slices(left=left):
+        devices.learn(piece)
+    return devices
+
+
+def claim(name: str, *names: str, pod: str = "", **result: Any) -> Json:
+    results = [{"driver": DRIVER, "pool": NODE, "device": each, **result} for each in names]
+    status: Json = {"allocation": {"devices": {"results": results}}}
+    if pod:
+        status["reservedFor"] = [{"uid": pod}]
+    return {"metadata": {"namespace": "team", "name": name, "uid": f"uid-{name}"}, "status": status}
+
+
+def live(*claims: Json) -> list[rules.Use]:
+    return [use for each in claims for use in rules.uses(each)]
+
+
+def partition(name: str, start: int, size: int, *, holder: str = "", uuid: str = "") -> Json:
+    spec: Json = {"driver": DRIVER, "pool": NODE, "nodeName": NODE, "device": name, "parent": WHOLE}
+    spec |= {"profile": f"{size}g", "placement": {"start": start, "size": size}}
+    if holder:
+        spec["holder"] = {"kind": "ResourceClaim", "name": holder, "uid": f"uid-{holder}"}
+    return {"metadata": {"name": f"{NODE}-{name}"}, "spec": spec, "status": {"uuid": uuid}}
+
+
+def row(start: int, size: int, *, card: str = WHOLE, foreign: bool = False, uuid: str = "") -> Json:
+    place = {"card": card, "profile": f"{size}g", "start": start, "size": size}
+    return place | {"uuid": uuid, "complete": True, "foreign": foreign}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("40Gi", 40 * 2**30), ("1", 1), ("2k", 2000), ("1500m", Fraction(3, 2)), ("0.5Mi", 2**19)],
+)
+def test_a_quantity_is_read_exactly(text: str, value: Fraction) -> None:
+    assert rules.number(text) == value
+
+
+def test_one_device_for_two_claims_is_seen() -> None:
+    """Whoever wrote them."""
+    found = list(rules.used_twice(live(claim("a", LOW), claim("b", LOW))))
+
+    assert len(found) == 1
+    assert "team/a" in found[0]
+    assert "team/b" in found[0]
+
+
+@pytest.mark.parametrize("result", [{"adminAccess": True}, {"shareID": "1"}])
+def test_admin_access_and_shares_take_nothing_from_others(result: dict[str, Any]) -> None:
+    assert list(rules.used_twice(live(claim("a", LOW), claim("b", LOW, **result)))) == []
+
+
+def test_different_devices_of_one_memory_slice_are_seen() -> None:
+    """No device is named twice here: only the counters tell."""
+    devices = known()
+    found = list(rules.overdrawn(live(claim("a", LOW), claim("b", FIRST)), devices, devices.whole))
+
+    assert len(found) == 1
+    assert "memory-slice-0" in found[0]
+
+
+def test_a_card_may_be_used_up() -> None:
+    devices = known()
+    both = live(claim("a", LOW), claim("b", HIGH))
+
+    assert list(rules.overdrawn(both, devices, devices.whole)) == []
+    assert list(rules.overdrawn(both, devices, devices.published)) == []
+
+
+def test_what_layouts_and_strangers_occupy_is_not_there() -> None:
+    """The published set is smaller then; what the card itself would take is not."""
+    devices = known(left=7)
+    both = live(claim("a", LOW), claim("b", HIGH))
+
+    assert list(rules.overdrawn(both, devices, devices.whole)) == []
+    assert len(list(rules.overdrawn(both, devices, devices.published))) == 1
+
+
+def pod(node: str, *, reserved: str = "p") -> Json:
+    spec = {"nodeName": node, "resourceClaims": [{"name": "r", "resourceClaimName": "a"}]}
+    return {"metadata": {"namespace": "team", "name": "p", "uid": reserved}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("bound", "claims", "word"),
+    [
+        (pod("n2"), [claim("a", LOW, pod="p")], "has devices on n1"),
+        (pod("n1", reserved="q"), [claim("a", LOW, pod="p")], "not reserved"),
+        (pod("n1"), [], "no devices"),
+    ],
+)
+def test_a_pod_away_from_its_devices_is_seen(bound: Json, claims: list[Json], word: str) -> None:
+    assert any(word in text for text in rules.misplaced([bound], claims, known()))
+
+
+def test_a_pod_beside_its_devices_is_fine() -> None:
+    assert list(rules.misplaced([pod("n1")], [claim("a", LOW, pod="p")], known())) == []
+
+
+def test_partitions_that_share_a_memory_slice_are_seen() -> None:
+    assert len(list(rules.colliding(NODE, [row(0, 4), row(3, 1)]))) == 1
+    assert list(rules.colliding(NODE, [row(0, 4), row(4, 4), row(0, 4, card="gpu-1")])) == []
+
+
+def test_a_partition_that_nobody_owns_is_seen() -> None:
+    """A person's own is left alone."""
+    rows = [row(0, 4), row(4, 4), row(4, 4, card="gpu-1", foreign=True)]
+    found = list(rules.unexplained(NODE, rows, [partition(LOW, 0, 4)]))
+
+    assert len(found) == 1
+    assert "at 4+4" in found[0]
+
+
+def test_copies_of_a_vnpu_are_counted() -> None:
+    """Their places are the driver's business."""
+    one = partition("npu-0-vir05-1c-8g-0", 0, 1)
+    del one["spec"]["placement"]
+    assert len(list(rules.unexplained(NODE, [row(100, 1), row(101, 1)], [one]))) == 1
+    assert list(rules.unexplained(NODE, [row(107, 1)], [one])) == []
+
+
+def test_a_partition_of_a_holder_that_is_gone_is_seen() -> None:
+    held = partition(LOW, 0, 4, holder="a")
+
+    assert "gone" in next(rules.orphaned([held], [], []))
+    assert "not got that device" in next(rules.orphaned([held], [claim("a", HIGH)], []))
+    assert list(rules.orphaned([held, partition(HIGH, 4, 4)], [claim("a", LOW)], [])) == []
+
+
+def test_a_reserved_device_that_is_not_cut_is_seen() -> None:
+    """So is one that is cut for somebody else."""
+    held = partition(LOW, 0, 4, holder="a", uuid="MIG-1")
+    reserved, devices = claim("a", LOW, pod="p"), known()
+
+    assert list(rules.uncut([reserved], [held], [row(0, 4, uuid="MIG-1")], devices)) == []
+    assert "not cut" in next(rules.uncut([reserved], [held], [], devices))
+    other = partition(LOW, 0, 4, holder="b", uuid="MIG-1")
+    assert "holder" in next(rules.uncut([reserved], [other], [row(0, 4, uuid="MIG-1")], devices))
