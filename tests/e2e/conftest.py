@@ -3,15 +3,13 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tenant import MANAGED, Tenant, serving
+from tenant import LEASE, MANAGED, Tenant, serving
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.fleet import fleet
 from testbed.installation import Installation
 
-LEASE = ("--lease-duration", "9")
-"""The shortest term, so that taking over takes seconds."""
 _TAIL = 60
 """Lines of each log that a failed test shows."""
 

@@ -26,6 +26,8 @@ MANAGED = {"apportion.dev/managed": "true"}
 OPERATOR = "system:serviceaccount:apportion-system:apportion-operator"
 GPU, MIG, NPU, VNPU = ("gpu.apportion.dev", "mig.apportion.dev", "npu.apportion.dev", "vnpu.apportion.dev")
 IMAGE = "registry.k8s.io/pause:3.10"
+LEASE = ("--lease-duration", "9")
+"""The shortest term of an operator's lease, so that taking over takes seconds."""
 PATIENCE = 30.0
 """Seconds that any one step of the product may take on a slow, busy machine."""
 
@@ -175,6 +177,10 @@ class Tenant:
             return False
 
         await eventually(gone, within=PATIENCE)
+
+    async def end_by_force(self, name: str) -> None:
+        """Delete a pod whose kubelet will never manage to: a driver that nobody plays."""
+        await self._api.delete(f"{self._collection('Pod')}/{name}", grace=0)
 
     async def running(self, *names: str, within: float = PATIENCE) -> list[Json]:
         """Wait until pods run, and return them."""

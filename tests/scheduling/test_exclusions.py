@@ -20,8 +20,12 @@ def test_a_refused_node_is_left_out_for_longer_each_time() -> None:
     """Never a loop: 10 s, 20 s, 40 s, at most five minutes."""
     clock = Clock()
     exclusions = Exclusions(clock)
-    pauses = [exclusions.refuse_node("pod", NODE) for _ in range(7)]
+    pauses = []
+    for _ in range(7):
+        pauses.append(exclusions.refuse_node("pod", NODE))
+        clock.now += pauses[-1]
     assert pauses == [10, 20, 40, 80, 160, 300, 300]
+    exclusions.refuse_node("pod", NODE)
     assert exclusions.nodes(["pod"], lambda _: NODE) == {"n1"}
     assert exclusions.nodes(["other"], lambda _: NODE) == frozenset()
     clock.now += 301
@@ -44,4 +48,15 @@ def test_a_device_that_could_not_be_cut_is_left_out_for_everybody() -> None:
     seconds = exclusions.refuse_device(device)
     assert exclusions.devices() == {device}
     clock.now += seconds
+    assert exclusions.devices() == frozenset()
+
+
+def test_one_refusal_that_is_seen_many_times_counts_once() -> None:
+    """A failed cut stands in the picture for several passes, until the claim's clearing has been echoed."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    device = DeviceId("d", "p", "gpu-0-mig-1g10gb-19-0")
+    for _ in range(7):
+        exclusions.refuse_device(device)
+    clock.now += 10
     assert exclusions.devices() == frozenset()

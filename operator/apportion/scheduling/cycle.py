@@ -94,6 +94,8 @@ class Cycle:
 
     async def run(self) -> None:
         """Act until cancelled; writes that are under way are waited for."""
+        # What was taken back while another replica acted was that one's doing, or its to note.
+        self._snapshot.taken_back.clear()
         try:
             while True:
                 await self._window.closed(patience=self._settings.idle)
@@ -278,7 +280,10 @@ class Cycle:
             if claim is None or claim.allocation is None or claim.reserved_for:
                 continue
             spec = partition.spec
-            self._exclusions.refuse_device(DeviceId(spec.driver, spec.pool, spec.device))
+            device = DeviceId(spec.driver, spec.pool, spec.device)
+            if all(result.device != device for result in claim.allocation.results):
+                continue  # it has got another placement already
+            self._exclusions.refuse_device(device)
             self._errands.clear(claim, f"partition {partition.metadata.name} could not be cut", "failed cut")
 
     def _release_finalizers(self) -> None:

@@ -65,7 +65,11 @@ class Exclusions:
         return sum(e.until > now for e in kept)
 
     def _refuse(self, kept: dict[_K, _Exclusion], key: _K, node: Node | None) -> float:
-        times = kept[key].times + 1 if key in kept else 1
+        before = kept.get(key)
+        left = before.until - self._clock() if before is not None and before.node == node else 0.0
+        if left > 0:
+            return left  # the same refusal, seen again
+        times = before.times + 1 if before is not None else 1
         seconds: float = min(_FIRST * 2.0 ** (times - 1), _LONGEST)
         kept[key] = _Exclusion(self._clock() + seconds, times, node)
         return seconds

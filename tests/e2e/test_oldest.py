@@ -1,0 +1,126 @@
+"""The oldest supported Kubernetes: guard, gate, and one partition's whole life."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tenant import (
+    GATE,
+    LEASE,
+    MANAGED,
+    MIG,
+    NPU,
+    OWN,
+    PARTITIONS,
+    Tenant,
+    claim,
+    devices,
+    gates,
+    pod,
+    profile,
+    request,
+    serving,
+)
+
+from testbed.binaries import Binaries
+from testbed.controlplane import ControlPlane
+from testbed.demo.fleet import ascend, h100
+from testbed.errors import ApiError
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from testbed.versions import OLDEST
+
+
+@pytest.fixture(scope="module")
+async def installation(oldest_binaries: Binaries) -> AsyncIterator[Installation]:
+    """Install on the oldest version, with two nodes."""
+    async with (
+        ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster,
+        Installation(cluster, [h100("gpus"), ascend("npus", "910B4")], operator_options=LEASE) as installed,
+    ):
+        await serving(installed)
+        yield installed
+
+
+@pytest.fixture
+async def namespaces(installation: Installation) -> tuple[Tenant, Tenant]:
+    """Make a managed and an unmanaged namespace; they go with the control plane."""
+    made = [await installation.cluster.make_namespace("oldest", labels) for labels in (MANAGED, {})]
+    return Tenant(installation, made[0]), Tenant(installation, made[1])
+
+
+async def test_guard_and_gate_work_there(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """Without the operator: a gated pod, and an ungated one that the scheduler cannot serve; with it, both run."""
+    team, plain = namespaces
+    [operator] = installation.operators
+    await operator.stop()
+    made = []
+    for tenant in (team, plain):
+        await tenant.make(claim("npu", request(NPU)))
+        made.append(await tenant.make(pod("waits", "npu")))
+    said = await plain.unschedulable("waits")
+    before = [devices(await tenant.claim("npu")) for tenant in (team, plain)]
+    operator.start()
+
+    assert [gates(each) for each in made] == [[GATE], []]
+    assert "cannot allocate all claims" in said
+    assert before == [[], []]
+    for tenant in (team, plain):
+        await tenant.running("waits", within=60)
+        await tenant.delete("Pod", "waits")
+
+
+async def test_one_partition_lives_its_whole_life(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """Claimed, cut, used, idle, reused, removed after its idle timeout."""
+    team, _ = namespaces
+    api = installation.cluster.api
+    await api.create(
+        f"{OWN}/allocationpolicies",
+        {
+            "apiVersion": "apportion.dev/v1alpha1",
+            "kind": "AllocationPolicy",
+            "metadata": {"name": "brief"},
+            "spec": {
+                "deviceClasses": {"selector": {"matchLabels": MANAGED}},
+                "partitions": {"idleTimeout": "4s"},
+            },
+        },
+    )
+
+    async def cut() -> list[str]:
+        return [row["uuid"] for row in installation.hardware("gpus")]
+
+    async def phase(name: str) -> str:
+        try:
+            found = await api.get(f"{PARTITIONS}/{name}")
+        except ApiError as error:
+            return "gone" if error.status == 404 else str(error)
+        return f"{found.get('status', {}).get('phase')} {(found['spec'].get('holder') or {}).get('name')}"
+
+    assert await cut() == []
+    await team.make(claim("first", request(MIG, profile("1g.10gb"))))
+    await team.make(pod("first", "first"))
+    await team.running("first")
+    [device] = await team.allocated("first")
+    name = device.replace("/", "-")
+    [uuid] = await cut()
+    assert await phase(name) == "Ready first"
+
+    for each in (("Pod", "first"), ("ResourceClaim", "first")):
+        await team.delete(*each)
+    assert await eventually(lambda: phase(name), lambda now: now == "Idle None") == "Idle None"
+    assert await cut() == [uuid]
+
+    await team.make(claim("second", request(MIG, profile("1g.10gb"))))
+    await team.make(pod("second", "second"))
+    await team.running("second")
+    assert await team.allocated("second") == [device]
+    assert await cut() == [uuid]
+
+    for each in (("Pod", "second"), ("ResourceClaim", "second")):
+        await team.delete(*each)
+    assert await eventually(lambda: phase(name), lambda now: now == "gone", within=30) == "gone"
+    assert await cut() == []

@@ -1,0 +1,58 @@
+"""Overlaps: nothing in Kubernetes stops a second allocation of a device, so the operator finds it."""
+
+from typing import Any
+
+from tenant import NPU, RESOURCE, Tenant, chip, claim, devices, pod, request
+
+from testbed.installation import Installation
+
+
+async def allocate_by_hand(tenant: Tenant, name: str, allocation: dict[str, Any], **status: Any) -> None:
+    """Write an allocation as an administrator with too many rights could."""
+    await tenant.installation.cluster.api.patch(
+        f"{RESOURCE}/namespaces/{tenant.namespace}/resourceclaims/{name}",
+        {
+            "metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]},
+        },
+    )
+    await tenant.installation.cluster.api.patch(
+        f"{RESOURCE}/namespaces/{tenant.namespace}/resourceclaims/{name}/status",
+        {"status": {"allocation": {**allocation, "allocationTimestamp": "2099-01-01T00:00:00Z"}, **status}},
+        fieldManager="somebody",
+    )
+
+
+async def test_the_later_allocation_that_nobody_reserved_is_cleared(
+    installation: Installation, team: Tenant
+) -> None:
+    """The pod that has the device keeps it."""
+    await team.make(claim("first", request(NPU, chip("910B4", 5))))
+    await team.make(pod("first", "first"))
+    await team.running("first")
+    await team.make(claim("second", request(NPU, chip("910B4", 5))))
+
+    await allocate_by_hand(team, "second", (await team.claim("first"))["status"]["allocation"])
+
+    await team.unallocated("second")
+    await team.event("second", "Overlap", "npu-5", "given back")
+    assert devices(await team.claim("first")) == ["ascend-910b4-a/npu-5"]
+    assert (await team.pod("first"))["status"]["phase"] == "Running"
+
+
+async def test_two_reserved_allocations_are_told_to_both(installation: Installation, team: Tenant) -> None:
+    """Clearing one could harm a running pod: the node refuses the later one, and an Event says what to do."""
+    await team.make(claim("first", request(NPU, chip("910B4", 6))))
+    await team.make(pod("first", "first"))
+    await team.running("first")
+    await team.make(claim("second", request(NPU, chip("910B4", 6))))
+    second = await team.make(pod("second", "second", gates=["example.com/never"]))
+    consumer = {"resource": "pods", "name": "second", "uid": second["metadata"]["uid"]}
+
+    await allocate_by_hand(
+        team, "second", (await team.claim("first"))["status"]["allocation"], reservedFor=[consumer]
+    )
+
+    for name in ("first", "second"):
+        await team.event(name, "Overlap", "npu-6", f"{team.namespace}/first", f"{team.namespace}/second")
+    assert devices(await team.claim("first")) == ["ascend-910b4-a/npu-6"]
+    assert devices(await team.claim("second")) == ["ascend-910b4-a/npu-6"]
