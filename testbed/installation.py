@@ -21,6 +21,7 @@ from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
 from testbed.nodes import simulated_nodes
+from testbed.ports import free_ports
 from testbed.supervised import Supervised
 
 NAMESPACE = "apportion-system"
@@ -63,6 +64,8 @@ class Installation:
         self.cluster = cluster
         self.nodes = {node.name: node for node in nodes}
         self.operators: list[Supervised] = []
+        self.operator_ports: list[int] = []
+        """Where each operator answers /healthz, /readyz and /metrics."""
         self.agents: dict[str, Supervised] = {}
         self.kubelets: dict[str, FakeKubelet] = {}
         self._count = operators
@@ -82,7 +85,7 @@ class Installation:
                 )
             )
             for index in range(self._count):
-                await self._start_operator(index)
+                await self.start_operator(index)
             if self._run_agents:
                 await asyncio.gather(*(self.start_agent(name) for name in self.nodes))
                 await self.published()
@@ -107,7 +110,7 @@ class Installation:
 
     def state(self, node: str) -> dict[str, Any]:
         """Return the live state of a node's simulated hardware."""
-        path = self._folder(node) / "simulation.yaml.state.json"
+        path = self.folder(node) / "simulation.yaml.state.json"
         found: dict[str, Any] = yaml.safe_load(path.read_text())
         return found
 
@@ -118,7 +121,7 @@ class Installation:
 
     async def start_agent(self, name: str) -> Supervised:
         """Start a node's agent with a token that is bound to its node."""
-        node, folder = self.nodes[name], self._folder(name)
+        node, folder = self.nodes[name], self.folder(name)
         folder.mkdir(parents=True, exist_ok=True)
         simulation = folder / "simulation.yaml"
         simulation.write_text(yaml.safe_dump(dict(node.simulation)))
@@ -148,13 +151,15 @@ class Installation:
 
         await eventually(missing, lambda names: not names, within=within)
 
-    async def _start_operator(self, index: int) -> None:
+    async def start_operator(self, index: int) -> Supervised:
+        """Start one more replica of the operator."""
+        [port] = free_ports(1)
         token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-operator")
         operator = Supervised(
             f"operator-{index}",
             [
                 *(sys.executable, "-m", "apportion", "operator", "--namespace", NAMESPACE),
-                *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
+                *("--kubeconfig", token, "--log-format", "console", "--health-port", str(port)),
                 *self._operator_options,
             ],
             self.cluster.log_path(f"operator-{index}"),
@@ -162,9 +167,12 @@ class Installation:
         )
         operator.start()
         self.operators.append(operator)
+        self.operator_ports.append(port)
         self._stack.push_async_callback(operator.stop)
+        return operator
 
-    def _folder(self, node: str) -> Path:
+    def folder(self, node: str) -> Path:
+        """Return where a node's agent keeps its simulation and its journal."""
         return self.cluster.folder / "agents" / node
 
 

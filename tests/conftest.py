@@ -18,6 +18,7 @@ _NEEDS = {
     "binaries": DEFAULT,
     "control_plane": DEFAULT,
     "namespace": DEFAULT,
+    "oldest_binaries": OLDEST,
     "oldest_control_plane": OLDEST,
     "oldest_namespace": OLDEST,
 }
@@ -58,6 +59,12 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 
 
 @pytest.fixture(scope="session")
+def oldest_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """Give the programs of the oldest supported Kubernetes version."""
+    return pytestconfig.stash[_PROVIDED][OLDEST]
+
+
+@pytest.fixture(scope="session")
 async def control_plane(binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """Run one control plane of the default version for the whole run."""
     async with ControlPlane(binaries=binaries) as cluster:
@@ -65,9 +72,9 @@ async def control_plane(binaries: Binaries) -> AsyncIterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-async def oldest_control_plane(pytestconfig: pytest.Config) -> AsyncIterator[ControlPlane]:
+async def oldest_control_plane(oldest_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """Run one control plane of the oldest supported version, started when the first test asks for it."""
-    async with ControlPlane(version=OLDEST, binaries=pytestconfig.stash[_PROVIDED][OLDEST]) as cluster:
+    async with ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster:
         yield cluster
 
 

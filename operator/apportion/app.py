@@ -53,7 +53,10 @@ def features_of(version: tuple[int, int]) -> Features:
 class App:
     """The operator."""
 
-    def __init__(self, settings: OperatorSettings, client: Client, version: tuple[int, int]) -> None:
+    def __init__(
+        self, settings: OperatorSettings, client: Client, version: tuple[int, int], stop: asyncio.Event
+    ) -> None:
+        """`stop` ends it, by whomever it is set."""
         clock, now = time.monotonic, lambda: datetime.now(UTC)
         self._client = client
         self.window = Window(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
@@ -91,6 +94,7 @@ class App:
         ]
         self._sweep = Sweep(client, self.snapshot, handlers.FED_BY_KOPF)
         self._complete = asyncio.Event()
+        self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
 
     def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
@@ -111,27 +115,37 @@ class App:
             private_key_path=settings.key_file,
         )
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, or a part dies; the process then ends and is started anew."""
+    def stopping(self) -> None:
+        """Take in that the process shall end: kopf has the signal handlers, and tells us when it has stopped itself."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Run until it is told to stop, or a part dies; the process then ends and is started anew."""
         registry = kopf.OperatorRegistry()
         handlers.register(registry, self)
         await self._health.start()
         try:
             async with asyncio.TaskGroup() as group:
+                acting = group.create_task(self._lead())
                 tasks = [group.create_task(each.run()) for each in self._reflectors]
                 tasks += [
                     group.create_task(self.recorder.run()),
                     group.create_task(self.lease.run()),
-                    group.create_task(self._lead()),
                     group.create_task(self._sweep.run()),
                 ]
+                told = group.create_task(self._stop.wait())
                 # kopf cancels whatever is started after it, so it comes last.
                 watcher = group.create_task(
-                    kopf.operator(registry=registry, clusterwide=True, standalone=True, stop_flag=stop)
+                    kopf.operator(registry=registry, clusterwide=True, standalone=True, stop_flag=self._stop)
                 )
-                await watcher
-                for task in tasks:
+                await asyncio.wait((watcher, told), return_when=asyncio.FIRST_COMPLETED)
+                # The lease goes back only after the last write has ended, and at once then: another replica waits.
+                # kopf would first wait some seconds for our tasks.
+                acting.cancel()
+                await asyncio.wait((acting,))
+                for task in (told, *tasks):
                     task.cancel()
+                await watcher
         finally:
             await self._health.stop()
 
@@ -184,4 +198,4 @@ async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:
     async with await connect(settings.kubeconfig, patience=settings.patience, manager=MANAGER) as client:
         version = await require_version(client)
         _log.info("operator.starting", kubernetes=f"{version[0]}.{version[1]}", identity=settings.identity)
-        await App(settings, client, version).run(stop)
+        await App(settings, client, version, stop).run()

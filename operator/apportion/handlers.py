@@ -20,6 +20,9 @@ class App(Protocol):
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
 
+    def stopping(self) -> None:
+        """Take in that the process shall end."""
+
 
 class OwnKindsOnly(kopf.AnnotationsDiffBaseStorage):
     """Keep diffs for nobody: foreign objects are never diffed, copied or annotated, and ours need no diff."""
@@ -46,6 +49,10 @@ def register(registry: kopf.OperatorRegistry, app: App) -> None:
     @kopf.on.login(registry=registry)
     async def login(**_: object) -> kopf.ConnectionInfo:
         return app.connection()
+
+    @kopf.on.cleanup(registry=registry)
+    async def clean(**_: object) -> None:
+        app.stopping()
 
     for kind in FED_BY_KOPF:
         _watch(registry, app, kind)

@@ -108,6 +108,20 @@ def test_a_constraint_is_named_with_its_values() -> None:
     assert explanation.groups[0].constraint is not None
     assert explanation.groups[0].constraint.values == (("0", 2), ("1", 2))
     assert f"matchAttribute {GPU}/numa needs 3 devices" in summary(explanation)
+    assert explanation.nearest is not None
+    assert explanation.nearest.missing == (f"2 free devices have {GPU}/numa 0 where 3 must agree",)
+
+
+def test_devices_that_are_enough_but_on_several_nodes_are_told_as_such() -> None:
+    """A claim's devices all come from one node."""
+    nodes = ("n1", "n2", "n3")
+    state = cluster(*(piece(name, name, [device("gpu-0"), device("gpu-1")]) for name in nodes), nodes=nodes)
+
+    explanation = why(state, claim("c", want(count=3)))
+
+    assert explanation.groups[0].request is not None
+    assert explanation.groups[0].request.matching == 6
+    assert "at most 2 on one node" in summary(explanation)
 
 
 def test_like_nodes_make_one_group_and_the_nearest_comes_first() -> None:

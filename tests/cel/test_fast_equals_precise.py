@@ -52,7 +52,7 @@ TEMPLATES = [
     *(
         f"{constant} {sign} {X}"
         for sign in ("==", "!=", "<", "<=", ">", ">=", "in")
-        for constant in CONSTANTS[:7]
+        for constant in CONSTANTS[:6]
     ),
     *(f'semver("1.0.0") {sign} {X} || {X} {sign} semver("1.0.0")' for sign in ("==", "!=")),
     *(f'{X}.{name}(semver("1.0.0"))' for name in ("isGreaterThan", "isLessThan", "includes")),

@@ -4,7 +4,7 @@ In: a view. Out: a Diagnosis with counts. Nothing is searched here: requests are
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apportion.allocator.counters import bits
 from apportion.allocator.explanation import ConstraintReport, Kind, RequestReport, Shortage, Step
@@ -110,6 +110,14 @@ def _try(state: State, shape: Shape, view: NodeView, where: tuple[int, int], wan
     report = _report(state, shape, view, where, found)
     if kind is None:
         return Diagnosis("together", *where, request=report)
+    stages = {
+        "selector": report.matching,
+        "taint": report.untainted,
+        "busy": report.unheld,
+        "capacity": report.roomy,
+        "counters": report.free,
+    }
+    report = replace(report, on_one_node=stages.get(kind, 0))
     before = {
         "selector": _depth(report),
         "taint": report.matching,

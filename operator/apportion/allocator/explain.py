@@ -93,4 +93,5 @@ def _sum(first: RequestReport, reports: Sequence[RequestReport]) -> RequestRepor
         unheld=sum(one.unheld for one in reports),
         roomy=sum(one.roomy for one in reports),
         free=sum(one.free for one in reports),
+        on_one_node=max(one.on_one_node for one in reports),
     )

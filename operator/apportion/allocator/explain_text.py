@@ -3,7 +3,7 @@
 In: an Explanation. Out: plain English. Nothing is decided here.
 """
 
-from apportion.allocator.explanation import Explanation, NodeGroup, RequestReport
+from apportion.allocator.explanation import Explanation, NearestMiss, NodeGroup, RequestReport
 
 EVENT = 1000
 """Characters of an Event's note (events.k8s.io `note` takes 1024 bytes)."""
@@ -19,7 +19,7 @@ def summary(explanation: Explanation) -> str:
     parts.append(f"{_nodes(first, explanation)}: {reason(first)}")
     if explanation.nearest is not None:
         nearest = explanation.nearest
-        parts.append(f"nearest: {nearest.device} on {nearest.node}: {'; '.join(nearest.missing[:3])}")
+        parts.append(f"nearest: {_place(nearest)}: {'; '.join(nearest.missing[:3])}")
     parts.extend(f"{_nodes(group, explanation)}: {reason(group)}" for group in rest)
     return _cut(". ".join(part.replace("\n", " ") for part in parts), EVENT)
 
@@ -36,9 +36,7 @@ def render(explanation: Explanation) -> str:
             lines.extend(f"    {line}" for line in _funnel(group.request))
     if explanation.nearest is not None:
         nearest = explanation.nearest
-        lines.append(
-            f"nearest miss: {nearest.device} on {nearest.node}, for {nearest.claim} request {nearest.request}"
-        )
+        lines.append(f"nearest miss: {_place(nearest)}, for {nearest.claim} {nearest.request}".rstrip())
         lines.extend(f"    {sentence}" for sentence in nearest.missing)
     return "\n".join(lines)
 
@@ -83,7 +81,8 @@ def _request(group: NodeGroup, request: RequestReport) -> str:
             blame = f"{request.free} with enough left in their counters ({shortages}){_held(request)}"
         case _:
             blame = ""
-    return f"{title}: {funnel}{'; ' if blame else ''}{blame}"
+    many = f"; at most {request.on_one_node} on one node" if (request.wanted or 1) > 1 else ""
+    return f"{title}: {funnel}{'; ' if blame else ''}{blame}{many}"
 
 
 def _blame(request: RequestReport) -> str:
@@ -93,7 +92,7 @@ def _blame(request: RequestReport) -> str:
         if not step.passed or step.passed < (request.wanted or 1) <= before:
             return f"{step.owner} selector #{step.number} stops them: {_cut(step.text, SELECTOR)}"
         before = step.passed
-    return "too few devices"
+    return "too few match"
 
 
 def _held(request: RequestReport) -> str:
@@ -112,6 +111,10 @@ def _funnel(request: RequestReport) -> list[str]:
         f"{request.free} with enough in the shared counters",
     ]
     return lines
+
+
+def _place(nearest: NearestMiss) -> str:
+    return f"{nearest.device} on {nearest.node}" if nearest.device else f"node {nearest.node}"
 
 
 def _nodes(group: NodeGroup, explanation: Explanation) -> str:

@@ -62,6 +62,8 @@ class RequestReport:
     """Of those not held: with enough consumable capacity left."""
     free: int
     """Of those: with enough left in the shared counters."""
+    on_one_node: int = 0
+    """The most that passed the step that failed on one node; a claim's devices all come from one."""
     taints: tuple[tuple[str, int], ...] = ()
     """Untolerated taints with the devices that have them."""
     holders: tuple[str, ...] = ()
@@ -99,10 +101,11 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class NearestMiss:
-    """The device that failed the fewest conditions."""
+    """The node and the device that failed the fewest conditions."""
 
     node: str
     device: str
+    """Empty where no single device is to blame: a constraint among several."""
     claim: str
     request: str
     missing: tuple[str, ...]

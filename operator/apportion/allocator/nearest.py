@@ -6,7 +6,7 @@ In: the node that came nearest and its diagnosis. Out: one device with sentences
 from apportion.allocator.answers import Selectors
 from apportion.allocator.counters import bits
 from apportion.allocator.diagnosis import Diagnosis, funnel, shortages
-from apportion.allocator.explanation import NearestMiss
+from apportion.allocator.explanation import ConstraintReport, NearestMiss
 from apportion.allocator.fault import Flaw
 from apportion.allocator.pools import amount
 from apportion.allocator.shape import Shape, Want
@@ -24,6 +24,8 @@ CUT = 160
 
 def nearest_miss(state: State, shape: Shape, name: str, found: Diagnosis) -> NearestMiss | None:
     """Return the device nearest to serving the request that failed; None where no request did."""
+    if found.constraint is not None:
+        return _agreement(name, found.constraint)
     if found.slot < 0 or found.request is None:
         return None
     view = state.view(name)
@@ -36,7 +38,24 @@ def nearest_miss(state: State, shape: Shape, name: str, found: Diagnosis) -> Nea
     if best is None:
         return None
     request = found.request
-    return NearestMiss(name, str(view.id_of(best[1])), request.claim, request.request, best[2])
+    enough: tuple[str, ...] = ()
+    if request.on_one_node:
+        enough = (
+            f"{request.on_one_node} of the {request.wanted} devices wanted would do here, this one not",
+        )
+    return NearestMiss(name, str(view.id_of(best[1])), request.claim, request.request, (*enough, *best[2]))
+
+
+def _agreement(node: str, rule: ConstraintReport) -> NearestMiss:
+    """Say how many of the devices that a constraint covers could agree, or differ, on the node."""
+    if rule.distinct:
+        missing = f"{len(rule.values)} different values of {rule.attribute} where {rule.wanted} are needed"
+    elif rule.values:
+        value, count = rule.values[0]
+        missing = f"{count} free devices have {rule.attribute} {value} where {rule.wanted} must agree"
+    else:
+        missing = f"no free device has {rule.attribute}"
+    return NearestMiss(node, "", rule.claim, "", (missing,))
 
 
 def _closest(state: State, view: NodeView, want: Want) -> int:

@@ -8,10 +8,23 @@ operand decides; `cel.bind` is lazy; a missing key is an error and no match is n
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from apportion.cel.check import Checked, Resolved
-from apportion.cel.equality import contains, equal, unequal
+from apportion.cel.check import Checked
+from apportion.cel.closures import (
+    Lazy,
+    bind,
+    conditional,
+    constant_of,
+    either,
+    equality,
+    field_of,
+    in_constants,
+    insert,
+    logic,
+    opt_map,
+    strict,
+)
+from apportion.cel.equality import equal, unequal
 from apportion.cel.folds import make_fold
-from apportion.cel.functions import Overload
 from apportion.cel.library.standard import find, find_optional, has
 from apportion.cel.literalcheck import children
 from apportion.cel.run import Closure, Run
@@ -30,16 +43,13 @@ from apportion.cel.syntax import (
 )
 from apportion.cel.values import (
     COST_LIMIT,
-    NONE,
     CelFailure,
     CostExceeded,
     Optional,
     Value,
-    key_of,
     name_of,
     no_overload,
 )
-from apportion.dra.semver import Semver
 
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
@@ -102,7 +112,7 @@ class _Maker:
     def _make(self, node: Node) -> Closure:
         match node:
             case Const():
-                return _constant(node.value)
+                return constant_of(node.value)
             case Ident():
                 return self._ident(node)
             case Select():
@@ -110,11 +120,11 @@ class _Maker:
             case Call():
                 return self._call(node)
             case Logic():
-                return _logic(tuple(map(self.make, node.args)), stop=not node.conjunction)
+                return logic(tuple(map(self.make, node.args)), stop=not node.conjunction)
             case Repeated():
                 return self._repeated(node)
             case Conditional():
-                return _conditional(self.make(node.condition), self.make(node.yes), self.make(node.no))
+                return conditional(self.make(node.condition), self.make(node.yes), self.make(node.no))
             case ListLiteral():
                 return self._list(node)
             case MapLiteral():
@@ -125,7 +135,7 @@ class _Maker:
     def _ident(self, node: Ident) -> Closure:
         constant = self._checked.constants.get(node)
         if constant is not None:
-            return _constant(constant)
+            return constant_of(constant)
         slot = self._scope.get(node.name)
         if slot is None:
 
@@ -145,7 +155,7 @@ class _Maker:
     def _select(self, node: Select) -> Closure:
         constant = self._checked.constants.get(node)
         if constant is not None:
-            return _constant(constant)
+            return constant_of(constant)
         operand, field = self._attribute(node.operand), node.field
         if node.test:
 
@@ -187,13 +197,15 @@ class _Maker:
             case "@in":
                 known = self._constant_list(node.args[1])
                 if known is not None:
-                    return _in_constants(self.make(node.args[0]), known)
+                    return in_constants(self.make(node.args[0]), known)
             case "or" | "orValue" if node.target is not None:
-                return _or(self.make(node.target), self.make(node.args[0]), unwrap=node.function == "orValue")
+                return either(
+                    self.make(node.target), self.make(node.args[0]), unwrap=node.function == "orValue"
+                )
         args = tuple(map(self.make, resolved.args))
         if node.function in ("_==_", "_!=_"):
-            return _equality(args[0], args[1], equal if node.function == "_==_" else unequal, resolved)
-        return _strict(args, resolved)
+            return equality(args[0], args[1], equal if node.function == "_==_" else unequal, resolved)
+        return strict(args, resolved)
 
     def _index(self, node: Call) -> Closure:
         operand, key = self._attribute(node.args[0]), self.make(node.args[1])
@@ -247,7 +259,7 @@ class _Maker:
     def _list(self, node: ListLiteral) -> Closure:
         known = self._constant_list(node)
         if known is not None:
-            return _constant(known)
+            return constant_of(known)
         parts = tuple(map(self.make, node.items))
         optional = node.optional
 
@@ -304,211 +316,8 @@ class _Maker:
         bodies = tuple(map(self.make, node.bodies))
         self._scope = outer
         if node.kind == "bind":
-            return _bind(source, bodies[0], first)
+            return bind(source, bodies[0], first)
         if node.kind in ("opt_map", "opt_flat_map"):
-            return _opt_map(source, bodies[0], first, flat=node.kind == "opt_flat_map")
+            return opt_map(source, bodies[0], first, flat=node.kind == "opt_flat_map")
         constant = isinstance(node.bodies[-1], Const)
         return make_fold(node.kind, source, first, len(node.names), bodies, constant=constant)
-
-
-class Lazy:
-    """The value of a `cel.bind` variable: evaluated when first used, then kept, error or not."""
-
-    __slots__ = ("_failure", "_init", "_value")
-
-    def __init__(self, init: Closure) -> None:
-        self._init: Closure | None = init
-        self._value: Value = None
-        self._failure: CelFailure | None = None
-
-    def __call__(self, run: Run) -> Value:
-        """Return the value; raises what the first evaluation raised."""
-        if self._init is not None:
-            init, self._init = self._init, None
-            try:
-                self._value = init(run)
-            except CelFailure as failure:
-                self._failure = failure
-        if self._failure is not None:
-            raise self._failure
-        return self._value
-
-
-def insert(into: dict[Value, Value], key: Value, value: Value) -> None:
-    """Add an entry to a map under construction; raises CelFailure for a bad or repeated key."""
-    if type(key) not in (bool, int, str) and name_of(key) != "uint":
-        raise CelFailure(f"unsupported key type: {name_of(key)}")
-    name = key_of(key)
-    if name in into:
-        raise CelFailure("insert failed: key already exists")
-    into[name] = value
-
-
-def field_of(container: Value, name: str) -> Value:
-    """Return `container.name`; raises CelFailure when there is none."""
-    if type(container) is dict:
-        try:
-            return container[name]
-        except KeyError:
-            raise CelFailure(f"no such key: {name[:64]}") from None
-    if type(container) is tuple:
-        raise no_overload()
-    return find(container, name)
-
-
-def _constant(value: Value) -> Closure:
-    return lambda _: value
-
-
-def _logic(args: tuple[Closure, ...], *, stop: bool) -> Closure:
-    """Evaluate until an operand equals `stop`; only then are errors of the others forgotten."""
-
-    def logic(run: Run) -> Value:
-        failure: CelFailure | None = None
-        for arg in args:
-            try:
-                found = arg(run)
-                if found is stop:
-                    return found
-                if type(found) is not bool:
-                    raise no_overload()
-            except CelFailure as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not stop
-
-    return logic
-
-
-def _conditional(condition: Closure, yes: Closure, no: Closure) -> Closure:
-    def conditional(run: Run) -> Value:
-        found = condition(run)
-        if found is True:
-            return yes(run)
-        if found is False:
-            return no(run)
-        raise no_overload()
-
-    return conditional
-
-
-def _equality(
-    left: Closure, right: Closure, test: Callable[[Value, Value], bool], resolved: Resolved
-) -> Closure:
-    cost = resolved.dispatch.overloads[0].cost
-
-    def equality(run: Run) -> Value:
-        one, other = left(run), right(run)
-        if cost is not None:
-            run.cost += cost((one, other), None)
-        return test(one, other)
-
-    return equality
-
-
-def _strict(args: tuple[Closure, ...], resolved: Resolved) -> Closure:
-    find_overload = resolved.dispatch.find
-    forms = resolved.dispatch.overloads
-    # Upstream prices operators and conversions by form; where the types leave several, the price is one unit.
-    flat = len(forms) > 1 and (forms[0].function[0] in "_@-" or forms[0].function in ("bytes", "string"))
-
-    def finish(run: Run, values: tuple[Value, ...], chosen: Overload) -> Value:
-        found = chosen.run(*values)
-        run.spend(1 if flat or chosen.cost is None else chosen.cost(values, found))
-        return found
-
-    if len(args) == 1:
-        only = args[0]
-
-        def unary(run: Run) -> Value:
-            value = only(run)
-            return finish(run, (value,), find_overload((type(value),)))
-
-        return unary
-    if len(args) == 2:
-        left, right = args
-
-        def binary(run: Run) -> Value:
-            one, other = left(run), right(run)
-            return finish(run, (one, other), find_overload((type(one), type(other))))
-
-        return binary
-
-    def call(run: Run) -> Value:
-        values = tuple([arg(run) for arg in args])
-        return finish(run, values, find_overload(tuple(map(type, values))))
-
-    return call
-
-
-def _in_constants(needle: Closure, known: tuple[Value, ...]) -> Closure:
-    if not known:
-        return _constant(value=False)
-    test, cost = member_of(known), 0 if _hashed(known) else len(known)
-
-    def member(run: Run) -> Value:
-        found = needle(run)
-        run.cost += cost
-        return test(found)
-
-    return member
-
-
-def member_of(known: tuple[Value, ...]) -> Callable[[Value], bool]:
-    """Return the test of `x in [...]` for a list of constants."""
-    hashed = _hashed(known)
-
-    def member(found: Value) -> bool:
-        if hashed and type(found) in (Semver, bytes):
-            # The reference implementation hashes the needle here, and these two cannot be hashed.
-            raise CelFailure(f"hash of unhashable type {name_of(found)}")
-        return contains(found, known)
-
-    return member
-
-
-def _hashed(known: tuple[Value, ...]) -> bool:
-    return all(type(item) in (bool, int, float, str) or name_of(item) == "uint" for item in known)
-
-
-def _or(held: Closure, other: Closure, *, unwrap: bool) -> Closure:
-    def choose(run: Run) -> Value:
-        found = held(run)
-        if type(found) is not Optional:
-            raise no_overload()
-        if found.present:
-            return found.value if unwrap else found
-        instead = other(run)
-        if not unwrap and type(instead) is not Optional:
-            raise no_overload()
-        return instead
-
-    return choose
-
-
-def _bind(init: Closure, body: Closure, slot: int) -> Closure:
-    def bind(run: Run) -> Value:
-        run.slots[slot] = Lazy(init)
-        return body(run)
-
-    return bind
-
-
-def _opt_map(held: Closure, body: Closure, slot: int, *, flat: bool) -> Closure:
-    def opt_map(run: Run) -> Value:
-        found = held(run)
-        if type(found) is not Optional:
-            raise no_overload()
-        run.cost += 2
-        if not found.present:
-            return NONE
-        run.slots[slot] = found.value
-        made = body(run)
-        if not flat:
-            return Optional(made)
-        if type(made) is not Optional:
-            raise no_overload()
-        return made
-
-    return opt_map

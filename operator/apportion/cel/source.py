@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from apportion.cel.check import Checked, Resolved
+from apportion.cel.closures import field_of, member_of
 from apportion.cel.equality import equal, unequal
 from apportion.cel.facts import facts
 from apportion.cel.folds import items_of, pairs_of
@@ -18,7 +19,6 @@ from apportion.cel.library.semvers import semver
 from apportion.cel.library.standard import find, find_optional, has
 from apportion.cel.paths import Path, entry_of, path_of
 from apportion.cel.patterns import plain_test
-from apportion.cel.precise import field_of, member_of
 from apportion.cel.syntax import (
     Call,
     Conditional,

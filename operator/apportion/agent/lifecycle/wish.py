@@ -3,6 +3,7 @@
 In: watch events. Out: wishes by UID, and a call for each card that one of them concerns.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from apportion.errors import BrokenInput
 
 FINALIZER = "apportion.dev/agent"
 """Keeps a Partition until its hardware is gone; only the agent takes it away."""
+_REMEMBERED = 512
+"""Ends that are remembered; an answer is never that many ends late."""
 _log = structlog.get_logger()
 
 
@@ -99,13 +102,18 @@ class Wishes:
 
     def __init__(self, changed: Callable[[Wish], None] = lambda _: None) -> None:
         self._by_uid: dict[str, Wish] = {}
+        # The watch may tell the end of an object before the answer to our own last write is read.
+        self._gone: deque[str] = deque(maxlen=_REMEMBERED)
         self.changed = changed
         """Called with every wish that came, went, or now asks for something else."""
 
     def observe(self, _kind: Kind, change: str, item: Object) -> None:
         """Take a watch event, or the answer to one of our own writes."""
         uid = item["metadata"]["uid"]
+        if uid in self._gone:
+            return
         if change == "DELETED":
+            self._gone.append(uid)
             gone = self._by_uid.pop(uid, None)
             if gone is not None:
                 self.changed(gone)

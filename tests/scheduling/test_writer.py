@@ -1,0 +1,130 @@
+"""Fenced writes to claims and pods of a real API server."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apportion.cluster.client import Client, connect
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.claim import PROTECTION_FINALIZER, Claim
+from apportion.dra.device import DeviceId
+from apportion.dra.pod import Pod
+from apportion.dra.selection import NodeSelector
+from apportion.errors import ApiError, NotLeading, Overtaken
+from apportion.scheduling.waiting import GATE
+from apportion.scheduling.writer import OWN_FINALIZER, Writer
+from testbed.controlplane import ControlPlane
+
+ANSWER = Allocation(
+    (DeviceResult("r", DeviceId("d.example.com", "n1", "dev")),), node_selector=NodeSelector.of_name("n1")
+)
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as made:
+        yield made
+
+
+@pytest.fixture
+def writer(client: Client) -> Writer:
+    return Writer(client, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC))
+
+
+async def claim(client: Client, namespace: str, **metadata: Any) -> Claim:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "none"}}]
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", **metadata},
+        "spec": {"devices": {"requests": requests}},
+    }
+    return Claim.from_json(await client.create(CLAIMS, body, namespace=namespace))
+
+
+async def read(client: Client, namespace: str) -> Claim:
+    return Claim.from_json(await client.get(CLAIMS, "c", namespace=namespace))
+
+
+async def test_finalizer_then_allocation_with_its_timestamp(
+    client: Client, writer: Writer, namespace: str
+) -> None:
+    """Without the one controller-manager never deallocates, without the other nobody can reserve."""
+    version = await writer.allocate(await claim(client, namespace), ANSWER)
+    found = await read(client, namespace)
+    assert found.version == version
+    assert PROTECTION_FINALIZER in found.finalizers
+    assert found.allocation is not None
+    assert found.allocation.timestamp == "2026-01-02T00:00:00Z"
+    assert found.allocation.results == ANSWER.results
+    assert found.allocated_by == "apportion-operator"
+
+
+async def test_a_claim_without_a_pod_gets_our_own_finalizer(
+    client: Client, writer: Writer, namespace: str
+) -> None:
+    """controller-manager must not deallocate it between pods."""
+    made = await claim(client, namespace, annotations={GATE: "Immediate"})
+    await writer.allocate(made, ANSWER)
+    assert (await read(client, namespace)).finalizers == (OWN_FINALIZER,)
+
+
+async def test_a_claim_that_changed_meanwhile_is_not_written(
+    client: Client, writer: Writer, namespace: str
+) -> None:
+    """A stale decision is refused by the server."""
+    made = await claim(client, namespace, finalizers=[PROTECTION_FINALIZER])
+    await client.patch(CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}}, namespace=namespace)
+    with pytest.raises(Overtaken):
+        await writer.allocate(made, ANSWER)
+    assert (await read(client, namespace)).allocation is None
+
+
+async def test_clearing_spares_what_was_reserved_or_replaced(
+    client: Client, writer: Writer, namespace: str
+) -> None:
+    """It reads again, and clears only the allocation that was meant."""
+    await writer.allocate(await claim(client, namespace), ANSWER)
+    allocated = await read(client, namespace)
+    reserved = {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
+    await client.patch(CLAIMS, "c", reserved, namespace=namespace, sub="status")
+    assert not await writer.clear(allocated)
+    await client.patch(CLAIMS, "c", {"status": {"reservedFor": None}}, namespace=namespace, sub="status")
+    now = await read(client, namespace)
+    if now.allocation is not None:  # controller-manager may have been faster
+        assert await writer.clear(now)
+    assert (await read(client, namespace)).allocation is None
+
+
+async def test_only_our_gate_goes(client: Client, writer: Writer, namespace: str) -> None:
+    """Others' gates stay; a pod that changed its gates is looked at again."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "schedulingGates": [{"name": "other/gate"}, {"name": GATE}],
+            "containers": [{"name": "c", "image": "none"}],
+        },
+    }
+    pod = Pod.from_json(await client.create(PODS, body, namespace=namespace))
+    await writer.ungate(pod)
+    assert Pod.from_json(await client.get(PODS, "p", namespace=namespace)).gates == ("other/gate",)
+    with pytest.raises(ApiError):
+        await writer.ungate(pod)
+
+
+async def test_nothing_is_written_without_the_lease(client: Client, namespace: str) -> None:
+    """The fence stands before every request."""
+
+    def shut() -> None:
+        raise NotLeading("no")
+
+    made = await claim(client, namespace)
+    writer = Writer(client, fence=shut, now=lambda: datetime.now(UTC))
+    with pytest.raises(NotLeading):
+        await writer.allocate(made, ANSWER)
+    assert (await read(client, namespace)).version == made.version
