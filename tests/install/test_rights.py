@@ -37,6 +37,7 @@ NOT_ALLOWED = {
         "deletecollection resourceslices.resource.k8s.io",
         "create partitions.apportion.dev",
         "delete partitions.apportion.dev",
+        "create events",
         "get leases.coordination.k8s.io",
     ],
 }

@@ -4,7 +4,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -51,11 +51,16 @@ class Storm:
 
     def claims(self) -> dict[str, Json]:
         """Return the claims that are there, by name."""
-        return {raw["metadata"]["name"]: raw for raw in self.checker.claims.values()}
+        return self._ours(self.checker.claims)
 
     def pods(self) -> dict[str, Json]:
         """Return the pods that are there, by name."""
-        return {raw["metadata"]["name"]: raw for raw in self.checker.pods.values()}
+        return self._ours(self.checker.pods)
+
+    def _ours(self, objects: Mapping[str, Json]) -> dict[str, Json]:
+        found = [raw["metadata"] for raw in objects.values()]
+        names = {each["uid"]: each["name"] for each in found if each["namespace"] == self.namespace}
+        return {name: objects[uid] for uid, name in names.items()}
 
     # What is done to it.
 
@@ -107,6 +112,8 @@ class Storm:
                 if name.startswith(prefix) and pod["spec"].get("nodeName") and name not in self.killed
             ]
             for name in choose.sample(sorted(bound), min(len(bound), count - len(taken))):
+                if name in self.killed:
+                    continue  # another storm of deletions was here since
                 taken.append(name)
                 self.killed.append(name)
                 path = f"/api/v1/namespaces/{self.namespace}/pods"
@@ -278,7 +285,7 @@ def _figures(storm: Storm, all_run: float, all_free: float) -> str:
 def _complaints(storm: Storm) -> list[str]:
     """Return the lines of our programs' logs that speak of a defect in them."""
     names = ["operator-0", *(f"agent-{name}" for name in storm.installation.nodes)]
-    bad = re.compile(r"Traceback|task_failed|\b[A-Z]\w+Error\b|is forbidden")
+    bad = re.compile(r"Traceback|task_failed|write_failed|is forbidden")
     return [
         f"{name}: {line}"
         for name in names
