@@ -36,7 +36,6 @@ class Storm:
     """Names of pods that were deleted by force."""
     waited: set[str] = field(default_factory=set)
     """Names of pods that waited on the node without an agent."""
-    times: dict[str, float] = field(default_factory=dict)
 
     async def create(self, kind: str, objects: Iterable[Json]) -> None:
         """Make objects, some at a time."""
@@ -203,7 +202,7 @@ async def storm(binaries: Binaries) -> AsyncIterator[Storm]:
             cluster,
             workload.nodes(),
             operator_options=("--lease-duration", "9"),
-            kubelet_options={"stop_seconds": 0.5},
+            kubelet_options={"stop_seconds": 2.0},
         ) as installation,
         Checker(installation) as checker,
     ):
