@@ -114,13 +114,15 @@ def overdrawn(
         limit = limits.get(counter_set)
         if limit is None:
             continue
-        for name, amount in sorted(used.items()):
-            size = limit.get(name, Fraction(0))
-            if amount > size:
-                yield (
-                    f"counter {name} of {'/'.join(counter_set)} is used beyond its size: {float(amount):g} of"
-                    f" {float(size):g} by {', '.join(sorted(drawers[counter_set]))}"
-                )
+        sizes = [(name, amount, limit.get(name, Fraction(0))) for name, amount in sorted(used.items())]
+        over = [
+            f"{name} {float(amount):g} of {float(size):g}" for name, amount, size in sizes if amount > size
+        ]
+        if over:
+            yield (
+                f"{'/'.join(counter_set)} is used beyond its size ({', '.join(over)})"
+                f" by {', '.join(sorted(drawers[counter_set]))}"
+            )
 
 
 def claims_of(pod: Json) -> list[str]:
