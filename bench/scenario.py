@@ -119,7 +119,11 @@ def load(path: Path) -> Scenario:
     for node in world["nodes"]:
         state.put_node(node["metadata"]["name"], node["metadata"].get("labels") or {})
     for row in world["classes"]:
-        state.put_class(DeviceClass.from_json(row))
+        device_class = DeviceClass.from_json(row)
+        state.put_class(device_class)
+        for selector in device_class.selectors:
+            # A running operator has compiled the selectors of its classes long before a claim comes.
+            state.programs.get(selector)
     devices = 0
     for row in world["slices"]:
         piece = Slice.from_json(row)
