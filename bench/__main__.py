@@ -1,6 +1,6 @@
 """`python -m bench`: ours and kube-scheduler's allocator on the same scenarios, in one run, one thread each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +48,7 @@ def main(
     console.print(_table(rows, wish, strategy.value))
     mean = overall(rows)
     if mean is not None and len(rows) > 1:
-        console.print(f"claims/s, geometric mean of the ratios: [bold]{mean:.1f}[/]")
+        console.print(f"geometric mean of the ratios of claims/s: [bold]{mean:.2f}[/]")
     if verdicts:
         console.print(_adversaries(verdicts))
     if json is not None:
@@ -96,35 +96,37 @@ def _measure(
 
 
 def _table(rows: Sequence[Row], wish: Wish, strategy: str) -> Table:
-    table = Table(title=f"ours ({strategy}) | peer (first-feasible), size {wish.size}, one thread each")
-    table.add_column("scenario")
-    for name in ("claims/s", "ratio", "per CPU second", "p99 ms", "max ms", "unplaced", "claims"):
-        table.add_column(name, justify="right")
+    table = Table(title=f"ours ({strategy}) and the peer (first-feasible), size {wish.size}, one thread each")
+    table.add_column("scenario", no_wrap=True)
+    for name in ("claims", "claims/s", "a CPU s", "p99 ms", "max ms", "unplaced"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        cells = [
-            " | ".join(f"{value:{form}}" for value in _both(row, key))
-            for key, form in (
-                ("claimsPerSecond", ",.0f"),
-                ("cpuRate", ",.0f"),
-                ("p99Ms", ".2f"),
-                ("maxMs", ".1f"),
-                ("unallocated", ".0f"),
-                ("claims", ".0f"),
+        table.add_row(row.scenario, *_cells(row, row.ours))
+        if row.peer:
+            table.add_row("  peer", *_cells(row, row.peer))
+            ratios = (
+                row.ratio,
+                row.cpu_ratio,
+                *(_part(row, key) for key in ("p99Ms", "maxMs")),
             )
-        ]
-        cells.insert(1, f"{row.ratio:.1f}" if row.peer else "-")
-        table.add_row(row.scenario, *cells)
+            table.add_row("  [bold]ratio[/]", "", *(f"[bold]{ratio:.2f}[/]" for ratio in ratios), "")
+        table.add_section()
     return table
 
 
-def _both(row: Row, key: str) -> list[float]:
-    if key == "cpuRate":
-        return [
-            row.of(runs, "claims") / max(row.of(runs, "cpuSeconds"), 1e-9)
-            for runs in (row.ours, row.peer)
-            if runs
-        ]
-    return [row.of(runs, key) for runs in (row.ours, row.peer) if runs]
+def _cells(row: Row, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{row.of(runs, 'claims'):,.0f}",
+        f"{row.of(runs, 'claimsPerSecond'):,.0f}",
+        f"{row.cpu_rate(runs):,.0f}",
+        f"{row.of(runs, 'p99Ms'):.2f}",
+        f"{row.of(runs, 'maxMs'):.1f}",
+        f"{row.of(runs, 'unallocated'):.0f}",
+    ]
+
+
+def _part(row: Row, key: str) -> float:
+    return row.of(row.ours, key) / max(row.of(row.peer, key), 1e-9)
 
 
 def _adversaries(verdicts: Sequence[Verdict]) -> Table:

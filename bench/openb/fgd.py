@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 
 from apportion.allocator.worth.free import WHOLE, Ask, Free
-from bench.openb.policy import Demand, Way
+from apportion.allocator.worth.way import Way
+from bench.openb.policy import Demand
 
 COVERED = 0.95
 """Requests are counted from the most frequent on, until they make up this part of the pods."""

@@ -1,24 +1,13 @@
 """What a placement policy must be able to say."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from apportion.allocator.worth.free import Ask, Free
+from apportion.allocator.worth.way import Way
 
-Losses: TypeAlias = tuple[tuple[int, float], ...]
-"""What a placement takes of things whose price changes as the cluster fills: (index of the thing, amount)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to place a pod on a node."""
-
-    score: float
-    """What is good about it, apart from the losses."""
-    after: Free
-    """The node afterwards."""
-    losses: Losses = ()
+Demand: TypeAlias = Mapping[Ask, int]
+"""How often each request occurs in the list."""
 
 
 class Policy(Protocol):
@@ -35,6 +24,3 @@ class Policy(Protocol):
     def placed(self, before: Free, after: Free) -> None:
         """Learn that a node has changed."""
         ...
-
-
-Demand: TypeAlias = Mapping[Ask, int]

@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 from typing import Literal, TypeAlias
 
 from apportion.allocator.worth.free import Ask, Free
-from bench.openb.policy import Losses, Policy, Way
+from apportion.allocator.worth.way import Losses, Way
+from bench.openb.policy import Policy
 from bench.openb.trace import Seed, Trace
 
 Ties: TypeAlias = Literal["rank", "random"]

@@ -8,7 +8,7 @@ import gzip
 import io
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,15 +87,19 @@ def read_trace(folder: Path, name: str) -> Trace:
 
 def read_seed(folder: Path, trace: Trace, number: int) -> Seed:
     """Read a published seed; make one by the same rules where the folder has none."""
-    try:
-        arrivals = [row[f"s{number}"] for row in _rows(folder, f"arrivals_{trace.name}.csv")]
-        by_name = {
-            row["sn"]: _number(row, f"s{number}") for row in _rows(folder, f"node_rank_{trace.name}.csv")
-        }
-    except (KeyError, FileNotFoundError):
+    column = f"s{number}"
+    arrivals, ranks = f"arrivals_{trace.name}.csv", f"node_rank_{trace.name}.csv"
+    if not (_path(folder, arrivals).exists() and _path(folder, ranks).exists()):
         return make_seed(trace, number)
-    order = tuple(int(arrival) for arrival in arrivals if arrival)
-    return Seed(number, order, tuple(by_name[node.name] for node in trace.nodes))
+    order = [row.get(column) for row in _rows(folder, arrivals)]
+    if order[:1] == [None]:
+        return make_seed(trace, number)
+    by_name = {row["sn"]: _number(row, column) for row in _rows(folder, ranks)}
+    return Seed(
+        number,
+        tuple(int(index) for index in order if index),
+        tuple(by_name[node.name] for node in trace.nodes),
+    )
 
 
 def make_seed(trace: Trace, number: int) -> Seed:
@@ -128,18 +132,21 @@ def _ask(row: Mapping[str, str]) -> Ask:
 def _number(row: Mapping[str, str], field: str) -> int:
     try:
         return int(row[field])
-    except ValueError:
-        raise BrokenInput(f"{row[field]!r} is not a whole number", field=field) from None
+    except (KeyError, ValueError):
+        raise BrokenInput(f"{row.get(field)!r} is not a whole number", field=field) from None
 
 
 def _rows(folder: Path, name: str) -> Sequence[Mapping[str, str]]:
-    return list(_read(folder, name))
+    path = _path(folder, name)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BrokenInput(f"{path.name}: {error.strerror}", field=str(folder)) from None
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    return list(csv.DictReader(io.StringIO(text)))
 
 
-def _read(folder: Path, name: str) -> Iterator[Mapping[str, str]]:
-    plain, packed = folder / name, folder / f"{name}.gz"
-    if packed.exists():
-        text = gzip.decompress(packed.read_bytes()).decode()
-    else:
-        text = plain.read_text(encoding="utf-8")
-    yield from csv.DictReader(io.StringIO(text))
+def _path(folder: Path, name: str) -> Path:
+    """Return the file's path, gzipped or plain."""
+    packed = folder / f"{name}.gz"
+    return packed if packed.exists() else folder / name
