@@ -77,7 +77,9 @@ def operator(
 @app.command()
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
-    backend: Annotated[str, typer.Option(help="Which hardware to look for.", envvar="BACKEND")] = "simulated",
+    backend: Annotated[
+        str, typer.Option(help="Hardware to look for: auto or simulated.", envvar="BACKEND")
+    ] = "auto",
     simulation: Annotated[
         Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
     ] = None,

@@ -213,23 +213,20 @@ class Tenant:
     async def event(self, about: str, reason: str, *words: str, within: float = PATIENCE) -> Json:
         """Wait for an Event on an object (of any namespace) with this reason, whose message has all the words."""
 
+        def meant(found: Json) -> bool:
+            return found["reason"] == reason and all(word in found["message"] for word in words)
+
         async def events() -> list[Json]:
             found, _ = await self._api.items("/api/v1/events")
             return [
-                each
+                {"reason": each["reason"], "message": each["message"], "type": each["type"]}
                 for each in found
                 if each["involvedObject"]["name"] == about
                 and each["involvedObject"].get("namespace") in (None, self.namespace)
-                and each["reason"] == reason
-                and all(word in each["message"] for word in words)
             ]
 
-        return (await eventually(events, within=within))[-1]
-
-    async def events(self, about: str) -> list[tuple[str, str]]:
-        """Return (reason, message) of every Event on an object."""
-        found, _ = await self._api.items("/api/v1/events")
-        return [(e["reason"], e["message"]) for e in found if e["involvedObject"]["name"] == about]
+        found = await eventually(events, lambda every: any(meant(each) for each in every), within=within)
+        return next(each for each in found if meant(each))
 
     async def unschedulable(self, name: str) -> str:
         """Wait until kube-scheduler has tried a pod in vain; returns what it said."""

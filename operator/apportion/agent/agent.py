@@ -59,9 +59,11 @@ def _first(group: BaseException) -> BaseException:
 
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
-    """Return the backends that the options ask for."""
-    if options.backend != "simulated":
-        raise BrokenInput(f"unknown backend {options.backend!r}; known is simulated", field="backend")
+    """Return the backends that the options ask for; a node without hardware that we know has none."""
+    if options.backend not in ("auto", "simulated"):
+        raise BrokenInput(f"unknown backend {options.backend!r}; known are auto, simulated", field="backend")
+    if options.backend == "auto" and options.simulation is None:
+        return ()
     if options.simulation is None:
         raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
     return (SimulatedBackend(options.simulation, options.node, at=options.at),)
@@ -109,8 +111,8 @@ class Agent:
 
     @property
     def ready(self) -> bool:
-        """Whether slices are published and every socket is served."""
-        return self.publisher.published.is_set() and bool(self.plugins)
+        """Whether slices are published and every socket is served; a node without cards has nothing to do."""
+        return self.publisher.published.is_set() and (bool(self.plugins) or not self._hardware.cards)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""

@@ -22,8 +22,8 @@ class AgentOptions:
     node: str
     """Name of its Node object, and of its pools."""
 
-    backend: str = "simulated"
-    """Which hardware to look for."""
+    backend: str = "auto"
+    """Which hardware to look for: simulated, or auto for what is there (a simulation file counts as being there)."""
 
     simulation: Path | None = None
     """Description of the simulated node; needed by the simulated backend."""

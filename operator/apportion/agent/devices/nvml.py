@@ -1,0 +1,217 @@
+"""The NVIDIA backend: whole GPUs and MIG partitions through NVML.
+
+In: spots and live partitions. Out: what the driver says, or a HardwareError. A partition is a GPU instance at an explicit
+placement with one compute instance that fills it. What is known between calls is only what a GPU is, never what is on it
+(but for one that does not answer).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pynvml
+import structlog
+
+from apportion.agent.devices import nvml_cards
+from apportion.agent.devices.nvml_cards import HOPPER, Gpu
+from apportion.agent.devices.nvml_files import DeviceFiles
+from apportion.agent.devices.nvml_health import Watch
+from apportion.agent.devices.nvml_instances import Instance, Instances
+from apportion.agent.devices.nvml_profiles import Shape
+from apportion.agent.devices.nvml_session import Session
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, Placement, Spot
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+
+_log = structlog.get_logger()
+
+_ON: Final = pynvml.NVML_DEVICE_MIG_ENABLE
+_OFF: Final = pynvml.NVML_DEVICE_MIG_DISABLE
+
+
+def _nothing(_: str) -> None:
+    return
+
+
+class NvmlBackend:
+    """The NVIDIA GPUs of this node."""
+
+    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing) -> None:
+        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests."""
+        self._root = root
+        self._at = at
+        self._session = Session()
+        self._instances = Instances(self._session)
+        self._watch = Watch(self._session)
+        self._lock = threading.Lock()
+        self._gpus: dict[str, Gpu] = {}
+        self._seen: dict[str, tuple[LivePartition, ...]] = {}
+
+    def devices(self) -> tuple[Card, ...]:
+        """Discover the GPUs; raises HardwareError when there is no driver."""
+        gpus = nvml_cards.discover(self._session, self._root)
+        with self._lock:
+            self._gpus = {gpu.name: gpu for gpu in gpus}
+        self._watch.listen(gpus)
+        return tuple(gpu.card for gpu in gpus)
+
+    def partitions(self) -> tuple[LivePartition, ...]:
+        """List every GPU instance; those without a compute instance are not complete.
+
+        A GPU that does not answer shows what was last seen on it: nobody may take its partitions for removed.
+        """
+        for gpu in self._known().values():
+            try:
+                self._seen[gpu.name] = tuple(
+                    self._live(gpu, instance) for instance in self._instances.of(gpu)
+                )
+            except Lost as error:
+                _log.warning("nvml.gpu_lost", card=gpu.name, error=str(error))
+        return tuple(live for name in self._known() for live in self._seen.get(name, ()))
+
+    def create(self, spot: Spot) -> LivePartition:
+        """Cut a partition: MIG mode, GPU instance, compute instance. A refusal leaves nothing of it behind."""
+        gpu, shape = self._shape(spot)
+        if spot.placement not in shape.profile.placements:
+            raise Unsupported(f"{spot}: the driver offers no such placement")
+        self._switch_on(gpu)
+        try:
+            handle = self._instances.make_gpu_instance(gpu, shape, spot.placement, str(spot))
+        except NoRoom as error:
+            # The driver says the same for a full GPU and for one that we half filled ourselves.
+            raise NoRoom(f"{error}; {self._taken(gpu)}") from None
+        self._at("hardware.half_made")
+        try:
+            self._instances.make_compute_instance(gpu, shape, handle, str(spot))
+            made = self._instances.read(gpu, shape, handle)
+        except HardwareError:
+            self._undo(handle, spot)
+            raise
+        if made is None:
+            raise Lost(f"{spot}: it vanished while it was being made")
+        return self._live(gpu, made)
+
+    def destroy(self, live: LivePartition) -> None:
+        """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
+
+        One whose UUID is another by now is left alone: ids and places are used again. Raises Busy while a process uses
+        it, or when somebody put further compute instances into it.
+        """
+        gpu, shape = self._shape(live.spot)
+        for found in self._instances.of(gpu, (shape,)):
+            if found.placement != live.placement:
+                continue
+            uuids = {compute.uuid for compute in found.computes}
+            if live.uuid not in (uuids or {""}):
+                return
+            if uuids - {live.uuid}:
+                raise Busy(f"{live.spot}: it has compute instances that apportion did not make")
+            if any(compute.in_use for compute in found.computes):
+                raise Busy(f"{live.spot}: a process uses it")
+            for compute in found.computes:
+                self._instances.remove_compute_instance(compute, str(live.spot))
+                self._at("hardware.half_removed")
+            self._instances.remove_gpu_instance(found.handle, str(live.spot))
+            self._switch_off(gpu)
+
+    def health(self) -> Mapping[str, Health]:
+        """Say which GPUs do not answer or have reported errors."""
+        return self._watch.look(tuple(self._known().values()))
+
+    def make_whole(self, card: str) -> None:
+        """Make a GPU usable uncut: MIG mode off. Raises Busy while it has instances, Unsupported if it needs a reset."""
+        gpu = self._known().get(card)
+        if gpu is None:
+            raise Unsupported(f"no GPU {card} on this node")
+        if not self._instances.mode(gpu):
+            return
+        if self._instances.of(gpu):
+            raise Busy(f"{card}: it is cut; {self._taken(gpu)}")
+        self._set_mode(gpu, _OFF)
+
+    def close(self) -> None:
+        """End the session with the driver."""
+        self._session.close()
+
+    def _known(self) -> Mapping[str, Gpu]:
+        with self._lock:
+            known = self._gpus
+        if not known:
+            self.devices()
+            known = self._gpus
+        return known
+
+    def _shape(self, spot: Spot) -> tuple[Gpu, Shape]:
+        gpu = self._known().get(spot.card)
+        if gpu is None:
+            raise Unsupported(f"no GPU {spot.card} on this node")
+        shape = gpu.shape(spot.profile)
+        if shape is None:
+            raise Unsupported(f"{spot.card} offers no profile {spot.profile}")
+        return gpu, shape
+
+    def _switch_on(self, gpu: Gpu) -> None:
+        if not self._instances.mode(gpu):
+            self._set_mode(gpu, _ON)
+
+    def _switch_off(self, gpu: Gpu) -> None:
+        """Give the GPU back whole, where that takes no reset. Looks at the hardware, not at what was once true."""
+        if gpu.architecture < HOPPER or self._instances.of(gpu):
+            return
+        try:
+            self._set_mode(gpu, _OFF)
+        except HardwareError as error:
+            # Partitions are gone, which is what was asked for; make_whole tries again when it matters.
+            _log.warning("nvml.mig_stays_on", card=gpu.name, error=str(error))
+
+    def _set_mode(self, gpu: Gpu, mode: int) -> None:
+        word = "on" if mode == _ON else "off"
+        if gpu.architecture < HOPPER:
+            raise Unsupported(
+                f"{gpu.name}: MIG mode cannot be switched {word} without a reset of the GPU on this architecture"
+            )
+        handle = self._session.handle(gpu.card.uuid, gpu.name)
+        # The call itself succeeds; whether the mode is active is its answer.
+        status = self._session.call("nvmlDeviceSetMigMode", handle, mode, about=gpu.name)
+        if status == pynvml.NVML_ERROR_IN_USE:
+            raise Busy(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
+        if status == pynvml.NVML_ERROR_RESET_REQUIRED:
+            raise Unsupported(f"{gpu.name}: the driver wants a reset before MIG mode is {word}")
+        if status != pynvml.NVML_SUCCESS:
+            raise HardwareError(f"{gpu.name}: MIG mode is not {word}: the driver answers {status}")
+        _log.info("nvml.mig_mode", card=gpu.name, mode=word)
+
+    def _undo(self, handle: object, spot: Spot) -> None:
+        try:
+            self._instances.remove_gpu_instance(handle, str(spot))
+        except HardwareError as error:
+            # The next listing shows it as half made, and its owner removes it.
+            _log.warning("nvml.half_made_left", place=str(spot), error=str(error))
+
+    def _taken(self, gpu: Gpu) -> str:
+        found = self._instances.of(gpu)
+        rows = (
+            f"{one.shape.profile.name} at {one.placement.start}" + ("" if one.computes else " (half made)")
+            for one in found
+        )
+        return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
+
+    def _live(self, gpu: Gpu, instance: Instance) -> LivePartition:
+        first = instance.computes[0] if instance.computes else None
+        ids = {"gpuInstance": str(instance.id)}
+        edits = Edits()
+        if first is not None:
+            ids["computeInstance"] = str(first.id)
+            handle = self._session.handle(gpu.card.uuid, gpu.name)
+            minor = int(self._session.call("nvmlDeviceGetMinorNumber", handle, about=gpu.name))
+            edits = DeviceFiles(self._root).partition(minor, instance.id, first.id)
+        return LivePartition(
+            card=gpu.name,
+            profile=instance.shape.profile.name,
+            placement=Placement(instance.placement.start, instance.placement.size),
+            uuid=first.uuid if first is not None else "",
+            instance=ids,
+            complete=first is not None,
+            in_use=any(compute.in_use for compute in instance.computes),
+            edits=edits,
+        )

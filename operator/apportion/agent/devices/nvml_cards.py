@@ -1,0 +1,156 @@
+"""The NVIDIA GPUs of this node as cards.
+
+In: a session, the root of the host's file system. Out: GPUs: each a card with attributes under the names of NVIDIA's DRA
+driver, and its MIG shapes. A GPU is named by its NVML index: minors change when MIG mode changes.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import structlog
+
+from apportion.agent.devices import nvml_links, nvml_profiles, pci
+from apportion.agent.devices.nvml_files import DeviceFiles
+from apportion.agent.devices.nvml_profiles import Shape
+from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
+from apportion.agent.devices.values import Card, Kind
+from apportion.dra.device import Scalar
+from apportion.dra.semver import Semver
+from apportion.errors import Lost
+
+_log = structlog.get_logger()
+
+HOPPER = pynvml.NVML_DEVICE_ARCH_HOPPER
+"""From here on MIG mode switches without a reset of the GPU."""
+_ARCHITECTURES = {
+    pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
+    pynvml.NVML_DEVICE_ARCH_MAXWELL: "Maxwell",
+    pynvml.NVML_DEVICE_ARCH_PASCAL: "Pascal",
+    pynvml.NVML_DEVICE_ARCH_VOLTA: "Volta",
+    pynvml.NVML_DEVICE_ARCH_TURING: "Turing",
+    pynvml.NVML_DEVICE_ARCH_AMPERE: "Ampere",
+    pynvml.NVML_DEVICE_ARCH_ADA: "Ada Lovelace",
+    pynvml.NVML_DEVICE_ARCH_HOPPER: "Hopper",
+    pynvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
+    pynvml.NVML_DEVICE_ARCH_RUBIN: "Rubin",
+}
+_BRANDS = {
+    pynvml.NVML_BRAND_QUADRO: "Quadro",
+    pynvml.NVML_BRAND_TESLA: "Tesla",
+    pynvml.NVML_BRAND_GEFORCE: "GeForce",
+    pynvml.NVML_BRAND_TITAN: "Titan",
+    pynvml.NVML_BRAND_QUADRO_RTX: "QuadroRTX",
+    pynvml.NVML_BRAND_NVIDIA_RTX: "NvidiaRTX",
+    pynvml.NVML_BRAND_NVIDIA: "Nvidia",
+    pynvml.NVML_BRAND_GEFORCE_RTX: "GeForceRTX",
+    pynvml.NVML_BRAND_TITAN_RTX: "TitanRTX",
+}
+_ADDRESSING = {
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_NONE: "None",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU: what slices publish, and what the driver needs."""
+
+    card: Card
+    architecture: int
+    shapes: tuple[Shape, ...]
+    """Every profile it can be cut into; empty when it cannot be cut as it is."""
+
+    @property
+    def name(self) -> str:
+        """The card's name."""
+        return self.card.name
+
+    def shape(self, profile: str) -> Shape | None:
+        """Return the shape of this profile name, None when the GPU does not offer it."""
+        return next((shape for shape in self.shapes if shape.profile.name == profile), None)
+
+
+def discover(session: Session, root: Path) -> tuple[Gpu, ...]:
+    """Look at every GPU, in NVML's order (by PCI bus id). One that does not answer is left out."""
+    found: list[Gpu] = []
+    for index in range(session.call("nvmlDeviceGetCount")):
+        name = f"gpu-{index}"
+        try:
+            handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
+            found.append(_gpu(session, handle, name, root))
+        except Lost as error:
+            # Others work; this one comes back with a reset, and after it the agent starts anew.
+            _log.warning("nvml.gpu_left_out", card=name, error=str(error))
+    groups = nvml_links.groups(session, {gpu.name: gpu.card for gpu in found})
+    return tuple(
+        replace(gpu, card=_grouped(gpu.card, groups[gpu.name])) if gpu.name in groups else gpu
+        for gpu in found
+    )
+
+
+def numbers(version: str) -> Semver:
+    """Read a driver's version: `535.104.05` -> 535.104.5 (semantic versions have no leading zeros)."""
+    parts = [int(part) for part in version.split(".") if part.isdigit()][:3]
+    return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
+
+
+def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
+    def call(function: str, *args: Any) -> Any:
+        return session.call(function, handle, *args, about=name)
+
+    uuid = text(call("nvmlDeviceGetUUID"))
+    session.remember(uuid, handle)
+    memory = int(call("nvmlDeviceGetMemoryInfo").total)
+    architecture = int(call("nvmlDeviceGetArchitecture"))
+    shapes = _shapes(session, handle, name, memory, architecture)
+    totals = nvml_profiles.totals(shapes)
+    card = Card(
+        name=name,
+        kind=Kind.GPU,
+        uuid=uuid,
+        location=pci.locate(text(call("nvmlDeviceGetPciInfo").busId), root),
+        attributes=_attributes(session, handle, name, architecture),
+        capacity={**totals, "memory": memory},
+        totals=totals,
+        slices=nvml_profiles.memory_slices(shapes),
+        profiles=tuple(shape.profile for shape in shapes),
+        edits=DeviceFiles(root).whole(int(call("nvmlDeviceGetMinorNumber"))),
+    )
+    return Gpu(card, architecture, shapes)
+
+
+def _shapes(session: Session, handle: Any, name: str, memory: int, architecture: int) -> tuple[Shape, ...]:
+    mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
+    if mode is None:
+        return ()
+    if not mode[0] and architecture < HOPPER:
+        # What could be cut after a reset is not offered: nobody could cut it when asked.
+        _log.warning(
+            "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
+        )
+        return ()
+    return nvml_profiles.shapes(session, handle, memory, name)
+
+
+def _attributes(session: Session, handle: Any, name: str, architecture: int) -> dict[str, Scalar]:
+    major, minor = session.call("nvmlDeviceGetCudaComputeCapability", handle, about=name)
+    cuda = int(session.call("nvmlSystemGetCudaDriverVersion"))
+    found: dict[str, Scalar] = {
+        "productName": text(session.call("nvmlDeviceGetName", handle, about=name)),
+        "brand": _BRANDS.get(session.call("nvmlDeviceGetBrand", handle, about=name), "Unknown"),
+        "architecture": _ARCHITECTURES.get(architecture, "Unknown"),
+        "cudaComputeCapability": Semver.parse(f"{major}.{minor}.0"),
+        "driverVersion": numbers(text(session.call("nvmlSystemGetDriverVersion"))),
+        "cudaDriverVersion": Semver.parse(f"{cuda // 1000}.{cuda % 1000 // 10}.0"),
+    }
+    mode = session.ask("nvmlDeviceGetAddressingMode", handle, none_on=NOT_OFFERED, about=name)
+    if mode in _ADDRESSING:
+        found["addressingMode"] = _ADDRESSING[mode]
+    return found
+
+
+def _grouped(card: Card, group: str) -> Card:
+    return replace(card, attributes={**card.attributes, "nvlinkGroup": group})

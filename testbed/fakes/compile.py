@@ -1,0 +1,60 @@
+"""Shared libraries from C sources, with the compiler of the PATH.
+
+In: a folder of sources and the library's file name. Out: the path of the built library, kept under a hash of sources and
+flags in the user's cache folder, so that the second test run compiles nothing.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from testbed.errors import Unavailable
+
+_FLAGS = (
+    "-std=gnu11",
+    "-shared",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-O1",
+    "-g",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-pthread",
+)
+
+
+def library(sources: Path, name: str, *, cache: Path | None = None) -> Path:
+    """Build all C files of a folder into one library called `name` (also its soname), unless that was done before.
+
+    Raises Unavailable without a C compiler, or with the compiler's own words.
+    """
+    flags = (*_FLAGS, f"-Wl,-soname,{name}")
+    files = sorted(sources.glob("*.[ch]"))
+    digest = hashlib.sha256(repr(flags).encode())
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    root = cache or platformdirs.user_cache_path("apportion") / "testbed" / "fakes"
+    built = root / digest.hexdigest()[:16] / name
+    if built.is_file():
+        return built
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise Unavailable(f"{name} is built from {sources.name}/*.c, and no C compiler (cc) is on the PATH")
+    built.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
+        fresh = Path(scratch) / name
+        done = subprocess.run(
+            [compiler, *flags, "-o", fresh, *(file for file in files if file.suffix == ".c")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise Unavailable(f"{compiler} refused {sources.name}/*.c: {done.stderr.strip()}")
+        return fresh.replace(built)

@@ -1,0 +1,288 @@
+"""The fake NVML: builds the library, makes state files, shows what is in them and asks for faults.
+
+In: models and a folder. Out: a `FakeNvml`, whose `environment` makes any process use it instead of a driver. It reads
+and writes the state file itself, so it can judge the product. What the library does is in `nvml/*.c`.
+"""
+
+import ctypes
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.fakes import nvml_layout as layout
+from testbed.fakes.compile import library
+from testbed.fakes.nvml_models import fill
+
+NAME = "libnvidia-ml.so.1"
+VARIABLE = "APPORTION_FAKE_NVML"
+_SOURCES = Path(__file__).parent / "nvml"
+_HOPPER = 9
+_XID = 8
+_ANY = 0xFFFFFFFF
+_FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER = 1, 2, 3, 4
+_FOR_EVER = -1
+_NVLINK_TO_GPU, _NVLINK_TO_SWITCH = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInstance:
+    """A compute instance as it is on the fake hardware."""
+
+    id: int
+    slices: int
+    uuid: str
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """A GPU instance as it is on the fake hardware; one without compute instances is half made."""
+
+    gpu: int
+    id: int
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    compute: tuple[ComputeInstance, ...]
+
+
+def build(cache: Path | None = None) -> Path:
+    """Return the path of the library, built if need be. Raises Unavailable without a compiler."""
+    built = library(_SOURCES, NAME, cache=cache)
+    size = ctypes.CDLL(str(built)).fake_state_size()
+    if size != ctypes.sizeof(layout.State):
+        raise AssertionError(f"nvml_layout.py has {ctypes.sizeof(layout.State)} bytes, state.h {size}")
+    return built
+
+
+class FakeNvml:
+    """One fake node's driver: a state file, shared by every process that has `environment`."""
+
+    def __init__(self, path: Path, *, library: Path | None = None) -> None:
+        """Take an existing state file; `create` makes one."""
+        self.path = path
+        self.library = library or build()
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        models: Sequence[str],
+        *,
+        driver: str = "570.86.15",
+        cuda: int = 12080,
+        mig: bool = False,
+    ) -> "FakeNvml":
+        """Make a state file with one GPU of each model named; `mig`: MIG mode is already on everywhere."""
+        state = layout.State(
+            magic=layout.MAGIC,
+            layout=layout.LAYOUT,
+            size=ctypes.sizeof(layout.State),
+            gpus=len(models),
+            driver_loaded=1,
+            cuda=cuda,
+            next_serial=1,
+            next_event=1,
+            driver=driver.encode(),
+        )
+        for index, model in enumerate(models):
+            gpu = state.gpu[index]
+            fill(gpu, model)
+            # The minor is not the index: code that takes one for the other fails.
+            gpu.minor = len(models) - 1 - index
+            gpu.bus = f"0000:{0x18 + index:02x}:00.0".encode()
+            gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{path}/{index}')}".encode()
+            gpu.numa = index * 2 // len(models)
+            gpu.mode = gpu.pending = int(mig)
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(bytes(state))
+        fresh.replace(path)
+        return cls(path)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment, from its start on."""
+        return {"LD_LIBRARY_PATH": str(self.library.parent), VARIABLE: str(self.path)}
+
+    @contextmanager
+    def changing(self) -> Iterator[layout.State]:
+        """Yield the state under its lock and write it back; everybody sees the changes at once."""
+        with self.path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            state = layout.State.from_buffer_copy(file.read())
+            yield state
+            # In place: processes that have mapped the file must see it.
+            os.pwrite(file.fileno(), bytes(state), 0)
+
+    def read(self) -> layout.State:
+        """Return a copy of the state."""
+        with self.path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            return layout.State.from_buffer_copy(file.read())
+
+    def instances(self) -> tuple[GpuInstance, ...]:
+        """List all GPU instances, half-made ones too, in the order of GPUs and places."""
+        state = self.read()
+        found = [
+            _instance(index, gpu, row)
+            for index, gpu in enumerate(state.gpu[: state.gpus])
+            for row in gpu.instance
+            if row.used
+        ]
+        return tuple(sorted(found, key=lambda row: (row.gpu, row.start)))
+
+    def calls(self) -> dict[str, int]:
+        """Say how often each function was called since the file was made, by all processes."""
+        return {row.symbol.decode(): row.calls for row in self.read().count if row.symbol}
+
+    def mode(self, gpu: int) -> tuple[bool, bool]:
+        """Return current and pending MIG mode."""
+        row = self.read().gpu[gpu]
+        return bool(row.mode), bool(row.pending)
+
+    def fail(self, symbol: str, code: int, *, times: int = 1, skip: int = 0, gpu: int = -1) -> None:
+        """Make the next calls of a function fail with an NVML error code; `times` -1: for ever."""
+        self._rule(symbol, _FAIL, code=code, times=times, skip=skip, gpu=gpu)
+
+    def delay(self, symbol: str, seconds: float, *, times: int = _FOR_EVER, gpu: int = -1) -> None:
+        """Make calls of a function take longer; the lock is not held meanwhile."""
+        self._rule(symbol, _DELAY, microseconds=int(seconds * 1e6), times=times, gpu=gpu)
+
+    def kill(self, symbol: str, *, after: bool, skip: int = 0, gpu: int = -1) -> None:
+        """End the next process that calls this function with SIGKILL, before or after it took effect."""
+        self._rule(symbol, _KILL_AFTER if after else _KILL_BEFORE, times=1, skip=skip, gpu=gpu)
+
+    def heal(self) -> None:
+        """Forget every fault that was asked for, and bring lost GPUs back."""
+        with self.changing() as state:
+            for rule in state.rule:
+                rule.action = 0
+            for gpu in state.gpu:
+                gpu.lost = 0
+
+    def lose(self, gpu: int) -> None:
+        """Let a GPU fall off the bus: every call on it fails with GPU_IS_LOST."""
+        with self.changing() as state:
+            state.gpu[gpu].lost = 1
+
+    def xid(self, gpu: int, number: int, *, instance: int = _ANY, compute: int = _ANY) -> None:
+        """Report an XID error to everybody who listens."""
+        with self.changing() as state:
+            sequence = state.next_event
+            state.next_event = sequence + 1
+            state.event[sequence % layout.EVENTS] = layout.Event(
+                sequence=sequence, type=_XID, data=number, gpu=gpu, instance=instance, compute=compute
+            )
+
+    def ecc(self, gpu: int, uncorrected: int) -> None:
+        """Set the number of uncorrected ECC errors since the last reset."""
+        with self.changing() as state:
+            state.gpu[gpu].ecc = uncorrected
+
+    def occupy(self, mig_uuid: str, pid: int) -> None:
+        """Let a process use a MIG device; pid 0: nobody any more."""
+        with self.changing() as state:
+            for gpu in state.gpu:
+                for instance in gpu.instance:
+                    for compute in instance.computes:
+                        if instance.used and compute.used and compute.uuid.decode() == mig_uuid:
+                            compute.pids[0] = pid
+                            return
+        raise KeyError(mig_uuid)
+
+    def occupy_gpu(self, gpu: int, pid: int) -> None:
+        """Let a process use a whole GPU; pid 0: nobody any more."""
+        with self.changing() as state:
+            state.gpu[gpu].pids[0] = pid
+
+    def nvlink(self, groups: Sequence[Sequence[int]]) -> None:
+        """Connect the GPUs of each group with each other directly, one link per pair."""
+        with self.changing() as state:
+            for group in groups:
+                for here in group:
+                    for link, there in enumerate(other for other in group if other != here):
+                        state.gpu[here].link[link] = layout.Link(1, _NVLINK_TO_GPU, state.gpu[there].bus)
+
+    def nvswitch(self, gpus: Sequence[int]) -> None:
+        """Connect GPUs with an NVSwitch each to each, as in HGX boards."""
+        with self.changing() as state:
+            for index in gpus:
+                state.gpu[index].link[0] = layout.Link(1, _NVLINK_TO_SWITCH, b"0000:c1:00.0")
+
+    def set_mode(self, gpu: int, *, on: bool) -> None:
+        """Set the MIG mode by hand, as after a reset."""
+        with self.changing() as state:
+            state.gpu[gpu].mode = state.gpu[gpu].pending = int(on)
+
+    def reset(self, gpu: int) -> None:
+        """Reset a GPU: instances and errors go, a pending MIG mode becomes current."""
+        with self.changing() as state:
+            _reset(state.gpu[gpu])
+
+    def reboot(self) -> None:
+        """Reboot the node: every GPU is reset, and MIG mode survives on Ampere only (its status is in the InfoROM)."""
+        with self.changing() as state:
+            for gpu in state.gpu[: state.gpus]:
+                _reset(gpu)
+                if gpu.architecture >= _HOPPER:
+                    gpu.mode = gpu.pending = 0
+
+    def unload(self, *, loaded: bool = False) -> None:
+        """Take the driver away (or bring it back): new sessions fail with DRIVER_NOT_LOADED."""
+        with self.changing() as state:
+            state.driver_loaded = int(loaded)
+
+    def _rule(
+        self,
+        symbol: str,
+        action: int,
+        *,
+        gpu: int,
+        times: int,
+        code: int = 0,
+        skip: int = 0,
+        microseconds: int = 0,
+    ) -> None:
+        with self.changing() as state:
+            for index, rule in enumerate(state.rule):
+                if rule.action == 0 or rule.times == 0:
+                    state.rule[index] = layout.Rule(
+                        action, gpu, code, times, skip, microseconds, symbol.encode()
+                    )
+                    return
+        raise RuntimeError("the state file has no room for another fault")
+
+
+def preload(fake: FakeNvml) -> None:
+    """Let this very process use the fake from its next nvmlInit on.
+
+    The loader matches a library that is already there by its soname, so nothing that opens it by name need know. For
+    tests that need many short sessions; a process of its own with `environment` proves the same without this.
+    """
+    ctypes.CDLL(str(fake.library), mode=ctypes.RTLD_GLOBAL)
+    os.environ[VARIABLE] = str(fake.path)
+
+
+def _instance(index: int, gpu: layout.Gpu, row: layout.Instance) -> GpuInstance:
+    name = next(profile.name.decode() for profile in gpu.profile[: gpu.profiles] if profile.id == row.profile)
+    compute = tuple(
+        ComputeInstance(one.id, one.slices, one.uuid.decode(), tuple(pid for pid in one.pids if pid))
+        for one in row.computes
+        if one.used
+    )
+    return GpuInstance(index, row.id, name, row.profile, row.start, row.size, compute)
+
+
+def _reset(gpu: layout.Gpu) -> None:
+    gpu.mode = gpu.pending
+    gpu.lost = 0
+    gpu.ecc = 0
+    for row in gpu.instance:
+        row.used = 0
+    for index in range(layout.PROCESSES):
+        gpu.pids[index] = 0

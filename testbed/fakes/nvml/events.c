@@ -1,0 +1,69 @@
+/* Event sets: what a test injects (an XID) arrives at every set that registered for it after it was made. */
+#include <stdlib.h>
+
+#include "call.h"
+
+enum { XID = 8, SUPPORTED = 0x1 | 0x2 | XID, POLL_MILLISECONDS = 10 };
+
+struct event_set {
+    uint64_t seen;        /* sequence number of the last event given out, or of the last before the set was made */
+    uint64_t types[GPUS]; /* registered types of each GPU */
+};
+
+EXPORT int nvmlEventSetCreate(struct event_set **out) {
+    BEGIN(0, 0);
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL) DONE(UNKNOWN);
+    (*out)->seen = call.state->next_event - 1;
+    DONE(SUCCESS);
+}
+
+EXPORT int nvmlEventSetFree(struct event_set *set) {
+    BEGIN(0, 0);
+    free(set);
+    DONE(SUCCESS);
+}
+
+EXPORT int nvmlDeviceGetSupportedEventTypes(handle device, unsigned long long *types) {
+    BEGIN(device, ON(GPU_KIND));
+    *types = SUPPORTED;
+    DONE(SUCCESS);
+}
+
+EXPORT int nvmlDeviceRegisterEvents(handle device, unsigned long long types, struct event_set *set) {
+    BEGIN(device, ON(GPU_KIND));
+    if (types & ~(unsigned long long)SUPPORTED) DONE(NOT_SUPPORTED);
+    set->types[call.gpu - call.state->gpu] |= types;
+    DONE(SUCCESS);
+}
+
+struct event_data {
+    handle device;
+    unsigned long long type, data;
+    unsigned instance, compute;
+};
+
+/* The oldest event after `seen` that the set wants, NULL for none. */
+static const struct event *next_event(const struct state *state, const struct event_set *set) {
+    const struct event *oldest = NULL;
+    for (const struct event *event = state->event; event < state->event + EVENTS; event++) {
+        if (event->sequence <= set->seen || !(set->types[event->gpu] & event->type)) continue;
+        if (oldest == NULL || event->sequence < oldest->sequence) oldest = event;
+    }
+    return oldest;
+}
+
+EXPORT int nvmlEventSetWait_v2(struct event_set *set, struct event_data *out, unsigned milliseconds) {
+    BEGIN(0, 0);
+    for (unsigned waited = 0;; waited += POLL_MILLISECONDS) {
+        const struct event *event = next_event(call.state, set);
+        if (event != NULL) {
+            set->seen = event->sequence;
+            *out = (struct event_data){gpu_handle(&call, &call.state->gpu[event->gpu]), event->type, event->data,
+                                       event->instance, event->compute};
+            DONE(SUCCESS);
+        }
+        if (waited >= milliseconds) DONE(TIMEOUT);
+        if (!pause_call(&call, POLL_MILLISECONDS)) return call.code;
+    }
+}

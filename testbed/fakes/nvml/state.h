@@ -1,0 +1,101 @@
+/* The state of the fake driver: one file, mapped by every process, changed under flock.
+ *
+ * testbed/fakes/nvml_layout.py mirrors this layout; `size` in the header keeps both honest. Whatever has a `used` field
+ * exists from the moment that it is set, and it is set last: a process killed in the middle leaves no half-written row.
+ */
+#ifndef FAKE_NVML_STATE_H
+#define FAKE_NVML_STATE_H
+
+#include <stdint.h>
+
+enum {
+    MAGIC = 0x4c4d564e,
+    LAYOUT = 1,
+    GPUS = 16,
+    PROFILES = 18, /* NVML_GPU_INSTANCE_PROFILE_COUNT */
+    PLACES = 12,
+    INSTANCES = 16,
+    COMPUTES = 8,
+    PROCESSES = 8,
+    LINKS = 18,
+    RULES = 32,
+    EVENTS = 64,
+    COUNTS = 96,
+    ENGINES = 5, /* copy, decode, encode, jpeg, ofa */
+};
+
+struct compute {
+    uint32_t used, id, slices, start, mig_index;
+    uint32_t pids[PROCESSES]; /* 0: no process */
+    uint32_t unused;
+    uint64_t serial; /* never given twice: stale handles find nothing, though ids are reused */
+    char uuid[48];
+};
+
+struct instance {
+    uint32_t used, id, profile, start, size, unused;
+    uint64_t serial;
+    struct compute computes[COMPUTES];
+};
+
+struct profile {
+    uint32_t constant, id, most, multiprocessors, slices, size, places, unused;
+    uint32_t engines[ENGINES];
+    uint32_t starts[PLACES];
+    uint32_t unused_too;
+    uint64_t memory_mb;
+    char name[64];
+};
+
+struct link {
+    uint32_t active, remote_type;
+    char remote_bus[32];
+};
+
+struct gpu {
+    uint32_t minor, architecture, cuda_major, cuda_minor, brand, capable, mode, pending, lost;
+    int32_t numa;
+    uint32_t slices, profiles, pci_device;
+    uint32_t pids[PROCESSES]; /* processes on the whole GPU */
+    uint32_t unused;
+    uint64_t memory, ecc;
+    char name[64], uuid[48], bus[32];
+    struct profile profile[PROFILES];
+    struct instance instance[INSTANCES];
+    struct link link[LINKS];
+};
+
+enum { NO_RULE, FAIL, DELAY, KILL_BEFORE, KILL_AFTER };
+
+struct rule {
+    uint32_t action;
+    int32_t gpu;   /* -1: any */
+    int32_t code;  /* FAIL */
+    int32_t times; /* -1: for ever */
+    uint32_t skip; /* so many matching calls pass first */
+    uint32_t microseconds;
+    char symbol[64]; /* "*": any */
+};
+
+struct event {
+    uint64_t sequence; /* from 1 */
+    uint64_t type, data;
+    uint32_t gpu, instance, compute, unused;
+};
+
+struct count {
+    uint64_t calls;
+    char symbol[64];
+};
+
+struct state {
+    uint32_t magic, layout, size, gpus, driver_loaded, cuda;
+    uint64_t next_serial, next_event;
+    char driver[64];
+    struct gpu gpu[GPUS];
+    struct rule rule[RULES];
+    struct event event[EVENTS];
+    struct count count[COUNTS];
+};
+
+#endif

@@ -1,0 +1,150 @@
+"""Two operators: one acts, the other takes over, and nobody writes out of turn."""
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from tenant import MIG, OPERATOR, Tenant, claim, metric, pod, profile, request, serving, used_twice
+
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from testbed.supervised import Supervised
+
+LEASE_SECONDS = 9.0
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/apportion-system/leases/apportion-operator"
+
+
+@pytest.fixture(scope="module")
+async def two(installation: Installation) -> AsyncIterator[Installation]:
+    """Run a second operator beside the first one."""
+    second = await installation.start_operator(len(installation.operators))
+    yield installation
+    await second.stop()
+    installation.operators.remove(second)
+    await serving(installation)
+
+
+async def acting(installation: Installation) -> list[int]:
+    """Return the indexes of the operators that say that they act."""
+    return [
+        index
+        for index, operator in enumerate(installation.operators)
+        if operator.pid is not None and await metric(installation, "apportion_leading", operator=index) == 1
+    ]
+
+
+async def leader(installation: Installation, within: float = 40.0) -> tuple[int, Supervised]:
+    """Wait until exactly one operator acts."""
+    [index] = await eventually(lambda: acting(installation), lambda found: len(found) == 1, within=within)
+    return index, installation.operators[index]
+
+
+async def holder(installation: Installation) -> str:
+    """Return who holds the Lease."""
+    found = await installation.cluster.api.get(LEASES)
+    return str(found["spec"]["holderIdentity"])
+
+
+async def serve(tenant: Tenant, *names: str, within: float = 40.0) -> None:
+    """Make claims with a pod each, and wait until they run."""
+    for name in names:
+        await tenant.make(claim(name, request(MIG, profile("1g.10gb"))))
+        await tenant.make(pod(name, name))
+    await tenant.running(*names, within=within)
+
+
+async def both_ready(installation: Installation) -> None:
+    """Wait until the replica that does not act has started, too."""
+    for index, _ in enumerate(installation.operators):
+        await eventually(
+            lambda index=index: metric(installation, "process_start_time_seconds", operator=index), within=40
+        )
+
+
+async def test_only_one_acts(two: Installation, team: Tenant) -> None:
+    """The other one keeps a picture and writes nothing but its tries for the lease."""
+    await both_ready(two)
+    index, _ = await leader(two)
+
+    await serve(team, "one", "two")
+
+    other = 1 - index
+    assert await acting(two) == [index]
+    assert await metric(two, "apportion_cycles_total", operator=other) == 0
+    assert await metric(two, "apportion_allocations_total", operator=other) == 0
+
+
+async def test_a_leader_that_is_told_to_stop_hands_over_at_once(two: Installation, team: Tenant) -> None:
+    """It gives the lease back, so nobody waits for its end."""
+    await both_ready(two)
+    index, old = await leader(two)
+    began = time.monotonic()
+    await old.stop()
+
+    now, _ = await leader(two)
+    took = time.monotonic() - began
+    await serve(team, "after")
+    old.start()
+
+    assert now != index
+    assert took < LEASE_SECONDS / 2
+
+
+async def test_a_killed_leader_is_replaced(two: Installation, team: Tenant) -> None:
+    """Claims made while nobody acts are served by the other one; nothing is allocated twice."""
+    await both_ready(two)
+    await serve(team, "before")
+    index, old = await leader(two)
+    first = await holder(two)
+    await old.stop(grace=0)
+
+    await serve(team, "meanwhile-one", "meanwhile-two")
+    now, _ = await leader(two)
+    old.start()
+
+    assert now != index
+    assert await holder(two) != first
+    assert used_twice(await team.claims()) == []
+
+
+async def test_a_leader_that_slept_through_its_term_writes_nothing_more(
+    two: Installation, team: Tenant
+) -> None:
+    """Stopped for longer than its lease and woken again: it steps down before its first write."""
+    await both_ready(two)
+    index, old = await leader(two)
+    first = await holder(two)
+    pid = old.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # What it had seen and not yet served is served by the other one.
+        await serve(team, "one", "two", "three")
+        assert await holder(two) != first
+        before = await claims_written(two)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await eventually(lambda: metric(two, "apportion_leading", operator=index), lambda now: now == 0)
+    now, _ = await leader(two)
+    await serve(team, "four")
+
+    assert now != index
+    assert "lease.lost" in old.log.read_text()
+    assert old.pid == pid
+    assert used_twice(await team.claims()) == []
+    written = await claims_written(two)
+    # The claim and the finalizer of "four" once each: no second writer.
+    new = written[len(before) :]
+    assert len([each for each in new if each == f"{team.namespace}/four/status"]) == 1
+    assert {each.rsplit("/", 1)[0] for each in new if each.endswith("/status")} == {f"{team.namespace}/four"}
+
+
+async def claims_written(installation: Installation) -> list[str]:
+    """Return every write of an operator to a claim so far, as namespace/name/subresource."""
+    return [
+        f"{each.namespace}/{each.name}/{each.subresource}"
+        for each in installation.cluster.audited()
+        if each.user == OPERATOR and each.resource == "resourceclaims" and each.verb == "patch"
+    ]
