@@ -1,0 +1,50 @@
+"""A device is free when its container has stopped, not when its pod is gone."""
+
+from itertools import pairwise
+
+import pytest
+
+from testbed.api import Json
+from testbed.binaries import Binaries
+from testbed.checker import Checker
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from testbed.installation import Installation, SimulatedNode
+from tests.storm import workload
+
+
+@pytest.mark.slow
+async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(binaries: Binaries) -> None:
+    """On the only card: whole, cut, and whole again. The allocation is free at once, the card is not."""
+    node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": 1}]})
+    names = {"gpu": "gpu", "mig": "1g10gb", "whole": "gpu"}
+    async with (
+        ControlPlane(binaries=binaries) as cluster,
+        Installation(cluster, [node], kubelet_options={"stop_seconds": 2.5}) as installation,
+        Checker(installation) as checker,
+    ):
+        namespace = await cluster.make_namespace("held", {"apportion.dev/managed": "true"})
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        kubelet = installation.kubelets["n1"]
+        for template in workload.templates():
+            path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
+            await cluster.api.create(path, template)
+
+        async def phase(name: str) -> str:
+            pod: Json = await cluster.api.get(f"{pods}/{name}")
+            return str(pod["status"]["phase"])
+
+        async def run(name: str) -> None:
+            await eventually(lambda: phase(name), lambda found: found == "Running", within=40)
+
+        await cluster.api.create(pods, workload.pod("gpu", resourceClaimTemplateName="gpu"))
+        await run("gpu")
+        for earlier, later in pairwise(names):
+            await cluster.api.create(pods, workload.pod(later, resourceClaimTemplateName=names[later]))
+            await cluster.api.delete(f"{pods}/{earlier}", grace=0)
+            await run(later)
+            before, after = kubelet.record(earlier, namespace), kubelet.record(later, namespace)
+            assert before.stopped is not None
+            assert after.running is not None
+            assert after.running > before.stopped, f"{later} ran beside {earlier}"
+        checker.check()
