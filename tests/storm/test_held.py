@@ -15,9 +15,9 @@ from tests.storm import workload
 
 @pytest.mark.slow
 async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(binaries: Binaries) -> None:
-    """On the only card: whole, cut, and whole again. The allocation is free at once, the card is not."""
+    """On the only card: whole, cut, whole, and whole again. The allocation is free at once, the card is not."""
     node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": 1}]})
-    names = {"gpu": "gpu", "mig": "1g10gb", "whole": "gpu"}
+    names = {"gpu": "gpu", "mig": "1g10gb", "whole": "gpu", "again": "gpu"}
     async with (
         ControlPlane(binaries=binaries) as cluster,
         Installation(cluster, [node], kubelet_options={"stop_seconds": 2.5}) as installation,
@@ -43,8 +43,8 @@ async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(bi
             await cluster.api.create(pods, workload.pod(later, resourceClaimTemplateName=names[later]))
             await cluster.api.delete(f"{pods}/{earlier}", grace=0)
             await run(later)
+            checker.check()
             before, after = kubelet.record(earlier, namespace), kubelet.record(later, namespace)
             assert before.stopped is not None
             assert after.running is not None
             assert after.running > before.stopped, f"{later} ran beside {earlier}"
-        checker.check()
