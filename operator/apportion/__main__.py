@@ -158,7 +158,7 @@ def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) ->
     try:
         asyncio.run(until_told())
     except ApportionError as error:
-        typer.echo(f"apportion: {error}", err=True)
+        typer.echo(f"error: {error}", err=True)
         sys.exit(1)
 
 
