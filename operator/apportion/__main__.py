@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
-from apportion.cli import allocate, select
+from apportion.cli import allocate, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -137,6 +137,7 @@ def agent(
 app.command()(crds)
 app.command("allocate")(allocate.command)
 app.command("select")(select.select)
+app.command("release")(release.release)
 
 
 @app.command()
