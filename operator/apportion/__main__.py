@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
-from apportion.cli import allocate, select
+from apportion.cli import allocate, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -137,6 +137,7 @@ def agent(
 app.command()(crds)
 app.command("allocate")(allocate.command)
 app.command("select")(select.select)
+app.command("release")(release.release)
 
 
 @app.command()
@@ -158,7 +159,7 @@ def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) ->
     try:
         asyncio.run(until_told())
     except ApportionError as error:
-        typer.echo(f"apportion: {error}", err=True)
+        typer.echo(f"error: {error}", err=True)
         sys.exit(1)
 
 

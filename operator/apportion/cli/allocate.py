@@ -5,13 +5,10 @@ Exit status: 0 answered, 2 bad input.
 """
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -21,9 +18,9 @@ from apportion.allocator.explain_text import render
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.world import World, read_world
 from apportion.cel.programs import Programs
+from apportion.cli import document
 from apportion.errors import BrokenInput
 
-BAD_INPUT = 2
 Answer = dict[str, Any]
 
 
@@ -41,25 +38,25 @@ def command(
 ) -> None:
     """Choose devices for the claims of a world, without a cluster."""
     if output not in {"text", "json"}:
-        raise _refuse(f"-o {output}: there are text and json")
+        raise document.refuse(f"-o {output}: there are text and json")
     programs = Programs()
     if jsonl:
-        for line in _lines(file):
-            sys.stdout.write(_dump(_answer_line(line, strategy, programs)) + "\n")
+        for line in document.lines(file):
+            sys.stdout.write(document.dump(_answer_line(line, strategy, programs)) + "\n")
         return
     try:
-        world = read_world(_load(_read(file)), programs)
+        world = read_world(document.load(document.read(file)), programs)
     except BrokenInput as error:
-        raise _refuse(str(error)) from None
+        raise document.refuse(str(error)) from None
     if output == "json":
-        sys.stdout.write(_dump(_answer(world, strategy), indent=True) + "\n")
+        sys.stdout.write(document.dump(_answer(world, strategy), indent=True) + "\n")
         return
     _show(world, strategy)
 
 
 def _answer_line(line: bytes, strategy: Strategy, programs: Programs) -> Answer:
     try:
-        return _answer(read_world(_json(line), programs), strategy)
+        return _answer(read_world(document.load_line(line), programs), strategy)
     except BrokenInput as error:
         return _error("fatal", str(error))
 
@@ -97,7 +94,7 @@ def _show(world: World, strategy: Strategy) -> None:
     try:
         found = allocate(world.state, world.demand, strategy=strategy)
     except BrokenInput as error:
-        raise _refuse(str(error)) from None
+        raise document.refuse(str(error)) from None
     for finding in world.state.findings():
         console.print(f"left out: {finding.object}: {finding.field}: {finding.reason}", markup=False)
     if isinstance(found, Refusal):
@@ -110,43 +107,3 @@ def _show(world: World, strategy: Strategy) -> None:
             device = result.device
             table.add_row(claim.key, result.request, device.driver, device.pool, device.name, consumed)
     console.print(table)
-
-
-def _read(file: Path) -> bytes:
-    if str(file) == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise _refuse(f"{file}: {error.strerror}") from None
-
-
-def _lines(file: Path) -> Iterator[bytes]:
-    return (line for line in _read(file).splitlines() if line.strip())
-
-
-def _load(text: bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-    except yaml.YAMLError as error:
-        raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
-
-
-def _json(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise BrokenInput(f"not JSON: {error}") from None
-
-
-def _dump(answer: Answer, *, indent: bool = False) -> str:
-    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode()
-
-
-def _refuse(message: str) -> typer.Exit:
-    typer.echo(f"error: {message}", err=True)
-    return typer.Exit(BAD_INPUT)

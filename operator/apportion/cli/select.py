@@ -5,22 +5,20 @@ error for each. Exit status: 0 answered, 2 bad input (also an expression that do
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
-import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from apportion.cel import Program, Programs
+from apportion.cli import document
 from apportion.dra.device import Device
 from apportion.errors import BrokenInput, SelectorError
 
-BAD_INPUT = 2
 Answer = dict[str, Any]
 
 
@@ -37,37 +35,39 @@ def select(
 ) -> None:
     """Say which devices a CEL selector matches, without a cluster."""
     if output not in {"text", "json"}:
-        raise _refuse(f"-o {output}: there are text and json")
+        raise document.refuse(f"-o {output}: there are text and json")
     if jsonl:
         programs = Programs()
-        for line in _lines(file):
-            sys.stdout.write(_dump(_answer_line(line, expression, programs)) + "\n")
+        for line in document.lines(file):
+            sys.stdout.write(document.dump(_answer_line(line, expression, programs)) + "\n")
         return
     if expression is None:
-        raise _refuse("an expression is missing: give -e EXPRESSION")
+        raise document.refuse("an expression is missing: give -e EXPRESSION")
     try:
-        rows = _rows(_load(_read(file)))
+        rows = _rows(document.load(document.read(file)))
     except BrokenInput as error:
-        raise _refuse(str(error)) from None
+        raise document.refuse(str(error)) from None
     program = Programs(1).get(expression)
     if isinstance(program, SelectorError):
         if output == "json":
-            sys.stdout.write(_dump({"kind": "compileError", "message": str(program)}, indent=True) + "\n")
-        raise _refuse(str(program))
+            sys.stdout.write(
+                document.dump({"kind": "compileError", "message": str(program)}, indent=True) + "\n"
+            )
+        raise document.refuse(str(program))
     names = [str(row.get("name") or f"#{position}") for position, row in enumerate(rows)]
     answers = [_ask(program, row) for row in rows]
     if output == "json":
         found = [{"device": name, **answer} for name, answer in zip(names, answers, strict=True)]
-        sys.stdout.write(_dump({"kind": "results", "devices": found}, indent=True) + "\n")
+        sys.stdout.write(document.dump({"kind": "results", "devices": found}, indent=True) + "\n")
     else:
         _show(names, answers)
 
 
 def _answer_line(line: bytes, expression: str | None, programs: Programs) -> Answer:
     try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return {"kind": "error", "message": f"not JSON: {error}"}
+        row = document.load_line(line)
+    except BrokenInput as error:
+        return {"kind": "error", "message": str(error)}
     if not isinstance(row, Mapping):
         return {"kind": "error", "message": "expected one object a line"}
     text = row.get("expression", expression)
@@ -114,36 +114,6 @@ def _rows(raw: Any) -> list[Mapping[str, Any]]:
     return [{**driver, **row} for row in raw]
 
 
-def _read(file: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise _refuse(f"{file}: {error.strerror}") from None
-
-
-def _lines(file: Path) -> Iterator[bytes]:
-    try:
-        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
-            yield from (line for line in stream if line.strip())
-    except OSError as error:
-        raise _refuse(f"{file}: {error.strerror}") from None
-
-
-def _load(data: bytes) -> Any:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BrokenInput(f"neither JSON nor YAML: {str(error).splitlines()[0]}") from None
-
-
-def _dump(answer: Answer, *, indent: bool = False) -> str:
-    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode()
-
-
 def _show(names: list[str], answers: list[Answer]) -> None:
     table = Table("device", "verdict", "why", box=None)
     for name, answer in zip(names, answers, strict=True):
@@ -152,8 +122,3 @@ def _show(names: list[str], answers: list[Answer]) -> None:
         else:
             table.add_row(escape(name), "[red]error[/]", escape(answer["message"]))
     Console().print(table)
-
-
-def _refuse(reason: str) -> typer.Exit:
-    Console(stderr=True).print(f"apportion select: {escape(reason)}", soft_wrap=True, highlight=False)
-    return typer.Exit(BAD_INPUT)

@@ -5,6 +5,7 @@ In: claims as they come and go. Out: the few that a pass has to look at, without
 
 from collections.abc import Iterator
 
+from apportion.cluster.members import belong
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -33,10 +34,10 @@ class ClaimIndex:
         if new is not None:
             self._names[new.namespace, new.name] = uid
         allocated = new is not None and new.allocation is not None
-        _set(self.unallocated, uid, belongs=new is not None and not allocated and not new.deleting)
-        _set(self.allocated, uid, belongs=allocated)
-        _set(self.unreserved, uid, belongs=new is not None and allocated and not new.reserved_for)
-        _set(self.leaving, uid, belongs=new is not None and new.deleting)
+        belong(self.unallocated, uid, belongs=new is not None and not allocated and not new.deleting)
+        belong(self.allocated, uid, belongs=allocated)
+        belong(self.unreserved, uid, belongs=new is not None and allocated and not new.reserved_for)
+        belong(self.leaving, uid, belongs=new is not None and new.deleting)
         if old is not None and old.allocation is not None:
             self.by_allocator.get(old.allocated_by, set()).discard(uid)
         if new is not None and allocated:
@@ -70,7 +71,3 @@ class ClaimIndex:
     def contended(self) -> Iterator[DeviceId]:
         """Yield devices that more than one live allocation names."""
         return (device for device, uids in self._on_device.items() if len(uids) > 1)
-
-
-def _set(members: set[str], uid: str, *, belongs: bool) -> None:
-    members.add(uid) if belongs else members.discard(uid)

@@ -5,6 +5,7 @@ In: pods as they come and go. Out: the few that a pass has to look at, and the l
 
 from collections.abc import Mapping
 
+from apportion.cluster.members import belong
 from apportion.dra.pod import Pod
 
 
@@ -31,8 +32,8 @@ class PodIndex:
         for name in after - before:
             self._users.setdefault(name, set()).add(uid)
         live = new is not None and not new.finished
-        _set(self.gated, uid, belongs=new is not None and live and bool(new.gates) and not new.deleting)
-        _set(self.unbound, uid, belongs=new is not None and live and new.node is None and bool(new.claims))
+        belong(self.gated, uid, belongs=new is not None and live and bool(new.gates) and not new.deleting)
+        belong(self.unbound, uid, belongs=new is not None and live and new.node is None and bool(new.claims))
         if _weighs(old) != _weighs(new):
             self._add(old, -1)
             self._add(new, 1)
@@ -59,7 +60,3 @@ def _weighs(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
     if pod is None or pod.finished or pod.node is None:
         return None
     return pod.node, pod.requests
-
-
-def _set(members: set[str], uid: str, *, belongs: bool) -> None:
-    members.add(uid) if belongs else members.discard(uid)

@@ -1,0 +1,67 @@
+"""Document: what a command reads from a file or standard input, and how it answers.
+
+In: a path (`-` for standard input). Out: decoded JSON or YAML, lines, JSON text; a broken input ends the command with one
+clear sentence and exit status 2.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import typer
+import yaml
+
+from apportion.errors import BrokenInput
+
+BAD_INPUT = 2
+"""Exit status when what was given cannot be worked on."""
+
+
+def read(file: Path) -> bytes:
+    """Return the whole content; ends the command when it cannot be read."""
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise refuse(f"{file}: {error.strerror}") from None
+
+
+def lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines that are not empty, one after the other as they come."""
+    try:
+        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
+            yield from (line for line in stream if line.strip())
+    except OSError as error:
+        raise refuse(f"{file}: {error.strerror}") from None
+
+
+def load(data: bytes) -> Any:
+    """Decode JSON or YAML; raises BrokenInput when it is neither."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def load_line(line: bytes) -> Any:
+    """Decode one line of JSON; raises BrokenInput when it is none."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BrokenInput(f"not JSON: {error}") from None
+
+
+def dump(answer: Mapping[str, Any], *, indent: bool = False) -> str:
+    """Encode an answer."""
+    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode()
+
+
+def refuse(message: str) -> typer.Exit:
+    """Say what is wrong; raise what this returns."""
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(BAD_INPUT)

@@ -1,0 +1,153 @@
+"""`apportion release`: give everything back before apportion is uninstalled.
+
+In: a cluster whose operator is stopped. Out: no pod waits behind our gate, no claim keeps our finalizer, no Partition is left:
+the agents remove them from the hardware. Exit status: 0 all given back, 1 something is left, with its name.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from apportion.cluster.client import JSON_PATCH, Client, connect
+from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, Kind
+from apportion.errors import ApiError, Missing, Unreachable
+
+GATE = "apportion.dev/allocation"
+"""Scheduling gate of pods, and finalizer of claims that were allocated without a pod."""
+AGENT = "apportion.dev/agent"
+Object = dict[str, Any]
+
+
+def release(
+    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig file.", envvar="KUBECONFIG")] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the operator.")] = "apportion-system",
+    patience: Annotated[float, typer.Option(help="Seconds to wait for the agents.", min=0)] = 120.0,
+    force: Annotated[  # noqa: FBT002 - typer makes a flag of it
+        bool,
+        typer.Option("--force", help="Drop what agents do not release in time; their hardware stays cut."),
+    ] = False,
+) -> None:
+    """Open all gates, drop our finalizers, remove all partitions; stop the operator first."""
+    console = Console(stderr=True)
+    try:
+        left = asyncio.run(_release(kubeconfig, namespace, patience, force=force, console=console))
+    except ApiError as error:
+        console.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    for name in left:
+        console.print(f"left: partition {name}", markup=False, highlight=False)
+    if left:
+        raise typer.Exit(1)
+
+
+async def _release(
+    kubeconfig: Path | None, namespace: str, patience: float, *, force: bool, console: Console
+) -> list[str]:
+    async with await connect(kubeconfig, manager="apportion-release") as client:
+        await _require_stopped(client, namespace)
+        gates = await _each(client, _gated, _open)
+        finalizers = await _each(client, _kept, _drop)
+        console.print(f"{gates} gates opened, {finalizers} finalizers dropped")
+        for layout in await _list(client, LAYOUTS):
+            await client.delete(LAYOUTS, layout["metadata"]["name"])
+        left = await _remove_partitions(client, patience, console)
+        if force:
+            for partition in left:
+                await _let_go(client, partition)
+            return []
+        return [partition["metadata"]["name"] for partition in left]
+
+
+async def _list(client: Client, kind: Kind) -> list[Object]:
+    """List a kind; a server that asks to come back later is asked again for some seconds."""
+    for pause in (0.2, 0.5, 1.0, 2.0, 4.0):
+        try:
+            return list((await client.list(kind))["items"])
+        except Unreachable:
+            await asyncio.sleep(pause)
+    return list((await client.list(kind))["items"])
+
+
+async def _require_stopped(client: Client, namespace: str) -> None:
+    """Refuse while an operator acts: it would make anew what is removed here."""
+    try:
+        lease = await client.get(LEASES, "apportion-operator", namespace=namespace)
+    except Missing:
+        return
+    if (lease.get("spec") or {}).get("holderIdentity"):
+        raise ApiError(
+            f"lease {namespace}/apportion-operator is held by {lease['spec']['holderIdentity']}: stop the operator first"
+            f" (kubectl -n {namespace} scale deployment apportion-operator --replicas=0)"
+        )
+
+
+async def _each(
+    client: Client,
+    find: Callable[[Client], Awaitable[list[Object]]],
+    act: Callable[[Client, Object], Awaitable[None]],
+) -> int:
+    found = await find(client)
+    for item in found:
+        try:
+            await act(client, item)
+        except Missing:
+            continue
+    return len(found)
+
+
+async def _gated(client: Client) -> list[Object]:
+    pods = await _list(client, PODS)
+    return [
+        pod for pod in pods if any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
+    ]
+
+
+async def _open(client: Client, pod: Object) -> None:
+    names = [gate["name"] for gate in pod["spec"]["schedulingGates"]]
+    at = f"/spec/schedulingGates/{names.index(GATE)}"
+    body = [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
+    metadata = pod["metadata"]
+    await client.patch(PODS, metadata["name"], body, namespace=metadata["namespace"], how=JSON_PATCH)
+
+
+async def _kept(client: Client) -> list[Object]:
+    claims = await _list(client, CLAIMS)
+    return [claim for claim in claims if GATE in (claim["metadata"].get("finalizers") or ())]
+
+
+async def _drop(client: Client, claim: Object) -> None:
+    metadata = claim["metadata"]
+    rest = [name for name in metadata["finalizers"] if name != GATE]
+    body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": rest}}
+    await client.patch(CLAIMS, metadata["name"], body, namespace=metadata["namespace"])
+
+
+async def _remove_partitions(client: Client, patience: float, console: Console) -> list[Object]:
+    """Delete all Partitions and wait for the agents; returns what is left."""
+    found = await _list(client, PARTITIONS)
+    for partition in found:
+        await client.delete(PARTITIONS, partition["metadata"]["name"])
+    end = time.monotonic() + patience
+    left: list[Object] = found
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("partitions removed by their agents", total=len(found))
+        while left and time.monotonic() < end:
+            left = await _list(client, PARTITIONS)
+            progress.update(task, completed=len(found) - len(left))
+            await asyncio.sleep(0.2 if left else 0)
+    return left
+
+
+async def _let_go(client: Client, partition: Object) -> None:
+    metadata = partition["metadata"]
+    rest = [name for name in metadata.get("finalizers") or () if name != AGENT]
+    try:
+        await client.patch(PARTITIONS, metadata["name"], {"metadata": {"finalizers": rest}})
+    except Missing:
+        return

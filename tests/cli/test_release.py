@@ -1,0 +1,84 @@
+"""Everything is given back before apportion is uninstalled."""
+
+import asyncio
+import os
+import sys
+
+from testbed.controlplane import ControlPlane
+from testbed.installation import REPOSITORY
+
+PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+
+
+async def release(cluster: ControlPlane, *options: str) -> tuple[int, str]:
+    """Run the command as a person would."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "apportion", "release", "--kubeconfig", str(cluster.kubeconfig), *options),
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "operator")},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
+
+
+def partition(name: str) -> dict[str, object]:
+    return {
+        "apiVersion": "apportion.dev/v1alpha1",
+        "kind": "Partition",
+        "metadata": {"name": name, "finalizers": ["apportion.dev/agent"]},
+        "spec": {
+            "nodeName": "gone",
+            "driver": "gpu.apportion.dev",
+            "pool": "gone",
+            "device": "gpu-0-mig-1g10gb-19-0",
+            "parent": "gpu-0",
+            "profile": "1g.10gb",
+            "origin": "Warm",
+        },
+    }
+
+
+async def test_gates_open_and_finalizers_go(control_plane: ControlPlane, namespace: str) -> None:
+    """Others' gates and finalizers stay."""
+    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
+    core, resource = f"/api/v1/namespaces/{namespace}", f"/apis/resource.k8s.io/v1/namespaces/{namespace}"
+    gates = [{"name": "other/gate"}, {"name": "apportion.dev/allocation"}]
+    spec = {"schedulingGates": gates, "containers": [{"name": "c", "image": "none"}]}
+    await control_plane.api.create(f"{core}/pods", {"metadata": {"name": "p"}, "spec": spec})
+    requests = [{"name": "r", "exactly": {"deviceClassName": "none"}}]
+    metadata = {"name": "c", "finalizers": ["apportion.dev/allocation", "other.example.com/keep"]}
+    claim = {"metadata": metadata, "spec": {"devices": {"requests": requests}}}
+    await control_plane.api.create(f"{resource}/resourceclaims", claim)
+
+    code, output = await release(control_plane, "--namespace", namespace)
+
+    assert (code, "1 gates opened, 1 finalizers dropped" in output) == (0, True), output
+    pod = await control_plane.api.get(f"{core}/pods/p")
+    assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == ["other/gate"]
+    found = await control_plane.api.get(f"{resource}/resourceclaims/c")
+    assert found["metadata"]["finalizers"] == ["other.example.com/keep"]
+    await control_plane.api.patch(f"{resource}/resourceclaims/c", {"metadata": {"finalizers": []}})
+
+
+async def test_a_partition_whose_agent_does_not_answer_is_named_and_dropped_only_by_force(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """Its hardware may still be cut, so somebody has to say so."""
+    await control_plane.kubectl("apply", "--server-side", "-k", str(REPOSITORY / "crds"))
+    await control_plane.api.create(PARTITIONS, partition("gone-part"))
+    code, output = await release(control_plane, "--namespace", namespace, "--patience", "0.5")
+    assert (code, "left: partition gone-part" in output) == (1, True), output
+    code, output = await release(control_plane, "--namespace", namespace, "--patience", "0.5", "--force")
+    assert code == 0, output
+    assert (await control_plane.api.items(PARTITIONS))[0] == []
+
+
+async def test_nothing_is_done_while_an_operator_acts(control_plane: ControlPlane, namespace: str) -> None:
+    """It would make anew what is removed."""
+    lease = {"metadata": {"name": "apportion-operator"}, "spec": {"holderIdentity": "somebody"}}
+    await control_plane.api.create(LEASE.format(namespace), lease)
+    code, output = await release(control_plane, "--namespace", namespace)
+    assert code == 1
+    assert "held by somebody: stop the operator first" in " ".join(output.split())
