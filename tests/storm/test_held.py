@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 
-from testbed.api import Json
 from testbed.binaries import Binaries
 from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode
+from testbed.kubelet import PodRecord
 from tests.storm import workload
 
 
@@ -30,12 +30,11 @@ async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(bi
             path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
             await cluster.api.create(path, template)
 
-        async def phase(name: str) -> str:
-            pod: Json = await cluster.api.get(f"{pods}/{name}")
-            return str(pod["status"]["phase"])
+        async def records() -> dict[str, PodRecord]:
+            return {each.name: each for each in kubelet.records.values() if each.running is not None}
 
         async def run(name: str) -> None:
-            await eventually(lambda: phase(name), lambda found: found == "Running", within=40)
+            await eventually(records, lambda found: name in found, within=40)
 
         await cluster.api.create(pods, workload.pod("gpu", resourceClaimTemplateName="gpu"))
         await run("gpu")
@@ -44,7 +43,8 @@ async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(bi
             await cluster.api.delete(f"{pods}/{earlier}", grace=0)
             await run(later)
             checker.check()
-            before, after = kubelet.record(earlier, namespace), kubelet.record(later, namespace)
-            assert before.stopped is not None
-            assert after.running is not None
-            assert after.running > before.stopped, f"{later} ran beside {earlier}"
+            found = await records()
+            stopped, running = found[earlier].stopped, found[later].running
+            assert stopped is not None, f"{later} ran beside {earlier}"
+            assert running is not None
+            assert running > stopped, f"{later} ran beside {earlier}"
