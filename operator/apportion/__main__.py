@@ -78,8 +78,11 @@ def operator(
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
     backend: Annotated[
-        str, typer.Option(help="Hardware to look for: auto or simulated.", envvar="BACKEND")
+        str, typer.Option(help="Hardware to look for: auto, nvml or simulated.", envvar="BACKEND")
     ] = "auto",
+    host_root: Annotated[
+        Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")
+    ] = Path("/"),
     simulation: Annotated[
         Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
     ] = None,
@@ -119,6 +122,7 @@ def agent(
     options = AgentOptions(
         node=node_name,
         backend=backend,
+        host_root=host_root,
         simulation=simulation,
         plugins_dir=plugins_dir,
         registry_dir=registry_dir,

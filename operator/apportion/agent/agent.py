@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.nvml import NvmlBackend
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Kind, LivePartition, Spot
 from apportion.agent.journal import Journal
@@ -60,10 +61,13 @@ def _first(group: BaseException) -> BaseException:
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
     """Return the backends that the options ask for; a node without hardware that we know has none."""
-    if options.backend not in ("auto", "simulated"):
-        raise BrokenInput(f"unknown backend {options.backend!r}; known are auto, simulated", field="backend")
-    if options.backend == "auto" and options.simulation is None:
-        return ()
+    if options.backend not in ("auto", "nvml", "simulated"):
+        raise BrokenInput(
+            f"unknown backend {options.backend!r}; known are auto, nvml, simulated", field="backend"
+        )
+    if options.backend == "nvml" or (options.backend == "auto" and options.simulation is None):
+        nvml = NvmlBackend(options.host_root, at=options.at)
+        return (nvml,) if options.backend == "nvml" or nvml.present() else ()
     if options.simulation is None:
         raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
     return (SimulatedBackend(options.simulation, options.node, at=options.at),)

@@ -47,6 +47,10 @@ class NvmlBackend:
         self._gpus: dict[str, Gpu] = {}
         self._seen: dict[str, tuple[LivePartition, ...]] = {}
 
+    def present(self) -> bool:
+        """Say whether NVIDIA's library is here; raises HardwareError when it is and no driver answers it (yet)."""
+        return self._session.present()
+
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
         gpus = nvml_cards.discover(self._session, self._root)

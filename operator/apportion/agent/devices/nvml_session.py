@@ -26,6 +26,11 @@ NOT_OFFERED: Final = frozenset(
 )
 """This driver or GPU does not know what was asked for; something older or nothing takes its place."""
 
+
+class _NoLibrary(Unsupported):
+    """There is no libnvidia-ml on this machine."""
+
+
 _nvml: Any = pynvml
 """The same module where its missing annotations stand in the way."""
 _KINDS: Mapping[int, type[HardwareError]] = {
@@ -38,7 +43,7 @@ _KINDS: Mapping[int, type[HardwareError]] = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: Unsupported,
     pynvml.NVML_ERROR_INVALID_ARGUMENT: Unsupported,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: Unsupported,
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: Unsupported,
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: _NoLibrary,
     pynvml.NVML_ERROR_NO_PERMISSION: Unsupported,
     pynvml.NVML_ERROR_RESET_REQUIRED: Unsupported,
 }
@@ -74,6 +79,14 @@ class Session:
             if error.value == pynvml.NVML_ERROR_UNINITIALIZED:
                 self._forget()
             raise _translated(error, function, about) from None
+
+    def present(self) -> bool:
+        """Say whether the library is on this machine at all; raises HardwareError when it is there and does not work."""
+        try:
+            self._ensure()
+        except _NoLibrary:
+            return False
+        return True
 
     def handle(self, uuid: str, about: str) -> Any:
         """Return the handle of a GPU, looked up once per session."""

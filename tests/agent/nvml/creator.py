@@ -1,0 +1,25 @@
+"""A process that uses the backend once and may be killed in it: `creator.py ROOT create|destroy PROFILE START SIZE`.
+
+It prints the UUIDs of what is there afterwards, and finds the fake driver through its environment as any program would.
+"""
+
+import sys
+from pathlib import Path
+
+from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.values import Placement, Spot
+
+
+def main() -> None:
+    root, verb, profile, start, size = sys.argv[1:]
+    backend = NvmlBackend(Path(root))
+    spot = Spot("gpu-0", profile, Placement(int(start), int(size)))
+    if verb == "create":
+        backend.create(spot)
+    else:
+        backend.destroy(next(live for live in backend.partitions() if live.spot == spot))
+    sys.stdout.write("".join(f"{live.uuid}\n" for live in backend.partitions()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+from collections.abc import Callable
+from pathlib import Path
+
+from apportion.agent.devices.nvml import NvmlBackend
+from testbed.fakes.nvml import FakeNvml
+
+Nodes = Callable[..., "Node"]
+
+
+class Node:
+    """A fake driver, the host around it, and the backend in this process."""
+
+    def __init__(self, fake: FakeNvml, root: Path) -> None:
+        self.fake = fake
+        self.root = root
+        self.backend = NvmlBackend(root)

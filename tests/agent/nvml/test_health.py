@@ -1,0 +1,73 @@
+"""What the NVML backend calls sick or lost."""
+
+import pytest
+
+from apportion.agent.devices.values import Health
+from tests.agent.nvml.nodes import Node
+
+
+def test_healthy_gpus_are_not_named(node: Node) -> None:
+    """The agent takes silence for health."""
+    node.backend.devices()
+    assert node.backend.health() == {}
+
+
+@pytest.mark.parametrize("xid", [48, 62, 79, 94, 119])
+def test_an_xid_of_the_gpu_makes_it_sick(node: Node, xid: int) -> None:
+    """And it stays so: the driver does not say when it is over. The other GPU is well."""
+    node.backend.devices()
+    node.fake.xid(0, xid)
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+
+
+@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
+def test_an_xid_of_a_program_does_not(node: Node, xid: int) -> None:
+    """A program's own fault costs nobody a GPU; what comes after it is still seen."""
+    node.backend.devices()
+    node.fake.xid(1, xid)
+    assert node.backend.health() == {}
+    node.fake.xid(1, 95, instance=3, compute=0)
+    assert node.backend.health() == {"gpu-1": Health.SICK}
+
+
+def test_an_xid_right_after_discovery_is_not_missed(node: Node) -> None:
+    """Listening begins with discovery, not with the first question."""
+    node.backend.devices()
+    node.fake.xid(0, 48)
+    node.fake.xid(1, 48)
+    assert set(node.backend.health()) == {"gpu-0", "gpu-1"}
+
+
+def test_memory_errors_count_until_the_reset(node: Node) -> None:
+    """Uncorrected, volatile ones."""
+    node.backend.devices()
+    node.fake.ecc(1, 3)
+    assert node.backend.health() == {"gpu-1": Health.SICK}
+    node.fake.reset(1)
+    assert node.backend.health() == {}
+
+
+def test_a_gpu_without_ecc_is_not_sick_for_it(node: Node) -> None:
+    """NOT_SUPPORTED is no error count."""
+    node.backend.devices()
+    node.fake.fail("nvmlDeviceGetTotalEccErrors", 3, times=-1)
+    assert node.backend.health() == {}
+
+
+def test_a_lost_gpu_is_lost_as_long_as_it_does_not_answer(node: Node) -> None:
+    """And well when it answers again."""
+    node.backend.devices()
+    node.fake.lose(1)
+    assert node.backend.health() == {"gpu-1": Health.LOST}
+    node.fake.heal()
+    assert node.backend.health() == {}
+
+
+def test_a_driver_without_events_still_says_what_it_can(node: Node) -> None:
+    """No XIDs then, but lost GPUs and memory errors."""
+    node.fake.fail("nvmlDeviceRegisterEvents", 3, times=-1)
+    node.backend.devices()
+    node.fake.xid(0, 48)
+    node.fake.lose(1)
+    assert node.backend.health() == {"gpu-1": Health.LOST}

@@ -1,0 +1,18 @@
+from pathlib import Path
+
+import pytest
+
+from testbed.fakes.nvml import FakeNvml
+from tests.fakes.vendor import Vendor, run
+
+
+@pytest.fixture
+def vendor() -> Vendor:
+    """Run a script against a fake; its variable `answer` comes back."""
+    return run
+
+
+@pytest.fixture
+def h100(tmp_path: Path) -> FakeNvml:
+    """Give one H100 in MIG mode."""
+    return FakeNvml.create(tmp_path / "nvml", ["H100-80GB"], mig=True)
