@@ -89,7 +89,9 @@ async def test_clearing_spares_what_was_reserved_or_replaced(
     """It reads again, and clears only the allocation that was meant."""
     await writer.allocate(await claim(client, namespace), ANSWER)
     allocated = await read(client, namespace)
-    reserved = {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
+    # No pod: controller-manager would take a consumer away that does not exist, and the allocation with it.
+    consumer = {"apiGroup": "example.com", "resource": "things", "name": "p", "uid": "u"}
+    reserved = {"status": {"reservedFor": [consumer]}}
     await client.patch(CLAIMS, "c", reserved, namespace=namespace, sub="status")
     assert not await writer.clear(allocated)
     await client.patch(CLAIMS, "c", {"status": {"reservedFor": None}}, namespace=namespace, sub="status")
