@@ -34,7 +34,7 @@ class LeaseSettings:
     renew: float = 3.0
     """Seconds between renewals."""
 
-    reserve: float = 6.0
+    reserve: float = 5.5
     """Seconds that must be left for a write to begin; more than `patience`."""
 
 

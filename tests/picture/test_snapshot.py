@@ -58,6 +58,13 @@ def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
     world.see(CLAIMS, raw)
     assert not world.snapshot.taken_back
 
+    world.allocate(raw, "n1", "gpu-0")
+    world.snapshot.clearing(raw["metadata"]["uid"])
+    world.snapshot.kept(raw["metadata"]["uid"])
+    del raw["status"]
+    world.see(CLAIMS, raw)
+    assert [event.claim.name for event in world.snapshot.taken_back] == ["c"]
+
 
 def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
     """After a relist the claim may never have been shown allocated."""

@@ -248,6 +248,10 @@ class Snapshot:
         """Note that we are about to clear the claim's allocation ourselves: that is no take-back."""
         self._clearing.add(uid)
 
+    def kept(self, uid: str) -> None:
+        """Note that the allocation was not cleared by us after all."""
+        self._clearing.discard(uid)
+
     def allocation(self, claim: Claim) -> Allocation | None:
         """Return the claim's allocation, assumed ones included."""
         if claim.allocation is not None:

@@ -139,13 +139,16 @@ class Errands:
     async def _clear(self, claim: Claim, why: str, reason: str) -> None:
         try:
             self._snapshot.clearing(claim.uid)
-            if await self._writer.clear(claim):
+            if not await self._writer.clear(claim):
+                self._snapshot.kept(claim.uid)
+            else:
                 metrics.GIVE_BACKS.labels(reason).inc()
                 notices.given_back(self._recorder, claim, why)
                 _log.info("claim.given_back", claim=claim.key, why=why)
         except (NotLeading, BrokenInput):
-            return
+            self._snapshot.kept(claim.uid)
         except ApiError as error:
+            self._snapshot.kept(claim.uid)
             _log.info("claim.not_given_back", claim=claim.key, error=str(error))
         finally:
             self._clearing.discard(claim.uid)
