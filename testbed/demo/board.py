@@ -42,7 +42,7 @@ def _steps(steps: Sequence[Step]) -> Table:
 
 def _nodes(view: View) -> Table:
     table = Table(title="Nodes and cards", title_justify="left", expand=False)
-    for column in ("node", "cards (used parts)", "partitions in the hardware", "slices"):
+    for column in ("node", "cards (used parts)", "partitions in the hardware", "published"):
         table.add_column(column)
     used = _used(view)
     for name in view.installation.nodes:
