@@ -15,7 +15,16 @@ from typing import Any
 from apportion.agent.agent import run_agent
 from apportion.agent.settings import AgentOptions
 
-PATHS = ("simulation", "plugins_dir", "registry_dir", "cdi_dir", "state_dir", "kubeconfig", "boot_id")
+PATHS = (
+    "simulation",
+    "host_root",
+    "plugins_dir",
+    "registry_dir",
+    "cdi_dir",
+    "state_dir",
+    "kubeconfig",
+    "boot_id",
+)
 
 
 def options(text: str, step: str) -> AgentOptions:

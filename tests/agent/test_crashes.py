@@ -55,7 +55,7 @@ class Doomed:
 
     async def start(self) -> None:
         """Start the agent; only the first one is doomed."""
-        fields = (*PATHS, "node", "health_interval", "held_interval", "prepare_patience")
+        fields = (*PATHS, "node", "backend", "health_interval", "held_interval", "prepare_patience")
         values = {name: getattr(self._node.options, name) for name in fields}
         text = json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in values.items()})
         step = self._step if self.deaths == 0 else "never"

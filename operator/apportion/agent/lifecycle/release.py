@@ -26,13 +26,16 @@ async def release(desk: Desk, row: PartitionRow, live: Live) -> Outcome | None:
     if users:
         names = ", ".join(user.key for user in users)
         return Outcome(Phase.RELEASING, "InUse", f"still prepared for ResourceClaim {names}", again=True)
-    if row.step is not Step.RELEASING:
+    begun = row.step is Step.RELEASING
+    if not begun:
         row = replace(row, step=Step.RELEASING)
         await asyncio.to_thread(desk.journal.put_partition, row)
         desk.at("partition.releasing")
     found = live.get(row.spot)
-    # Without a UUID in the journal (a crash before Created) the place alone says that it is ours.
-    if found is not None and row.uuid in ("", found.uuid):
+    # Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the
+    # hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
+    rest = begun and found is not None and not found.complete
+    if found is not None and (rest or row.uuid in ("", found.uuid)):
         try:
             await desk.hardware.destroy(found)
         except HardwareError as error:

@@ -1,0 +1,77 @@
+"""The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from testbed.eventually import eventually
+from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml_host import CAPABILITIES_MAJOR, lay_out
+from tests.agent.simulated_node import SimulatedNode, holder
+from tests.agent.test_crashes import doomed, journal
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+MakeFake = Callable[[], AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
+DEVICE = "gpu-0-mig-3g40gb-9-4"
+CALLS = [
+    "nvmlDeviceSetMigMode",
+    "nvmlDeviceCreateGpuInstanceWithPlacement",
+    "nvmlGpuInstanceCreateComputeInstance",
+    "nvmlComputeInstanceDestroy",
+    "nvmlGpuInstanceDestroy",
+]
+
+
+@pytest.fixture
+def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
+    """Make a node whose agent processes find the fake driver."""
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[tuple[SimulatedNode, FakeNvml]]:
+        async with make_node() as node:
+            fake = FakeNvml.create(node.folder / "nvml", ["H100-80GB"])
+            for name, value in fake.environment.items():
+                monkeypatch.setenv(name, value)
+            node.options = replace(
+                node.options, backend="nvml", host_root=lay_out(fake, node.folder / "root")
+            )
+            yield node, fake
+
+    return make
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_kill_inside_a_driver_call_is_made_good(
+    faked: MakeFake, namespace: str, call: str, *, after: bool
+) -> None:
+    """One partition, never two; its device files in the container; at the end no instance is left."""
+    async with faked() as (node, fake):
+        fake.kill(call, after=after)
+        async with doomed(node, "never") as agent:
+            claim = await node.claim(namespace, "lives", DEVICE)
+            uid = claim["metadata"]["uid"]
+            await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
+            ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
+            (live,) = fake.instances()
+            assert (live.profile, live.start) == ("3g.40gb", 4)
+            assert [one.uuid for one in live.compute] == [ready["status"]["uuid"]]
+            answer = await agent.insist(lambda: node.prepare(claim))
+            assert answer[uid].error == ""
+            (cdi,) = node.cdi().values()
+            files = cdi["devices"][0]["containerEdits"]["deviceNodes"]
+            assert [file["major"] for file in files if "nvidia-cap" in file["path"]] == [
+                CAPABILITIES_MAJOR
+            ] * 2
+            await agent.insist(lambda: node.unprepare(claim))
+            assert fake.instances() == (live,)
+            await node.remove(DEVICE)
+            await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
+            assert fake.instances() == ()
+            # The mode goes with the instance, in a call of its own; left on it harms nobody until somebody wants the
+            # whole GPU, and that makes it whole.
+            assert fake.mode(0)[0] == (call == "nvmlGpuInstanceDestroy" and after)
+            assert journal(node) == ([], [])
+            assert agent.deaths == 1
