@@ -75,3 +75,22 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
             assert fake.mode(0)[0] == (call == "nvmlGpuInstanceDestroy" and after)
             assert journal(node) == ([], [])
             assert agent.deaths == 1
+
+
+async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, namespace: str) -> None:
+    """MIG mode that a crash left on would leave the container without a GPU; programs on it make the claim wait."""
+    async with faked() as (node, fake):
+        fake.set_mode(0, on=True)
+        fake.occupy_gpu(0, 4711)
+        async with doomed(node, "never") as agent:
+            claim = await node.claim(namespace, "whole", "gpu-0")
+            uid = claim["metadata"]["uid"]
+            answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
+            assert "MIG mode cannot be switched off while programs use the GPU" in answer[uid].error
+            assert node.cdi() == {}
+            fake.occupy_gpu(0, 0)
+            assert (await node.prepare(claim))[uid].error == ""
+            assert fake.mode(0) == (False, False)
+            # Asked again, as kubelet does after its restart, while the container runs.
+            fake.occupy_gpu(0, 4711)
+            assert (await node.prepare(claim))[uid].error == ""

@@ -33,5 +33,11 @@ class Backend(Protocol):
         Raises Busy when something uses it, Lost when the card does not answer.
         """
 
+    def make_whole(self, card: str) -> None:
+        """Make a card that has no partitions usable uncut (MIG mode off); done already is fine.
+
+        Raises Busy while it has partitions or something uses it, Unsupported where it takes a reset by hand.
+        """
+
     def health(self) -> Mapping[str, Health]:
         """Say how the cards are, by name; a card that is not named is healthy."""

@@ -58,6 +58,12 @@ class Hardware:
         async with self._lock(live.card):
             await self._call(backend.destroy, live)
 
+    async def make_whole(self, card: str) -> None:
+        """Make an empty card usable uncut; errors are those of `Backend.make_whole`."""
+        backend = self._of(card)
+        async with self._lock(card):
+            await self._call(backend.make_whole, card)
+
     async def health(self) -> dict[str, Health]:
         """Say how the cards are; cards that no backend names are healthy."""
         found = await asyncio.gather(*(self._call(backend.health) for backend in self._backends))

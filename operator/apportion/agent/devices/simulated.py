@@ -104,6 +104,11 @@ class SimulatedBackend:
                     state["partitions"].remove(row)
                     return
 
+    def make_whole(self, card: str) -> None:
+        """Simulated cards have no mode: they are whole as soon as they are empty."""
+        if any(row["card"] == card for row in self.state.read()["partitions"]):
+            raise Busy(f"{card} is cut")
+
     def health(self) -> Mapping[str, Health]:
         """Return the cards that the state file calls sick or lost."""
         faults = self.state.read()["faults"]

@@ -136,7 +136,7 @@ class Preparer:
         """Make sure that one device is there for this claim, and say what a container needs for it."""
         card = self._desk.hardware.cards[device.card]
         if device.device == card.name:
-            await self._refuse_split(row, card)
+            await self._make_whole(row, card)
             return device, Injection(
                 device.device, device.requests, card.uuid, partition=False, edits=card.edits
             )
@@ -179,13 +179,16 @@ class Preparer:
         self._urge(row.spot.card, wish.uid)
         return None
 
-    async def _refuse_split(self, row: ClaimRow, card: Card) -> None:
-        """Raise NotReady while the card is cut: a split card cannot be used whole."""
+    async def _make_whole(self, row: ClaimRow, card: Card) -> None:
+        """Raise NotReady while the card is cut: a split card cannot be used whole. Then put it into its whole mode."""
+        if all(device.admin for device in row.devices if device.device == card.name):
+            return
         async with self._desk.lock(card.name):
             there = (await self._desk.live(card.name)).values()
-        if there and not all(device.admin for device in row.devices if device.device == card.name):
-            names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
-            raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
+            if there:
+                names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
+                raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
+            await self._desk.hardware.make_whole(card.name)
 
     async def _note(self, row: ClaimRow, step: ClaimStep) -> None:
         await asyncio.to_thread(self._desk.journal.put_claim, replace(row, step=step))
