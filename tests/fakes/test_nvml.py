@@ -239,6 +239,15 @@ def test_a_slow_call_holds_up_nobody_else(h100: FakeNvml, vendor: Vendor) -> Non
     assert len(h100.instances()) == 1
 
 
+def test_latency_comes_beside_other_faults(h100: FakeNvml, vendor: Vendor) -> None:
+    """A slow driver fails and crashes like a fast one."""
+    h100.delay("*", 0.001)
+    h100.fail("nvmlDeviceGetName", 4)
+    assert vendor(h100, "answer = [refused(nvmlDeviceGetName, gpu()) for _ in range(2)]") == [4, 0]
+    h100.kill("nvmlDeviceGetName", after=False)
+    vendor(h100, "nvmlDeviceGetName(gpu())", code=-signal.SIGKILL)
+
+
 def test_an_xid_reaches_those_who_listen(h100: FakeNvml, vendor: Vendor) -> None:
     """With its number and its GPU instance; what happened before the set was made does not come."""
     h100.xid(0, 31)

@@ -18,6 +18,7 @@ static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
 static struct state *mapped;
 static char path[4096];
 static int sessions;
+static unsigned epoch;
 static int locked = -1;
 
 static void sleep_for(uint64_t microseconds) {
@@ -66,6 +67,7 @@ static int map(void) {
         return DRIVER_NOT_LOADED;
     }
     mapped = state;
+    epoch++;
     strcpy(path, wanted);
     return SUCCESS;
 }
@@ -105,9 +107,11 @@ static void count(struct state *state, const char *symbol) {
     }
 }
 
-static struct rule *rule_for(struct state *state, const char *symbol, int gpu) {
+/* Returns the first fault that strikes this call, NULL for none; latencies of all rules add up beside it. */
+static struct rule *rule_for(struct state *state, const char *symbol, int gpu, uint64_t *microseconds) {
+    struct rule *found = NULL;
     for (struct rule *rule = state->rule; rule < state->rule + RULES; rule++) {
-        if (rule->action == NO_RULE || rule->times == 0) continue;
+        if (rule->action == NO_RULE || rule->times == 0 || (found != NULL && rule->action != DELAY)) continue;
         if (strcmp(rule->symbol, "*") != 0 && strcmp(rule->symbol, symbol) != 0) continue;
         if (rule->gpu >= 0 && rule->gpu != gpu) continue;
         if (rule->skip > 0) {
@@ -115,9 +119,12 @@ static struct rule *rule_for(struct state *state, const char *symbol, int gpu) {
             continue;
         }
         if (rule->times > 0) rule->times--;
-        return rule;
+        if (rule->action == DELAY)
+            *microseconds += rule->microseconds;
+        else
+            found = rule;
     }
-    return NULL;
+    return found;
 }
 
 static int resolve(struct call *call, handle device, unsigned kinds) {
@@ -146,14 +153,13 @@ int begin(struct call *call, const char *symbol, handle device, unsigned kinds) 
     if (mapped == NULL) return finish(call, 0), call->code = UNINITIALIZED, 0; /* shut down meanwhile */
     count(mapped, symbol);
     int code = kinds ? resolve(call, device, kinds) : SUCCESS;
-    struct rule *rule = rule_for(mapped, symbol, call->gpu ? (int)(call->gpu - mapped->gpu) : -1);
+    uint64_t microseconds = 0;
+    int gpu = call->gpu ? (int)(call->gpu - mapped->gpu) : -1;
+    struct rule *rule = rule_for(mapped, symbol, gpu, &microseconds);
     uint32_t action = rule ? rule->action : NO_RULE;
-    if (action == KILL_BEFORE) raise(SIGKILL);
-    call->kill_after = action == KILL_AFTER;
-    if (action == FAIL) code = rule->code;
-    if (action == DELAY) {
+    int failure = action == FAIL ? rule->code : SUCCESS;
+    if (microseconds > 0) {
         /* Others go on meanwhile; what the handle means is looked up again afterwards. */
-        uint32_t microseconds = rule->microseconds;
         unlock();
         sleep_for(microseconds);
         if (!lock()) return call->code = UNKNOWN, 0;
@@ -161,6 +167,9 @@ int begin(struct call *call, const char *symbol, handle device, unsigned kinds) 
         if (mapped == NULL) return finish(call, 0), call->code = UNINITIALIZED, 0;
         if (kinds) code = resolve(call, device, kinds);
     }
+    if (action == KILL_BEFORE) raise(SIGKILL);
+    call->kill_after = action == KILL_AFTER;
+    if (failure != SUCCESS) code = failure;
     if (code == SUCCESS && call->gpu != NULL && call->gpu->lost) code = GPU_IS_LOST;
     if (code == SUCCESS) return 1;
     finish(call, code);
@@ -214,6 +223,8 @@ int pids_out(const uint32_t *pids, unsigned *count, void *out, uint32_t instance
     *count = found;
     return found <= room ? SUCCESS : INSUFFICIENT_SIZE;
 }
+
+unsigned session_epoch(void) { return epoch; }
 
 uint64_t next_serial(struct call *call) { return call->state->next_serial++; }
 

@@ -58,6 +58,9 @@ int text_out(char *out, unsigned length, const char *text);
 /* Give a list the NVML way: *count is the room on entry, the number on return. */
 int pids_out(const uint32_t *pids, unsigned *count, void *out, uint32_t instance, uint32_t compute);
 
+/* Another number for every session of this process: event sets die with theirs. */
+unsigned session_epoch(void);
+
 uint64_t next_serial(struct call *call);
 void random_uuid(char *out, size_t length, const char *prefix);
 

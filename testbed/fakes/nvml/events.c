@@ -6,6 +6,7 @@
 enum { XID = 8, SUPPORTED = 0x1 | 0x2 | XID, POLL_MILLISECONDS = 10 };
 
 struct event_set {
+    unsigned epoch;
     uint64_t seen;        /* sequence number of the last event given out, or of the last before the set was made */
     uint64_t types[GPUS]; /* registered types of each GPU */
 };
@@ -14,6 +15,7 @@ EXPORT int nvmlEventSetCreate(struct event_set **out) {
     BEGIN(0, 0);
     *out = calloc(1, sizeof **out);
     if (*out == NULL) DONE(UNKNOWN);
+    (*out)->epoch = session_epoch();
     (*out)->seen = call.state->next_event - 1;
     DONE(SUCCESS);
 }
@@ -55,6 +57,7 @@ static const struct event *next_event(const struct state *state, const struct ev
 
 EXPORT int nvmlEventSetWait_v2(struct event_set *set, struct event_data *out, unsigned milliseconds) {
     BEGIN(0, 0);
+    if (set->epoch != session_epoch()) DONE(INVALID_ARGUMENT);
     for (unsigned waited = 0;; waited += POLL_MILLISECONDS) {
         const struct event *event = next_event(call.state, set);
         if (event != NULL) {

@@ -103,6 +103,17 @@ def test_ampere_without_mig_mode_is_not_offered_in_parts(node_with: Nodes) -> No
     assert len(card.profiles) == 7
 
 
+def test_a_driver_that_tells_no_profiles_without_mig_mode_leaves_the_gpu_whole(node: Node) -> None:
+    """The 535 line: with MIG mode on it tells them."""
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, gpu=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, gpu=0)
+    whole, other = node.backend.devices()
+    assert (whole.profiles, whole.totals) == ((), {})
+    assert other.profiles
+    node.fake.heal()
+    assert node.backend.devices()[0].profiles
+
+
 def test_a_gpu_that_cannot_be_cut_is_whole(node: Node) -> None:
     """NOT_SUPPORTED for the MIG mode means no MIG, not an error."""
     with node.fake.changing() as state:

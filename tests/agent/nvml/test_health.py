@@ -1,8 +1,10 @@
 """What the NVML backend calls sick or lost."""
 
+import pynvml
 import pytest
 
 from apportion.agent.devices.values import Health
+from apportion.errors import HardwareError
 from tests.agent.nvml.nodes import Node
 
 
@@ -62,6 +64,19 @@ def test_a_lost_gpu_is_lost_as_long_as_it_does_not_answer(node: Node) -> None:
     assert node.backend.health() == {"gpu-1": Health.LOST}
     node.fake.heal()
     assert node.backend.health() == {}
+
+
+def test_after_a_lost_session_listening_begins_anew(node: Node) -> None:
+    """What was reported before is not forgotten, what comes after is heard."""
+    node.backend.devices()
+    node.fake.xid(0, 48)
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+    pynvml.nvmlShutdown()
+    with pytest.raises(HardwareError, match="Uninitialized"):
+        node.backend.partitions()
+    node.backend.health()
+    node.fake.xid(1, 48)
+    assert set(node.backend.health()) == {"gpu-0", "gpu-1"}
 
 
 def test_a_driver_without_events_still_says_what_it_can(node: Node) -> None:

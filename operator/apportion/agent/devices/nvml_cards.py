@@ -132,7 +132,11 @@ def _shapes(session: Session, handle: Any, name: str, memory: int, architecture:
             "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
         )
         return ()
-    return nvml_profiles.shapes(session, handle, memory, name)
+    found = nvml_profiles.shapes(session, handle, memory, name)
+    if not found:
+        # Drivers of the 535 line say nothing about profiles while MIG mode is off.
+        _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")
+    return found
 
 
 def _attributes(session: Session, handle: Any, name: str, architecture: int) -> dict[str, Scalar]:

@@ -34,6 +34,8 @@ class Watch:
         self._ignored = ignored
         self._lock = threading.Lock()
         self._set: Any = None
+        self._ended = 0
+        """Sessions that were over when the set was made: it dies with its own."""
         self._hit: set[str] = set()
         """UUIDs of GPUs that an error was reported for."""
 
@@ -68,8 +70,9 @@ class Watch:
         return Health.SICK if errors or gpu.card.uuid in self._hit else Health.HEALTHY
 
     def _listen(self, gpus: Sequence[Gpu]) -> None:
-        if self._set is not None:
+        if self._set is not None and self._ended == self._session.ended:
             return
+        self._ended = self._session.ended
         events = self._session.call("nvmlEventSetCreate")
         for gpu in gpus:
             try:

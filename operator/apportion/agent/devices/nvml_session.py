@@ -63,6 +63,8 @@ class Session:
         self._lock = threading.Lock()
         self._open = False
         self._handles: dict[str, Any] = {}
+        self.ended = 0
+        """How many sessions are over: what was made in one is not to be used in the next."""
 
     def call(self, function: str, *args: Any, about: str = "NVML") -> Any:
         """Call a function; raises the HardwareError that its refusal means, in which `about` names the object."""
@@ -104,8 +106,7 @@ class Session:
         """End the session; the next call opens another."""
         with self._lock:
             if self._open:
-                self._open = False
-                self._handles.clear()
+                self._end()
                 _nvml.nvmlShutdown()
 
     def _ensure(self) -> None:
@@ -120,10 +121,14 @@ class Session:
             self._open = True
 
     def _forget(self) -> None:
-        """Take note that the library has no session any more; handles die with it."""
+        """Take note that the library has no session any more."""
         with self._lock:
-            self._open = False
-            self._handles.clear()
+            self._end()
+
+    def _end(self) -> None:
+        self._open = False
+        self.ended += 1
+        self._handles.clear()
 
 
 def text(value: bytes | str) -> str:
