@@ -64,10 +64,11 @@ class NvmlBackend:
 
         A GPU that does not answer shows what was last seen on it: nobody may take its partitions for removed.
         """
+        files = DeviceFiles(self._root)
         for gpu in self._known().values():
             try:
                 self._seen[gpu.name] = tuple(
-                    self._live(gpu, instance) for instance in self._instances.of(gpu)
+                    self._live(gpu, instance, files) for instance in self._instances.of(gpu)
                 )
             except Lost as error:
                 _log.warning("nvml.gpu_lost", card=gpu.name, error=str(error))
@@ -93,7 +94,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{spot}: it vanished while it was being made")
-        return self._live(gpu, made)
+        return self._live(gpu, made, DeviceFiles(self._root))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
@@ -200,7 +201,7 @@ class NvmlBackend:
         )
         return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
 
-    def _live(self, gpu: Gpu, instance: Instance) -> LivePartition:
+    def _live(self, gpu: Gpu, instance: Instance, files: DeviceFiles) -> LivePartition:
         first = instance.computes[0] if instance.computes else None
         ids = {"gpuInstance": str(instance.id)}
         edits = Edits()
@@ -208,7 +209,7 @@ class NvmlBackend:
             ids["computeInstance"] = str(first.id)
             handle = self._session.handle(gpu.card.uuid, gpu.name)
             minor = int(self._session.call("nvmlDeviceGetMinorNumber", handle, about=gpu.name))
-            edits = DeviceFiles(self._root).partition(minor, instance.id, first.id)
+            edits = files.partition(minor, instance.id, first.id)
         return LivePartition(
             card=gpu.name,
             profile=instance.shape.profile.name,

@@ -6,6 +6,7 @@ in /proc/driver/nvidia-caps/mig-minors, or per instance below /proc/driver/nvidi
 """
 
 import re
+from functools import cached_property
 from pathlib import Path
 
 from apportion.agent.devices.values import DeviceNode, Edits
@@ -18,7 +19,10 @@ _MEMORY = (("nvidia-uvm", "nvidia-uvm", 0), ("nvidia-uvm-tools", "nvidia-uvm", 1
 
 
 class DeviceFiles:
-    """What the host's /proc and /dev say now: majors and minors change when modules are loaded again."""
+    """What the host's /proc and /dev say when they are first asked; make a new one for a new look.
+
+    Majors and minors change when modules are loaded again.
+    """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -35,7 +39,7 @@ class DeviceFiles:
         instance = f"gpu{minor}/gi{gpu_instance}"
         names = (f"{instance}/access", f"{instance}/ci{compute_instance}/access")
         minors = [self._capability(name) for name in names]
-        major = self._majors().get("nvidia-caps")
+        major = self._majors.get("nvidia-caps")
         nodes = (
             DeviceNode(f"/dev/nvidia-caps/nvidia-cap{number}", major=major, minor=number)
             for number in minors
@@ -44,7 +48,7 @@ class DeviceFiles:
         return Edits(_ENV, (*self._gpu(minor), *nodes))
 
     def _gpu(self, minor: int) -> tuple[DeviceNode, ...]:
-        majors = self._majors()
+        majors = self._majors
         found = [
             self._node(name, majors.get(driver), number)
             for name, driver, number in (*_CONTROL, *_MEMORY)
@@ -57,19 +61,24 @@ class DeviceFiles:
         # With its numbers the runtime makes the file itself: the host need not have it yet.
         return DeviceNode(f"/dev/{name}", major=major, minor=None if major is None else minor)
 
+    @cached_property
     def _majors(self) -> dict[str, int]:
         text = _read(self._root / "proc" / "devices").partition("Block devices:")[0]
         found = {name: int(number) for number, name in re.findall(r"^\s*(\d+) (\S+)$", text, re.MULTILINE)}
         # Older modules register under their own name.
         return {"nvidia": found["nvidia-frontend"], **found} if "nvidia-frontend" in found else found
 
+    @cached_property
+    def _minors(self) -> dict[str, int]:
+        text = _read(self._root / "proc" / "driver" / "nvidia-caps" / "mig-minors")
+        return {name: int(number) for name, number in re.findall(r"^(\S+) (\d+)$", text, re.MULTILINE)}
+
     def _capability(self, name: str) -> int | None:
-        minors = _read(self._root / "proc" / "driver" / "nvidia-caps" / "mig-minors")
-        found = re.search(rf"^{re.escape(name)} (\d+)$", minors, re.MULTILINE)
-        if found is None:
-            gpu, _, rest = name.partition("/")
-            file = self._root / "proc" / "driver" / "nvidia" / "capabilities" / gpu / "mig" / rest
-            found = re.search(r"^DeviceFileMinor:\s*(\d+)$", _read(file), re.MULTILINE)
+        if name in self._minors:
+            return self._minors[name]
+        gpu, _, rest = name.partition("/")
+        file = self._root / "proc" / "driver" / "nvidia" / "capabilities" / gpu / "mig" / rest
+        found = re.search(r"^DeviceFileMinor:\s*(\d+)$", _read(file), re.MULTILINE)
         return int(found[1]) if found is not None else None
 
 
