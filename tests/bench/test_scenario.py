@@ -77,6 +77,14 @@ def test_no_device_is_given_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, 
     assert held
 
 
+@pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])
+def test_what_is_released_serves_later_claims(tiny: Path, name: str) -> None:
+    """The claims of all rounds together ask for more than the cluster has; each round alone does not."""
+    figures = json.loads(bench("bench.scenario", tiny / f"{name}-tiny.json").stdout)
+    assert figures["released"] > 0
+    assert figures["unallocated"] == 0
+
+
 def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> None:
     """Large scenarios come packed."""
     plain = tiny / "gpu-nic-tiny.json"
