@@ -1,0 +1,159 @@
+"""The scenario runner: the peer's keys, and no device given twice."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from apportion.errors import BrokenInput
+from bench.deadline import Expired, deadline, seconds
+from tests.shared import shared
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *map(str, arguments)]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make every scenario of four nodes."""
+    folder = tmp_path_factory.mktemp("scenarios")
+    generator = shared("peer/scenarios.py")
+    subprocess.run([sys.executable, generator, "all", "--size", "tiny", "--out", folder], check=True)
+    return folder
+
+
+def keys_of(struct: str) -> set[str]:
+    """The JSON keys of one of the peer's Go structs."""
+    source = shared("peer/main.go").read_text()
+    body = source.partition(f"type {struct} struct {{")[2].partition("\n}")[0]
+    return set(re.findall(r'json:"([a-zA-Z0-9]+)', body))
+
+
+def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
+    """One line, the same keys: the two can be read side by side."""
+    done = bench("bench.scenario", tiny / "whole-gpu-tiny.json")
+    assert done.stdout.count("\n") == 1
+    figures = json.loads(done.stdout)
+    assert set(figures) == keys_of("summary")
+    assert figures["claims"] == figures["allocated"] + figures["unallocated"] == 17
+
+
+@pytest.mark.parametrize("name", ["whole-gpu", "mig", "gpu-nic", "vnpu"])
+def test_no_device_is_given_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, name: str) -> None:
+    """Follow the events and hold what the lines say: they tell node, time and result of every claim."""
+    file, out = tiny / f"{name}-tiny.json", tmp_path / "claims.jsonl"
+    assert bench("bench.scenario", file, "--out", out, "--strategy", "FirstFit").returncode == 0
+    lines = {line["claim"]: line for line in map(json.loads, out.read_text().splitlines())}
+    scenario = json.loads(file.read_text())
+    events = scenario.get("events") or [
+        {"op": "allocate", "claim": claim["metadata"]["name"]} for claim in scenario["claims"]
+    ]
+    held: dict[str, set[str]] = {}
+    for event in events:
+        if event["op"] == "release":
+            held.pop(event["claim"], None)
+            continue
+        line = lines[event["claim"]]
+        assert set(line) <= keys_of("outcome")
+        if line["status"] == "allocated":
+            results = line["result"]["devices"]["results"]
+            devices = {f"{r['driver']}/{r['pool']}/{r['device']}" for r in results}
+            assert len(devices) == len(results)
+            assert {r["pool"] for r in results} == {line["node"]}
+            assert not any(devices & others for others in held.values())
+            held[event["claim"]] = devices
+    assert held
+
+
+@pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])
+def test_what_is_released_serves_later_claims(tiny: Path, name: str) -> None:
+    """The claims of all rounds together ask for more than the cluster has; each round alone does not."""
+    figures = json.loads(bench("bench.scenario", tiny / f"{name}-tiny.json").stdout)
+    assert figures["released"] > 0
+    assert figures["unallocated"] == 0
+
+
+def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> None:
+    """Large scenarios come packed."""
+    plain = tiny / "gpu-nic-tiny.json"
+    packed = tmp_path / "gpu-nic-tiny.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    figures = [json.loads(bench("bench.scenario", file).stdout) for file in (plain, packed)]
+    for key in ("claims", "allocated", "released", "devices"):
+        assert figures[0][key] == figures[1][key]
+
+
+@pytest.mark.parametrize(
+    ("name", "allocated"),
+    [("late-match-12", 0), ("late-match-sat-12", 1), ("count-short-32", 0), ("backtrack-12", 1)],
+)
+def test_adversarial_files_get_the_right_verdict(tiny: Path, name: str, allocated: int) -> None:
+    """Searches that are exponential for a depth-first allocator end."""
+    figures = json.loads(
+        bench("bench.scenario", tiny / f"adversarial-{name}.json", "--timeout", "10s").stdout
+    )
+    assert (figures["allocated"], figures["timeouts"], figures["errors"]) == (allocated, 0, 0)
+
+
+def test_a_claim_that_takes_too_long_is_a_timeout_and_the_next_one_is_served(tiny: Path) -> None:
+    """A limit that no claim can meet ends every one of them."""
+    figures = json.loads(bench("bench.scenario", tiny / "whole-gpu-tiny.json", "--timeout", "1us").stdout)
+    assert figures["timeouts"] == figures["claims"] == 17
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    """No stack trace greets a user."""
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    for file, reason in ((broken, "not JSON"), (tmp_path / "none.json", "No such file")):
+        done = bench("bench.scenario", file)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {file}: ")
+        assert reason in done.stderr
+
+
+def test_durations_are_read_as_go_writes_them() -> None:
+    """So both programs take the same flag."""
+    assert [seconds(text) for text in ("0", "10s", "1m30s", "1.5s")] == [0, 10, 90, 1.5]
+    assert seconds("250ms") == pytest.approx(0.25)
+    with pytest.raises(BrokenInput, match="5 parrots"):
+        seconds("5 parrots")
+
+
+def test_a_deadline_ends_a_busy_loop() -> None:
+    """The allocator never looks at a clock, so the clock must interrupt it."""
+    with pytest.raises(Expired), deadline(0.02):
+        any(False for _ in count())
+
+
+def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> None:
+    """Ours alone, as a table and as JSON."""
+    out = tmp_path / "figures.json"
+    done = bench(
+        "bench", "--size", "tiny", "--scenario", "mig", "--no-peer", "--no-adversarial", "--json", out,
+        XDG_CACHE_HOME=str(tmp_path), APPORTION_SHARED=str(shared("peer").parent),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "mig-tiny" in done.stdout
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["scenario"] == "mig-tiny"
+    assert row["ours"][0]["unallocated"] == 0
+
+
+def test_without_the_shared_folder_the_comparison_says_what_is_missing(tmp_path: Path) -> None:
+    """Which folder, and how to name another."""
+    done = bench("bench", APPORTION_SHARED=str(tmp_path / "nowhere"), COLUMNS="400")
+    assert done.returncode == 2
+    assert "nowhere/peer is not there; set APPORTION_SHARED" in done.stdout
