@@ -135,6 +135,8 @@ class View:
     partitions: tuple[Json, ...]
     classes: frozenset[str]
     events: Mapping[str, list[str]]
+    hardware: Mapping[str, list[dict[str, Any]]]
+    """By node: the partitions that exist in its simulated hardware."""
 
     @classmethod
     async def of(cls, installation: Installation, namespace: str) -> "View":
@@ -162,6 +164,7 @@ class View:
             tuple(partitions),
             frozenset(each["metadata"]["name"] for each in classes),
             texts,
+            {node: installation.hardware(node) for node in installation.nodes},
         )
 
     def claim(self, reference: str) -> Json:
@@ -199,7 +202,7 @@ class View:
 
     def live(self, node: str, profile: str) -> set[str]:
         """Return the UUIDs of the partitions of one profile in a node's hardware."""
-        return {row["uuid"] for row in self.installation.hardware(node) if row["profile"] == profile}
+        return {row["uuid"] for row in self.hardware[node] if row["profile"] == profile}
 
     def environment(self, pod: str) -> dict[str, str]:
         """Return what CDI put into the environment of a pod's first container."""

@@ -58,7 +58,7 @@ def _nodes(view: View) -> Table:
             cells.append(
                 f" {card.rsplit('-', 1)[1]}{'■' if whole else '▪' * min(users, 3) or '·'} ", style=style
             )
-        live = view.installation.hardware(name)
+        live = view.hardware[name]
         profiles = sorted(f"{row['card']}:{row['profile']}" for row in live)
         slices = sum(1 for (_, pool, _) in view.devices if pool == name)
         table.add_row(name, cells, "\n".join(profiles) or "-", f"{slices} devices")
