@@ -1,0 +1,1 @@
+"""How fast and how well the allocator works, measured against others."""

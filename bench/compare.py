@@ -1,0 +1,98 @@
+"""Ours and the peer on the same files, in turns: scenario files in, rows of figures out."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+from apportion.errors import BrokenInput
+from bench.peer import Peer, figures
+
+SOLVABLE = ("late-match-sat", "backtrack")
+"""Kinds of adversarial files that have a solution; the others have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scenario: the figures of every run, in order."""
+
+    scenario: str
+    ours: tuple[Mapping[str, Any], ...]
+    peer: tuple[Mapping[str, Any], ...]
+
+    def of(self, runs: Sequence[Mapping[str, Any]], key: str) -> float:
+        """Return a figure: the median over the runs; NaN where nothing ran."""
+        return float(median(run[key] for run in runs)) if runs else float("nan")
+
+    @property
+    def ratio(self) -> float:
+        """Return how many times more claims per second ours handles."""
+        return self.of(self.ours, "claimsPerSecond") / self.of(self.peer, "claimsPerSecond")
+
+    @property
+    def cpu_ratio(self) -> float:
+        """Return the same per second of CPU time: a busy machine disturbs it less."""
+        return self.cpu_rate(self.ours) / self.cpu_rate(self.peer)
+
+    def cpu_rate(self, runs: Sequence[Mapping[str, Any]]) -> float:
+        """Return claims per second of CPU time."""
+        return self.of(runs, "claims") / max(self.of(runs, "cpuSeconds"), 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures."""
+        ratio = {"ratio": self.ratio, "cpuRatio": self.cpu_ratio} if self.peer else {}
+        return {"scenario": self.scenario, "ours": list(self.ours), "peer": list(self.peer)} | ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What ours says to an adversarial file."""
+
+    scenario: str
+    right: bool
+    ms: float
+
+
+def ours(file: Path, strategy: str, *arguments: str) -> Mapping[str, Any]:
+    """Run a scenario in a process of its own; raises BrokenInput."""
+    made = subprocess.run(
+        [sys.executable, "-m", "bench.scenario", str(file), "--strategy", strategy, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+        capture_output=True,
+    )
+    if made.returncode:
+        raise BrokenInput(made.stderr.decode(errors="replace").strip()[-500:], field=str(file))
+    return figures(made.stdout)
+
+
+def verdict(file: Path, strategy: str) -> Verdict:
+    """Ask ours about an adversarial file, which holds one claim."""
+    found = ours(file, strategy, "--timeout", "10s")
+    kind = found["scenario"].removeprefix("adversarial-").rpartition("-")[0]
+    right = found["allocated" if kind in SOLVABLE else "unallocated"] == 1
+    return Verdict(found["scenario"], right, found["maxMs"])
+
+
+def compare(file: Path, strategy: str, peer: Peer | None, rounds: int, limit: int) -> Row:
+    """Run both so many times in turns. `limit`: claims that the peer handles at most, 0: all."""
+    mine: list[Mapping[str, Any]] = []
+    theirs: list[Mapping[str, Any]] = []
+    for turn in range(rounds):
+        if turn % 2 == 0:
+            mine.append(ours(file, strategy))
+        if peer is not None:
+            theirs.append(peer.run(file, *(("-limit", str(limit)) if limit else ())))
+        if turn % 2:
+            mine.append(ours(file, strategy))
+    return Row(mine[0]["scenario"], tuple(mine), tuple(theirs))
+
+
+def overall(rows: Sequence[Row]) -> float | None:
+    """Return the geometric mean of the ratios, None without a peer."""
+    ratios = [row.ratio for row in rows if row.peer]
+    return geometric_mean(ratios) if ratios else None

@@ -1,0 +1,152 @@
+"""Read a trace: nodes, pods, the order of arrival and the ranks of nodes for one seed.
+
+In: the folder with the files of the openb data set. Out: values; BrokenInput names the file and what is wrong with it.
+"""
+
+import csv
+import gzip
+import io
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from apportion.allocator.worth.free import WHOLE, Ask, Free
+from apportion.errors import BrokenInput
+
+FULL = 1.3
+"""Arrivals go on until this many times the cluster's capacity has been asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as it is when empty."""
+
+    name: str
+    free: Free
+    memory: int
+    """MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of the list."""
+
+    name: str
+    ask: Ask
+    memory: int
+    """MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A cluster and all pods that may arrive."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+
+    @property
+    def capacity(self) -> int:
+        """Return the milli of all devices."""
+        return WHOLE * sum(len(node.free.rooms) for node in self.nodes)
+
+    def demand(self) -> Mapping[Ask, int]:
+        """Return how often each request occurs in the list: all that a policy may know of the pods."""
+        return Counter(pod.ask for pod in self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One order of arrival."""
+
+    number: int
+    arrivals: tuple[int, ...]
+    """Indexes into the pod list."""
+    ranks: tuple[int, ...]
+    """Rank of each node: the lowest wins among equals."""
+
+
+def read_trace(folder: Path, name: str) -> Trace:
+    """Read the node list and the pod list `openb_pod_list_<name>.csv`, plain or gzipped."""
+    nodes = tuple(
+        Node(
+            row["sn"],
+            Free(_number(row, "cpu_milli"), row["model"], (WHOLE,) * _number(row, "gpu")),
+            _number(row, "memory_mib"),
+        )
+        for row in _rows(folder, "openb_node_list_gpu_node.csv")
+    )
+    pods = tuple(
+        Pod(row["name"], _ask(row), _number(row, "memory_mib"))
+        for row in _rows(folder, f"openb_pod_list_{name}.csv")
+    )
+    return Trace(name, nodes, pods)
+
+
+def read_seed(folder: Path, trace: Trace, number: int) -> Seed:
+    """Read a published seed; make one by the same rules where the folder has none."""
+    column = f"s{number}"
+    arrivals, ranks = f"arrivals_{trace.name}.csv", f"node_rank_{trace.name}.csv"
+    if not (_path(folder, arrivals).exists() and _path(folder, ranks).exists()):
+        return make_seed(trace, number)
+    order = [row.get(column) for row in _rows(folder, arrivals)]
+    if order[:1] == [None]:
+        return make_seed(trace, number)
+    by_name = {row["sn"]: _number(row, column) for row in _rows(folder, ranks)}
+    return Seed(
+        number,
+        tuple(int(index) for index in order if index),
+        tuple(by_name[node.name] for node in trace.nodes),
+    )
+
+
+def make_seed(trace: Trace, number: int) -> Seed:
+    """Draw an order of arrival and ranks by the rules of the data set, with Python's generator."""
+    rng = random.Random(f"{trace.name}/{number}")
+    order = sorted(range(len(trace.pods)), key=lambda index: trace.pods[index].name)
+    rng.shuffle(order)
+    target = FULL * trace.capacity
+    total = sum(pod.ask.size for pod in trace.pods)
+    if total > target:
+        while total > target:
+            total -= trace.pods[order.pop(rng.randrange(len(order)))].ask.size
+    else:
+        while True:
+            drawn = rng.randrange(len(trace.pods))
+            if total + trace.pods[drawn].ask.milli > target:
+                break
+            total += trace.pods[drawn].ask.size
+            order.append(drawn)
+    ranks = list(range(len(trace.nodes)))
+    rng.shuffle(ranks)
+    return Seed(number, tuple(order), tuple(ranks))
+
+
+def _ask(row: Mapping[str, str]) -> Ask:
+    models = frozenset(model for model in (row.get("gpu_spec") or "").split("|") if model)
+    return Ask(_number(row, "cpu_milli"), _number(row, "num_gpu"), _number(row, "gpu_milli"), models)
+
+
+def _number(row: Mapping[str, str], field: str) -> int:
+    try:
+        return int(row[field])
+    except (KeyError, ValueError):
+        raise BrokenInput(f"{row.get(field)!r} is not a whole number", field=field) from None
+
+
+def _rows(folder: Path, name: str) -> Sequence[Mapping[str, str]]:
+    path = _path(folder, name)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BrokenInput(f"{path.name}: {error.strerror}", field=str(folder)) from None
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _path(folder: Path, name: str) -> Path:
+    """Return the file's path, gzipped or plain."""
+    packed = folder / f"{name}.gz"
+    return packed if packed.exists() else folder / name

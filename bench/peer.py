@@ -1,0 +1,73 @@
+"""The yardstick: kube-scheduler's allocator in Go, built from the shared folder and run on one core.
+
+In: a scenario file. Out: its figures, with the same keys as ours.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import platformdirs
+
+from apportion.errors import BrokenInput, NotReady
+from bench.shared import shared
+
+
+def cache() -> Path:
+    """Return the folder of the user that keeps what can be made again."""
+    folder = platformdirs.user_cache_path("apportion") / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A built peer."""
+
+    program: Path
+
+    @classmethod
+    def build(cls) -> "Peer":
+        """Build the peer, or find it built; raises BrokenInput without its source, NotReady without a Go to build it."""
+        source = shared("peer")
+        stamp = hashlib.sha256()
+        for name in ("main.go", "go.mod", "go.sum"):
+            stamp.update((source / name).read_bytes())
+        program = cache() / f"peer-{stamp.hexdigest()[:16]}"
+        if not program.exists():
+            go = shutil.which("go")
+            if go is None:
+                raise NotReady("the peer is written in Go and there is no `go` on the PATH")
+            scratch = program.with_suffix(f".{os.getpid()}")
+            command = [go, "build", "-buildvcs=false", "-o", str(scratch), "."]
+            made = subprocess.run(
+                command, cwd=source, env={**os.environ, "GOWORK": "off"}, check=False, capture_output=True
+            )
+            if made.returncode:
+                raise NotReady(f"go build of {source} failed: {made.stderr.decode(errors='replace')[-500:]}")
+            scratch.replace(program)
+        return cls(program)
+
+    def run(self, file: Path, *arguments: str) -> Mapping[str, Any]:
+        """Allocate a scenario on one thread, taking the first node that fits; return the figures."""
+        made = subprocess.run(
+            [str(self.program), "-first-feasible", *arguments, str(file)],
+            env={**os.environ, "GOMAXPROCS": "1"},
+            check=False,
+            capture_output=True,
+        )
+        if made.returncode:
+            raise BrokenInput(made.stderr.decode(errors="replace").strip(), field=str(file))
+        return figures(made.stdout)
+
+
+def figures(line: bytes) -> Mapping[str, Any]:
+    """Read one line of figures."""
+    found: Mapping[str, Any] = orjson.loads(line)
+    return found
