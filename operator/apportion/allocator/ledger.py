@@ -13,18 +13,22 @@ from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
 Consumption: TypeAlias = Mapping[tuple[str, str], int]
+Change: TypeAlias = tuple[PoolId, str, tuple[str, ...]]
+"""A device whose holders changed, with the counter sets that it draws from."""
 Resolve: TypeAlias = Callable[[DeviceId], Consumption | None]
 
 
 class Holding:
     """One device in use, by one holder or several."""
 
-    __slots__ = ("_capacity", "_exclusive", "consumption", "holders")
+    __slots__ = ("_capacity", "_exclusive", "consumption", "holders", "sets")
 
     def __init__(self) -> None:
         self.holders: dict[str, list[DeviceResult]] = {}
         self.consumption: Consumption | None = None
         """None: the device was in no slice yet."""
+        self.sets: tuple[str, ...] = ()
+        """Counter sets that it consumes from."""
         self._exclusive: bool | None = None
         self._capacity: dict[str, int] | None = None
 
@@ -71,7 +75,7 @@ class Ledger:
         self._pools: dict[PoolId, dict[str, Holding]] = {}
         self._counters: dict[PoolId, dict[tuple[str, str], int]] = {}
 
-    def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> set[PoolId]:
+    def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
         touched = self.release(key)
         kept = tuple(result for result in results if not result.admin_access)
@@ -83,16 +87,16 @@ class Ledger:
             holding.add(key, result)
             if holding.consumption is None:
                 self._charge(pool, holding, resolve(result.device))
-            touched.add(pool)
+            touched.append((pool, result.device.name, holding.sets))
         return touched
 
-    def release(self, key: str) -> set[PoolId]:
+    def release(self, key: str) -> list[Change]:
         """Let `key` hold nothing."""
-        touched = set()
+        touched: list[Change] = []
         for result in self._by_key.pop(key, ()):
             pool = PoolId(result.device.driver, result.device.pool)
             holding = self._pools[pool].get(result.device.name)
-            touched.add(pool)
+            touched.append((pool, result.device.name, holding.sets if holding is not None else ()))
             if holding is None or not holding.remove(key) or holding.holders:
                 continue
             del self._pools[pool][result.device.name]
@@ -128,6 +132,7 @@ class Ledger:
 
     def _charge(self, pool: PoolId, holding: Holding, consumption: Consumption | None) -> None:
         holding.consumption = consumption
+        holding.sets = tuple({name for name, _ in consumption}) if consumption else ()
         used = self._counters.setdefault(pool, {})
         for name, amount in (consumption or {}).items():
             used[name] = used.get(name, 0) + amount
