@@ -22,6 +22,7 @@ from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.shape import Shape, resolve
+from apportion.allocator.single import single
 from apportion.allocator.standing import Standings
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
@@ -192,8 +193,13 @@ class Question:
         return known if self.demand.nodes is None else known & self.demand.nodes
 
     def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
+        view = self.state.view(name)
+        if not prefer and not excluded and self.steps == STEPS and isinstance(self.ranking.scorer, Pack):
+            found = single(view, self.shape, self.state.answers)
+            if found is not None:
+                return found
         return solve(
-            self.state.view(name),
+            view,
             self.shape,
             self.ranking.scorer,
             self.state.answers,

@@ -17,7 +17,7 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 class GroupState:
     """A group with certain amounts left. Asks the type, remembers the answers."""
 
-    __slots__ = ("_after", "_losses", "_most", "fits", "left", "make", "possible", "worth")
+    __slots__ = ("_after", "_cheapest", "_losses", "_most", "fits", "left", "make", "possible", "worth")
 
     def __init__(self, make: "GroupType", left: Vector) -> None:
         self.make = make
@@ -34,6 +34,7 @@ class GroupState:
         """What those are worth together."""
         self._after: dict[int, GroupState] = {}
         self._losses: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._cheapest: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self._most: dict[int, int] = {}
 
     def after(self, local: int) -> "GroupState":
@@ -53,6 +54,16 @@ class GroupState:
             found = self._losses[wanted] = tuple(
                 sorted((self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits))
             )
+        return found
+
+    def cheapest(self, wanted: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return the smallest loss among the wanted devices, which must fit, the first device of it, and all of them."""
+        found = self._cheapest.get(wanted)
+        if found is None:
+            losses = self.losses(wanted)
+            least = losses[0][0]
+            locals_ = tuple(local for lost, local in losses if lost == least)
+            found = self._cheapest[wanted] = least, locals_[0], locals_
         return found
 
     def most(self, wanted: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from apportion.allocator.answers import Reads, capacity_of
+from apportion.allocator.layout import Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ Selected: TypeAlias = "tuple[int, dict[int, Flaw]]"
 class Kind:
     """What is found out once for all nodes of a kind."""
 
-    __slots__ = ("_personal", "selected", "values")
+    __slots__ = ("_personal", "layout", "selected", "values")
 
     def __init__(self, personal: frozenset[str]) -> None:
         self._personal = personal
         self.selected: dict[object, Selected] = {}
         self.values: dict[str, dict[Atom, int]] = {}
+        self.layout: Layout | None = None
 
     def keep(self, key: object, found: Selected) -> None:
         """Remember which devices some selectors accept."""

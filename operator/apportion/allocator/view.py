@@ -14,6 +14,7 @@ from apportion.allocator.counters import GroupState, GroupType, GroupTypes, bits
 from apportion.allocator.fault import Flaw
 from apportion.allocator.features import Features
 from apportion.allocator.kind import Kind
+from apportion.allocator.layout import Layout
 from apportion.allocator.ledger import Change, Holding, Ledger
 from apportion.allocator.pools import Place, PoolView, consumption, reaches
 from apportion.allocator.shape import Want
@@ -157,6 +158,16 @@ class NodeView:
         """Return all that a search reads of what is held: equal on nodes of one kind means equal answers."""
         shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.used.items()))
         return self.exclusive, tuple([group.state for group in self.groups]), self.charged, shares
+
+    @property
+    def layout(self) -> Layout:
+        """Return which devices sit together."""
+        kept = self.kind
+        if kept is None:
+            return Layout(self)
+        if kept.layout is None:
+            kept.layout = Layout(self)
+        return kept.layout
 
     def _add(self, pool: PoolView, pieces: Callable[[Slice], Piece], types: GroupTypes) -> None:
         start = len(self.devices)
