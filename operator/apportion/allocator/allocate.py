@@ -72,12 +72,13 @@ def allocate(
 
 def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
-    shared = state.shared(shape)
-    found = state.ranking(shape, strategy, shared=shared) if steps == STEPS else None
+    meaning = shape.meaning
+    shared = state.shared(meaning)
+    found = state.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
     if found is None:
         found = Roster(SCORERS[strategy]) if shared else Ranking(SCORERS[strategy])
         if steps == STEPS:
-            state.remember(shape, strategy, found)
+            state.remember(meaning, strategy, found)
     return found
 
 

@@ -61,6 +61,10 @@ class Kinds:
         self._columns: dict[str, dict[Column, int]] = {}
         self._kinds: dict[tuple[object, ...], Kind] = {}
 
+    def covers(self, reads: Iterable[Reads]) -> bool:
+        """Say whether selectors that read these answer alike on all nodes of a kind."""
+        return Kind(self.personal).covers(reads)
+
     def of(self, view: "NodeView") -> Kind:
         """Return the kind of a node. `personal` may grow by this; then every kind given before is void."""
         if view.peculiar:

@@ -15,7 +15,7 @@ from apportion.dra.slice import PoolId
 Consumption: TypeAlias = Mapping[tuple[str, str], int]
 Change: TypeAlias = tuple[PoolId, str, tuple[str, ...]]
 """A device whose holders changed, with the counter sets that it draws from."""
-Resolve: TypeAlias = Callable[[DeviceId], Consumption | None]
+Resolve: TypeAlias = Callable[[PoolId, str], Consumption | None]
 
 
 class Holding:
@@ -78,23 +78,33 @@ class Ledger:
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
         touched = self.release(key)
-        kept = tuple(result for result in results if not result.admin_access)
+        kept = tuple([result for result in results if not result.admin_access])
         if kept:
             self._by_key[key] = kept
+        pool: PoolId | None = None
+        held: dict[str, Holding] = {}
         for result in kept:
-            pool = PoolId(result.device.driver, result.device.pool)
-            holding = self._pools.setdefault(pool, {}).setdefault(result.device.name, Holding())
+            device = result.device
+            if pool is None or pool.name != device.pool or pool.driver != device.driver:
+                pool = PoolId(device.driver, device.pool)
+                held = self._pools.setdefault(pool, {})
+            holding = held.get(device.name)
+            if holding is None:
+                holding = held[device.name] = Holding()
             holding.add(key, result)
             if holding.consumption is None:
-                self._charge(pool, holding, resolve(result.device))
-            touched.append((pool, result.device.name, holding.sets))
+                self._charge(pool, holding, resolve(pool, device.name))
+            touched.append((pool, device.name, holding.sets))
         return touched
 
     def release(self, key: str) -> list[Change]:
         """Let `key` hold nothing."""
         touched: list[Change] = []
+        pool: PoolId | None = None
         for result in self._by_key.pop(key, ()):
-            pool = PoolId(result.device.driver, result.device.pool)
+            device = result.device
+            if pool is None or pool.name != device.pool or pool.driver != device.driver:
+                pool = PoolId(device.driver, device.pool)
             holding = self._pools[pool].get(result.device.name)
             touched.append((pool, result.device.name, holding.sets if holding is not None else ()))
             if holding is None or not holding.remove(key) or holding.holders:
@@ -111,7 +121,7 @@ class Ledger:
         """Charge the devices of a pool that were in no slice when they were taken and are in one now."""
         for name, holding in self._pools.get(pool, {}).items():
             if holding.consumption is None:
-                self._charge(pool, holding, resolve(DeviceId(pool.driver, pool.name, name)))
+                self._charge(pool, holding, resolve(pool, name))
 
     def held(self, pool: PoolId) -> Mapping[str, Holding]:
         """Return the holdings of a pool by device name."""

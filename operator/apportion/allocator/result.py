@@ -42,26 +42,28 @@ def allocations(
 ) -> tuple[Allocation, ...]:
     """Return one allocation per claim; raises BrokenInput for a slice whose node selector has several terms."""
     chosen = {pick.slot: pick.want for pick in picks}
-    return tuple(
-        Allocation(
-            results=tuple(
-                _result(view, shape, names, pick, share_ids)
-                for pick in picks
-                if shape.slots[pick.slot].claim == number
-            ),
-            config=_config(number, claim, shape, names, chosen),
-            node_selector=_node_selector(
-                view, [pick.device for pick in picks if shape.slots[pick.slot].claim == number]
-            ),
+    made = []
+    for number, claim in enumerate(names.claims):
+        mine = (
+            [pick for pick in picks if shape.slots[pick.slot].claim == number]
+            if len(names.claims) > 1
+            else picks
         )
-        for number, claim in enumerate(names.claims)
-    )
+        made.append(
+            Allocation(
+                tuple([_result(view, shape, names, pick, share_ids) for pick in mine]),
+                _config(number, claim, shape, names, chosen)
+                if claim.config or shape.meaning.configured
+                else (),
+                _node_selector(view, [pick.device for pick in mine]),
+            )
+        )
+    return tuple(made)
 
 
 def _result(view: NodeView, shape: Shape, names: Names, pick: Pick, share_ids: ShareIds) -> DeviceResult:
     device = view.devices[pick.device]
-    pool = view.pool_of[pick.device]
-    where = DeviceId(pool.driver, pool.name, device.name)
+    where = view.id_of(pick.device)
     request = names.request(pick.slot, pick.want)
     label = names.label(pick.slot, pick.want)
     shared = bool(view.shareable >> pick.device & 1)
@@ -139,7 +141,7 @@ def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | Non
         if place.per_device:
             place = device.availability or Availability()
         if place.node is not None or device.binds_to_node:
-            return NodeSelector.of_name(view.place.name)
+            return view.local
         terms = place.selector.terms if place.selector else ()
         if len(terms) > 1:
             raise BrokenInput(

@@ -62,14 +62,7 @@ class Shape:
     slots: tuple[Slot, ...]
     rules: tuple[Rule, ...]
     names: "Names" = field(compare=False)
-    texts: frozenset[str] = field(compare=False, default=frozenset())
-    """Every selector in it."""
-    plain: bool = field(compare=False, default=False)
-    """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
-    _hash: int = field(compare=False, default=0)
-
-    def __hash__(self) -> int:
-        return self._hash
+    meaning: "Meaning" = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +87,31 @@ class Names:
         return f"{named.name}/{named.alternatives[want].name}" if named.prioritized else named.name
 
 
-@dataclass(frozen=True, slots=True)
 class Meaning:
     """What claims ask that say the same, whatever their own names."""
 
-    slots: tuple[Slot, ...]
-    rules: tuple[Rule, ...]
-    classes: Mapping[str, DeviceClass]
-    texts: frozenset[str]
-    plain: bool
-    key: int
+    __slots__ = ("classes", "configured", "plain", "rules", "slots", "texts", "token")
+
+    def __init__(
+        self, slots: tuple[Slot, ...], rules: tuple[Rule, ...], classes: Mapping[str, DeviceClass]
+    ) -> None:
+        every = [want for slot in slots for want in slot.wants]
+        self.slots = slots
+        self.rules = rules
+        self.classes = classes
+        self.texts = frozenset(text for want in every for text in (*want.class_selectors, *want.selectors))
+        """Every selector in it."""
+        self.plain = not any(want.everything or want.admin or want.capacity for want in every)
+        """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
+        self.configured = any(found.config for found in classes.values())
+        """Whether some class brings parameters for drivers."""
+        self.token: object = self
+        """One object for all meanings with equal slots and rules."""
 
     def shape(self, claims: Sequence[Claim]) -> Shape:
         """Return the shape with the names that these claims use."""
         named = tuple([(claim, slot) for claim in claims for slot in claim.slots])
-        names = Names(tuple(claims), named, self.classes)
-        return Shape(self.slots, self.rules, names, self.texts, self.plain, self.key)
+        return Shape(self.slots, self.rules, Names(tuple(claims), named, self.classes), self)
 
 
 MOST_MEANINGS = 4096
@@ -135,6 +137,7 @@ def resolve(
             if len(known) >= MOST_MEANINGS:
                 known.clear()
             known[said] = meaning
+            meaning.token = known.setdefault((meaning.slots, meaning.rules), meaning)
     return meaning.shape(claims)
 
 
@@ -212,15 +215,7 @@ def _meaning(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
             )
         rules.extend(_rule(claim, index, rule, features) for index, rule in enumerate(claim.constraints))
-    every = [want for slot in slots for want in slot.wants]
-    return Meaning(
-        slots=tuple(slots),
-        rules=tuple(rules),
-        classes=used,
-        texts=frozenset(text for want in every for text in (*want.class_selectors, *want.selectors)),
-        plain=not any(want.everything or want.admin or want.capacity for want in every),
-        key=hash((tuple(slots), tuple(rules))),
-    )
+    return Meaning(tuple(slots), tuple(rules), used)
 
 
 def _check(

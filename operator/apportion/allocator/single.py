@@ -12,7 +12,7 @@ from apportion.allocator.view import Answering, NodeView
 
 def single(view: NodeView, shape: Shape, answers: Answering) -> Outcome | None:
     """Return the node's outcome for a shape of one slot that asks for one device."""
-    if len(shape.slots) != 1 or shape.rules or not shape.plain or view.limited:
+    if len(shape.slots) != 1 or shape.rules or not shape.meaning.plain or view.limited:
         return None
     wants = shape.slots[0].wants
     masks: list[int] = []

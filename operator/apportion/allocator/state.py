@@ -18,7 +18,7 @@ from apportion.allocator.pools import Place, PoolView, consumption, view
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.shape import Meaning, Shape
+from apportion.allocator.shape import Meaning
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
 from apportion.cel.programs import Programs
@@ -61,10 +61,11 @@ class State:
         self._log: list[str] = []
         self._log_start = 0
         self._answers: OrderedDict[str, Answers] = OrderedDict()
-        self._rankings: OrderedDict[tuple[Shape, Strategy, bool], Ranking | Roster] = OrderedDict()
+        self._rankings: OrderedDict[tuple[object, str, bool], Ranking | Roster] = OrderedDict()
         self._kinds = Kinds()
         self._personal = self._kinds.personal
         self._standings = Standings()
+        self._shared: dict[Meaning, bool] = {}
         self._moved: dict[str, None] = {}
         """Nodes to be stood anew."""
         self._taken: dict[PoolId, dict[str, Consumption | None]] = {}
@@ -195,18 +196,21 @@ class State:
         """Return a number that grows with every node that is touched."""
         return self._log_start + len(self._log)
 
-    def shared(self, shape: Shape) -> bool:
-        """Say whether nodes that stand alike give the same answer to a shape."""
-        personal = self._personal
-        for text in shape.texts:
-            reads = self.answers(text).reads
-            if reads is None or (personal and any(name in personal for _, name in reads)):
-                return False
-        return shape.plain
+    def shared(self, meaning: Meaning) -> bool:
+        """Say whether nodes that stand alike give the same answer to claims of this meaning."""
+        found = self._shared.get(meaning)
+        if found is None:
+            reads = [self.answers(text).reads for text in meaning.texts]
+            found = meaning.plain and self._kinds.covers(reads)
+            if len(self._shared) > MOST_TEXTS:
+                self._shared.clear()
+            self._shared[meaning] = found
+        return found
 
     def _unlearn(self) -> None:
         """Start over: an attribute that seemed to be the same on many nodes is personal."""
         self._personal = self._kinds.personal
+        self._shared.clear()
         self._standings.clear()
         for view in self._views.values():
             view.kind = None
@@ -233,17 +237,17 @@ class State:
             return end, None
         return end, dict.fromkeys(self._log[cursor - self._log_start :])
 
-    def ranking(self, shape: Shape, strategy: Strategy, *, shared: bool) -> Ranking | Roster | None:
-        """Return what is remembered of a shape: a roster if the nodes that stand alike share answers."""
-        key = shape, strategy, shared
+    def ranking(self, meaning: Meaning, strategy: Strategy, *, shared: bool) -> Ranking | Roster | None:
+        """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers."""
+        key = meaning.token, strategy.value, shared
         found = self._rankings.get(key)
         if found is not None:
             self._rankings.move_to_end(key)
         return found
 
-    def remember(self, shape: Shape, strategy: Strategy, ranking: Ranking | Roster) -> None:
-        """Keep a shape's ranking for the next claim that asks the same."""
-        self._rankings[shape, strategy, isinstance(ranking, Roster)] = ranking
+    def remember(self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster) -> None:
+        """Keep a ranking for the next claim that asks the same."""
+        self._rankings[meaning.token, strategy.value, isinstance(ranking, Roster)] = ranking
         if len(self._rankings) > MOST_SHAPES:
             self._rankings.popitem(last=False)
 
@@ -260,19 +264,21 @@ class State:
         self._pool_nodes.pop(pool, None)
         self._taken.pop(pool, None)
 
-    def _consumption(self, device: DeviceId) -> Consumption | None:
+    def _consumption(self, pool: PoolId, device: str) -> Consumption | None:
         """Return what a device takes from counters, by the newest slice that has it."""
-        taken = self._taken.setdefault(PoolId(device.driver, device.pool), {})
-        if device.name not in taken:
-            taken[device.name] = self._look_up(device)
-        return taken[device.name]
+        taken = self._taken.get(pool)
+        if taken is None:
+            taken = self._taken[pool] = {}
+        if device not in taken:
+            taken[device] = self._look_up(pool, device)
+        return taken[device]
 
-    def _look_up(self, device: DeviceId) -> Consumption | None:
+    def _look_up(self, pool: PoolId, name: str) -> Consumption | None:
         best: Slice | None = None
         taken: Consumption | None = None
-        for key, piece in self._pools.get(PoolId(device.driver, device.pool), {}).items():
+        for key, piece in self._pools.get(pool, {}).items():
             if best is None or (piece.generation, piece.name) > (best.generation, best.name):
-                candidate = self._named(key).get(device.name)
+                candidate = self._named(key).get(name)
                 if candidate is not None:
                     best, taken = piece, consumption(candidate)
         return taken
