@@ -196,7 +196,7 @@ class Question:
     def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
         view = self.state.view(name)
         if not prefer and not excluded and self.steps == STEPS and isinstance(self.ranking.scorer, Pack):
-            found = single(view, self.shape, self.state.answers)
+            found = single(view, self.shape, self.state.answers, shared=isinstance(self.ranking, Roster))
             if found is not None:
                 return found
         return solve(

@@ -14,6 +14,7 @@ from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
     from apportion.allocator.fault import Flaw
+    from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Atom, NodeView
 
 MOST_COLUMNS = 48
@@ -29,13 +30,22 @@ Selected: TypeAlias = "tuple[int, dict[int, Flaw]]"
 class Kind:
     """What is found out once for all nodes of a kind."""
 
-    __slots__ = ("_personal", "layout", "selected", "values")
+    __slots__ = ("_personal", "layout", "open", "selected", "values")
 
     def __init__(self, personal: frozenset[str]) -> None:
         self._personal = personal
         self.selected: dict[object, Selected] = {}
         self.values: dict[str, dict[Atom, int]] = {}
         self.layout: Layout | None = None
+        self.open: dict[Meaning, tuple[int, ...] | None] = {}
+        """Devices that each alternative of a claim for one device may take while none is held; None: it is another claim."""
+
+    def remember(self, meaning: "Meaning", found: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """Keep what a claim for one device may take."""
+        if len(self.open) >= MOST_TEXTS:
+            self.open.clear()
+        self.open[meaning] = found
+        return found
 
     def keep(self, key: object, found: Selected) -> None:
         """Remember which devices some selectors accept."""

@@ -34,7 +34,11 @@ class Holding:
 
     def add(self, key: str, result: DeviceResult) -> None:
         """Let the key hold the device, or another share of it."""
-        self.holders.setdefault(key, []).append(result)
+        mine = self.holders.get(key)
+        if mine is None:
+            self.holders[key] = [result]
+        else:
+            mine.append(result)
         self._exclusive = self._capacity = None
 
     def remove(self, key: str) -> bool:
@@ -110,8 +114,10 @@ class Ledger:
             if holding is None or not holding.remove(key) or holding.holders:
                 continue
             del self._pools[pool][result.device.name]
-            for name, amount in (holding.consumption or {}).items():
-                self._counters[pool][name] -= amount
+            if holding.consumption:
+                used = self._counters[pool]
+                for name, amount in holding.consumption.items():
+                    used[name] -= amount
             if not self._pools[pool]:
                 del self._pools[pool]
                 self._counters.pop(pool, None)
@@ -142,7 +148,9 @@ class Ledger:
 
     def _charge(self, pool: PoolId, holding: Holding, consumption: Consumption | None) -> None:
         holding.consumption = consumption
-        holding.sets = tuple({name for name, _ in consumption}) if consumption else ()
+        if not consumption:
+            return
+        holding.sets = tuple({name for name, _ in consumption})
         used = self._counters.setdefault(pool, {})
-        for name, amount in (consumption or {}).items():
+        for name, amount in consumption.items():
             used[name] = used.get(name, 0) + amount

@@ -5,11 +5,8 @@ In: the picks of one node. Out: one Allocation per claim, as kube-scheduler woul
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from apportion.allocator.fault import Flaw
-from apportion.allocator.features import Features
 from apportion.allocator.search import Pick
 from apportion.allocator.shape import Names, Shape
 from apportion.allocator.view import NodeView
@@ -51,7 +48,7 @@ def allocations(
         )
         made.append(
             Allocation(
-                tuple([_result(view, shape, names, pick, share_ids) for pick in mine]),
+                tuple(_results(view, shape, names, mine, share_ids)),
                 _config(number, claim, shape, names, chosen)
                 if claim.config or shape.meaning.configured
                 else (),
@@ -61,32 +58,40 @@ def allocations(
     return tuple(made)
 
 
-def _result(view: NodeView, shape: Shape, names: Names, pick: Pick, share_ids: ShareIds) -> DeviceResult:
-    device = view.devices[pick.device]
-    where = view.id_of(pick.device)
-    request = names.request(pick.slot, pick.want)
-    label = names.label(pick.slot, pick.want)
-    shared = bool(view.shareable >> pick.device & 1)
-    consumed: Mapping[str, Quantity] = {}
-    if shared:
-        taken = view.charge(pick.device, shape.slots[pick.slot].wants[pick.want])
-        consumed = taken if taken is not None and not isinstance(taken, Flaw) else {}
+def _results(
+    view: NodeView, shape: Shape, names: Names, picks: Sequence[Pick], share_ids: ShareIds
+) -> Iterator[DeviceResult]:
+    slot = want = -1
     binds = view.features.device_binding_and_status
-    return DeviceResult(
-        request=label,
-        device=where,
-        admin_access=request.admin_access,
-        tolerations=request.tolerations_as_written,
-        share_id=share_ids(names.slots[pick.slot][0], label, where) if shared else None,
-        consumed=consumed,
-        binding_conditions=device.binding_conditions if binds else (),
-        binding_failure_conditions=device.binding_failure_conditions if binds else (),
-        skip_node_operations=_skips(view.extra_of[pick.device], view.features),
-    )
+    optional = view.features.optional_node_operations
+    for pick in picks:
+        index = pick.device
+        if pick.slot != slot or pick.want != want:
+            slot, want = pick.slot, pick.want
+            request = names.request(slot, want)
+            label = names.label(slot, want)
+        device = view.devices[index]
+        where = view.id_of(index)
+        share_id, consumed = None, _NOTHING
+        if view.shareable >> index & 1:
+            taken = view.charge(index, shape.slots[slot].wants[want])
+            if isinstance(taken, dict):
+                consumed = taken
+            share_id = share_ids(names.slots[slot][0], label, where)
+        yield DeviceResult(
+            label,
+            where,
+            request.admin_access,
+            request.tolerations_as_written,
+            share_id,
+            consumed,
+            device.binding_conditions if binds else (),
+            device.binding_failure_conditions if binds else (),
+            tuple(view.extra_of[index].get("skipNodeOperations") or ()) if optional else (),
+        )
 
 
-def _skips(extra: Mapping[str, Any], features: Features) -> tuple[str, ...]:
-    return tuple(extra.get("skipNodeOperations") or ()) if features.optional_node_operations else ()
+_NOTHING: Mapping[str, Quantity] = {}
 
 
 def _config(

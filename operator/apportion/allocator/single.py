@@ -10,22 +10,38 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
 
 
-def single(view: NodeView, shape: Shape, answers: Answering) -> Outcome | None:
-    """Return the node's outcome for a shape of one slot that asks for one device."""
+def single(view: NodeView, shape: Shape, answers: Answering, *, shared: bool) -> Outcome | None:
+    """Return the node's outcome for a shape of one slot that asks for one device.
+
+    `shared`: nodes of one kind answer alike, so what may be taken is found out once per kind.
+    """
+    meaning = shape.meaning
+    if not shared or view.kind is None:
+        masks = _open(view, shape, answers)
+    elif meaning in view.kind.open:
+        masks = view.kind.open[meaning]
+    else:
+        masks = view.kind.remember(meaning, _open(view, shape, answers))
+    if masks is None:
+        return None
+    free = ~view.exclusive & view.fit
+    for number, mask in enumerate(masks):
+        index = _best(view, mask & free, mask)
+        if index is not None:
+            return _taken(view, number, index)
+    return NOTHING if view.invalid is None else BROKEN
+
+
+def _open(view: NodeView, shape: Shape, answers: Answering) -> tuple[int, ...] | None:
     if len(shape.slots) != 1 or shape.rules or not shape.meaning.plain or view.limited:
         return None
-    wants = shape.slots[0].wants
     masks: list[int] = []
-    for want in wants:
+    for want in shape.slots[0].wants:
         mask, errors = view.selected(want, answers)
         if errors or want.count != 1:
             return None
         masks.append(mask & view.tolerating(want.tolerations))
-    for number, mask in enumerate(masks):
-        index = _best(view, mask & ~view.exclusive & view.fit, mask)
-        if index is not None:
-            return _taken(view, number, index)
-    return NOTHING if view.invalid is None else BROKEN
+    return tuple(masks)
 
 
 def _best(view: NodeView, open_: int, mask: int) -> int | None:

@@ -176,9 +176,8 @@ class State:
 
     def settle(self) -> Standings:
         """Return every node on its standing, as things stand."""
-        moved = self._moved
-        while moved:
-            name, _ = moved.popitem()
+        while self._moved:
+            name, _ = self._moved.popitem()
             if name not in self._places:
                 self._standings.drop(name)
                 continue
@@ -353,11 +352,16 @@ class State:
         self._touch(name)
 
     def _wear(self, changes: Sequence[Change]) -> None:
-        if len(changes) == 1:
-            names: Iterable[str] = self._nodes(changes[0][0])
-        else:
-            pools = dict.fromkeys(pool for pool, _, _ in changes)
-            names = dict.fromkeys(name for pool in pools for name in self._nodes(pool))
+        names: Iterable[str] = ()
+        last: PoolId | None = None
+        for pool, _, _ in changes:
+            if pool is not last:
+                last = pool
+                more = self._nodes(pool)
+                if not names:
+                    names = more
+                elif names != more:
+                    names = dict.fromkeys((*names, *more))
         for name in names:
             if name not in self._worn:
                 view = self._views.get(name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from apportion.dra import reading
 from apportion.dra.quantity import Quantity
@@ -137,9 +137,8 @@ _KNOWN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DeviceId:
-    """Driver, pool and name: unique in the cluster."""
+class DeviceId(NamedTuple):
+    """Driver, pool and name: unique in the cluster. A named tuple for the same reason as `PoolId`."""
 
     driver: str
     pool: str

@@ -1,6 +1,7 @@
 """A ResourceSlice: devices, or the counters that devices of the same pool share (resource.k8s.io/v1)."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from apportion.dra import reading
 from apportion.dra.device import Device, counters_from_json
@@ -17,9 +18,11 @@ class CounterSet:
     counters: tuple[tuple[str, Quantity], ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class PoolId:
-    """Driver and pool name; pools of different drivers may share a name (often the node's)."""
+class PoolId(NamedTuple):
+    """Driver and pool name; pools of different drivers may share a name (often the node's).
+
+    A named tuple, as it is a key of the hottest tables and a dataclass hashes five times slower.
+    """
 
     driver: str
     name: str
