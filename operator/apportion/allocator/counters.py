@@ -5,7 +5,7 @@ counters. Groups of the same make share one type, and a type keeps one object pe
 fits, the state after a device is taken, and how much that costs are computed once per state, not once per node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -111,11 +111,34 @@ class GroupType:
         return found
 
 
+Amounts: TypeAlias = Mapping[tuple[str, str], int]
+Names: TypeAlias = tuple[tuple[str, str], ...]
+
+MOST_READ = 4096
+"""Groups whose reading is remembered."""
+
+
 class GroupTypes:
     """The types seen so far, by what their devices need."""
 
     def __init__(self) -> None:
         self._types: dict[tuple[Need, ...], GroupType] = {}
+        self._read: dict[tuple[tuple[int, ...], Names], tuple[Sequence[Amounts], GroupType]] = {}
+
+    def reading(self, amounts: Sequence[Amounts], counters: Names) -> GroupType:
+        """Return the type of devices that take these amounts of these counters, each named once."""
+        key = tuple([id(one) for one in amounts]), counters
+        found = self._read.get(key)
+        if found is None:
+            if len(self._read) >= MOST_READ:
+                self._read.clear()
+            position = {name: number for number, name in enumerate(counters)}
+            needs = tuple(
+                tuple((position[name], amount) for name, amount in one.items()) for one in amounts
+            )
+            # The amounts are kept, so that their ids stay their own.
+            found = self._read[key] = amounts, self.of(needs)
+        return found[1]
 
     def of(self, needs: tuple[Need, ...]) -> GroupType:
         """Return the one object for these needs."""

@@ -107,27 +107,26 @@ def _columns(view: "NodeView") -> dict[str, Column]:
     """Return what the node's devices hold, by the full name of the attribute or capacity."""
     size = len(view.devices)
     found: dict[str, list[object]] = {}
-    typed: dict[object, object] = {}
+    # Readers share equal parts of devices, so most are looked at once for many devices.
+    alike: dict[tuple[int, int], list[int]] = {}
     for index, device in enumerate(view.devices):
-        for name, value in device.attributes.items():
-            column = found.get(name)
-            if column is None:
-                column = found[name] = [None] * size
-            if value.__class__ is not str:
-                mark = id(value)
-                entry = typed.get(mark)
-                if entry is None:
-                    entry = typed[mark] = _plain(value)
-                column[index] = entry
-            else:
-                column[index] = value
+        alike.setdefault((id(device.attributes), id(device.capacity)), []).append(index)
+    for places in alike.values():
+        device = view.devices[places[0]]
+        values: dict[str, object] = {
+            name: value if value.__class__ is str else _plain(value)
+            for name, value in device.attributes.items()
+        }
         for own in device.capacity:
             name, amount = capacity_of(device, own)
+            # An attribute and a capacity may have one name.
+            values[name] = ("both", values[name], amount) if name in values else ("amount", amount)
+        for name, value in values.items():
             column = found.get(name)
             if column is None:
                 column = found[name] = [None] * size
-            # An attribute and a capacity may have one name.
-            column[index] = ("amount", amount) if column[index] is None else ("both", column[index], amount)
+            for index in places:
+                column[index] = value
     return {name: tuple(column) for name, column in found.items()}
 
 

@@ -231,30 +231,23 @@ class NodeView:
         for index in consuming:
             members.setdefault(find(self.devices[index].consumes[0].counter_set), []).append(index)
         totals = pool.counters or {}
+        by_set: dict[str, list[tuple[str, str]]] = {}
+        for name in sorted(totals):
+            by_set.setdefault(name[0], []).append(name)
         for indices in members.values():
             sets_used = list(
                 dict.fromkeys(need.counter_set for index in indices for need in self.devices[index].consumes)
             )
-            counters = tuple(name for used in sets_used for name in sorted(totals) if name[0] == used)
-            position = {name: number for number, name in enumerate(counters)}
-            needs = tuple(
-                tuple((position[name], amount) for name, amount in consumption(self.devices[index]).items())
-                for index in indices
-            )
-            for name, number in position.items():
+            counters = tuple(name for used in sets_used for name in by_set.get(used, ()))
+            for number, name in enumerate(counters):
                 self._counter_of[pool.id, name] = len(self.groups), number
             for used in sets_used:
                 self._set_of[pool.id, used] = len(self.groups)
             for local, index in enumerate(indices):
                 self.group_of[index] = (len(self.groups), local)
+            make = types.reading([consumption(self.devices[index]) for index in indices], counters)
             self.groups.append(
-                Group(
-                    pool.id,
-                    tuple(indices),
-                    types.of(needs),
-                    counters,
-                    tuple(totals[name] for name in counters),
-                )
+                Group(pool.id, tuple(indices), make, counters, tuple(totals[name] for name in counters))
             )
 
     def refresh(self, ledger: Ledger) -> None:

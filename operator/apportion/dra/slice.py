@@ -8,6 +8,7 @@ from apportion.dra.device import Device, counters_from_json
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json
 from apportion.dra.selection import Availability
+from apportion.dra.sharing import Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,17 @@ class Slice:
                 for path, row in reading.rows(spec, "devices", at="spec")
             ),
             counter_sets=tuple(
-                CounterSet(reading.text(row, "name", at=path), counters_from_json(row, path))
+                CounterSet(
+                    reading.text(row, "name", at=path),
+                    _COUNTERS.read(row.get("counters"), path, lambda _, at, row=row: counters_from_json(row, at)),  # type: ignore[misc]
+                )
                 for path, row in reading.rows(spec, "sharedCounters", at="spec")
             ),
             extra={key: value for key, value in spec.items() if key not in _KNOWN},
         )
 
+
+_COUNTERS: Sharing[tuple[tuple[str, Quantity], ...]] = Sharing()
 
 _KNOWN = frozenset(
     [
