@@ -17,7 +17,7 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 class GroupState:
     """A group with certain amounts left. Asks the type, remembers the answers."""
 
-    __slots__ = ("_after", "_cheapest", "_losses", "_most", "fits", "left", "make", "possible", "worth")
+    __slots__ = ("_after", "_before", "_cheapest", "_losses", "_most", "fits", "left", "make", "possible", "worth")
 
     def __init__(self, make: "GroupType", left: Vector) -> None:
         self.make = make
@@ -33,6 +33,7 @@ class GroupState:
         self.worth = sum(make.weights[local] for local in bits(fits))
         """What those are worth together."""
         self._after: dict[int, GroupState] = {}
+        self._before: dict[int, GroupState] = {}
         self._losses: dict[int, tuple[tuple[int, int], ...]] = {}
         self._cheapest: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self._most: dict[int, int] = {}
@@ -45,6 +46,16 @@ class GroupState:
             for counter, amount in self.make.needs[local]:
                 left[counter] -= amount
             found = self._after[local] = self.make.state(tuple(left))
+        return found
+
+    def before(self, local: int) -> "GroupState":
+        """Return the state when the device, which is taken, is free again."""
+        found = self._before.get(local)
+        if found is None:
+            left = list(self.left)
+            for counter, amount in self.make.needs[local]:
+                left[counter] += amount
+            found = self._before[local] = self.make.state(tuple(left))
         return found
 
     def losses(self, wanted: int) -> tuple[tuple[int, int], ...]:

@@ -13,22 +13,20 @@ from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
 Consumption: TypeAlias = Mapping[tuple[str, str], int]
-Change: TypeAlias = tuple[PoolId, str, tuple[str, ...]]
-"""A device whose holders changed, with the counter sets that it draws from."""
+Change: TypeAlias = tuple[PoolId, str, Consumption | None, int]
+"""A device whose holders changed, and what that takes from counters: 1 more, -1 less, 0 as before."""
 Resolve: TypeAlias = Callable[[PoolId, str], Consumption | None]
 
 
 class Holding:
     """One device in use, by one holder or several."""
 
-    __slots__ = ("_capacity", "_exclusive", "consumption", "holders", "sets")
+    __slots__ = ("_capacity", "_exclusive", "consumption", "holders")
 
     def __init__(self) -> None:
         self.holders: dict[str, list[DeviceResult]] = {}
         self.consumption: Consumption | None = None
         """None: the device was in no slice yet."""
-        self.sets: tuple[str, ...] = ()
-        """Counter sets that it consumes from."""
         self._exclusive: bool | None = None
         self._capacity: dict[str, int] | None = None
 
@@ -77,7 +75,6 @@ class Ledger:
     def __init__(self) -> None:
         self._by_key: dict[str, tuple[DeviceResult, ...]] = {}
         self._pools: dict[PoolId, dict[str, Holding]] = {}
-        self._counters: dict[PoolId, dict[tuple[str, str], int]] = {}
 
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
@@ -96,9 +93,11 @@ class Ledger:
             if holding is None:
                 holding = held[device.name] = Holding()
             holding.add(key, result)
+            taken = 0
             if holding.consumption is None:
-                self._charge(pool, holding, resolve(pool, device.name))
-            touched.append((pool, device.name, holding.sets))
+                holding.consumption = resolve(pool, device.name)
+                taken = 1
+            touched.append((pool, device.name, holding.consumption, taken))
         return touched
 
     def release(self, key: str) -> list[Change]:
@@ -109,33 +108,34 @@ class Ledger:
             device = result.device
             if pool is None or pool.name != device.pool or pool.driver != device.driver:
                 pool = PoolId(device.driver, device.pool)
-            holding = self._pools[pool].get(result.device.name)
-            touched.append((pool, result.device.name, holding.sets if holding is not None else ()))
+            holding = self._pools[pool].get(device.name)
             if holding is None or not holding.remove(key) or holding.holders:
+                touched.append((pool, device.name, None, 0))
                 continue
-            del self._pools[pool][result.device.name]
-            if holding.consumption:
-                used = self._counters[pool]
-                for name, amount in holding.consumption.items():
-                    used[name] -= amount
+            touched.append((pool, device.name, holding.consumption, -1))
+            del self._pools[pool][device.name]
             if not self._pools[pool]:
                 del self._pools[pool]
-                self._counters.pop(pool, None)
         return touched
 
     def resolve(self, pool: PoolId, resolve: Resolve) -> None:
         """Charge the devices of a pool that were in no slice when they were taken and are in one now."""
         for name, holding in self._pools.get(pool, {}).items():
             if holding.consumption is None:
-                self._charge(pool, holding, resolve(pool, name))
+                holding.consumption = resolve(pool, name)
 
     def held(self, pool: PoolId) -> Mapping[str, Holding]:
         """Return the holdings of a pool by device name."""
         return self._pools.get(pool, {})
 
     def counters(self, pool: PoolId) -> Mapping[tuple[str, str], int]:
-        """Return what is in use of a pool's counters, in 10^-9."""
-        return self._counters.get(pool, {})
+        """Return what is in use of a pool's counters, in 10^-9; counted anew."""
+        used: dict[tuple[str, str], int] = {}
+        for holding in self.held(pool).values():
+            if holding.consumption:
+                for name, amount in holding.consumption.items():
+                    used[name] = used.get(name, 0) + amount
+        return used
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device, sorted."""
@@ -145,12 +145,3 @@ class Ledger:
     def keys(self) -> Iterable[str]:
         """Return every key that holds something."""
         return self._by_key.keys()
-
-    def _charge(self, pool: PoolId, holding: Holding, consumption: Consumption | None) -> None:
-        holding.consumption = consumption
-        if not consumption:
-            return
-        holding.sets = tuple({name for name, _ in consumption})
-        used = self._counters.setdefault(pool, {})
-        for name, amount in consumption.items():
-            used[name] = used.get(name, 0) + amount

@@ -64,21 +64,30 @@ def _results(
     slot = want = -1
     binds = view.features.device_binding_and_status
     optional = view.features.optional_node_operations
+    kept = view.results
+    if len(kept) > MOST_KEPT:
+        kept.clear()
     for pick in picks:
         index = pick.device
         if pick.slot != slot or pick.want != want:
             slot, want = pick.slot, pick.want
             request = names.request(slot, want)
             label = names.label(slot, want)
+            plain = not (request.admin_access or request.tolerations_as_written)
+        shared = view.shareable >> index & 1
+        found = kept.get((index, label)) if plain and not shared else None
+        if found is not None:
+            yield found
+            continue
         device = view.devices[index]
         where = view.id_of(index)
         share_id, consumed = None, _NOTHING
-        if view.shareable >> index & 1:
+        if shared:
             taken = view.charge(index, shape.slots[slot].wants[want])
             if isinstance(taken, dict):
                 consumed = taken
             share_id = share_ids(names.slots[slot][0], label, where)
-        yield DeviceResult(
+        made = DeviceResult(
             label,
             where,
             request.admin_access,
@@ -89,7 +98,13 @@ def _results(
             device.binding_failure_conditions if binds else (),
             tuple(view.extra_of[index].get("skipNodeOperations") or ()) if optional else (),
         )
+        if plain and not shared:
+            kept[index, label] = made
+        yield made
 
+
+MOST_KEPT = 256
+"""Results remembered per node."""
 
 _NOTHING: Mapping[str, Quantity] = {}
 

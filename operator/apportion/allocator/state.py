@@ -354,7 +354,7 @@ class State:
     def _wear(self, changes: Sequence[Change]) -> None:
         names: Iterable[str] = ()
         last: PoolId | None = None
-        for pool, _, _ in changes:
+        for pool, _, _, _ in changes:
             if pool is not last:
                 last = pool
                 more = self._nodes(pool)

@@ -18,6 +18,7 @@ from apportion.allocator.layout import Layout
 from apportion.allocator.ledger import Change, Holding, Ledger
 from apportion.allocator.pools import Place, PoolView, consumption, reaches
 from apportion.allocator.shape import Want
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import Attribute, Device, DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import Availability, NodeSelector
@@ -95,6 +96,8 @@ class NodeView:
         self.index: dict[DeviceId, int] = {}
         self._named: dict[PoolId, dict[str, int]] = {}
         self._ids: dict[int, DeviceId] = {}
+        self.results: dict[tuple[int, str], DeviceResult] = {}
+        """What allocations say of devices that are taken whole, by the request's name; kept for the next one."""
         self.taints: dict[int, tuple[Taint, ...]] = {}
         self.base = 0
         """Devices that may be used at all on this node."""
@@ -275,35 +278,30 @@ class NodeView:
         """Take over what is held now of a few devices; False where only `refresh` can tell."""
         if self.shareable:
             return False
-        groups: dict[int, None] = {}
-        for pool, name, sets in changes:
+        exclusive, fit = self.exclusive, self.fit
+        for pool, name, taken, sign in changes:
             rows = self._named.get(pool)
-            if rows is None:
+            index = rows.get(name) if rows is not None else None
+            if index is None:
+                # What is published no longer may still draw from the counters.
+                if sign and taken:
+                    return False
                 continue
-            index = rows.get(name)
-            if index is not None:
-                if name in ledger.held(pool):
-                    self.exclusive |= 1 << index
-                else:
-                    self.exclusive &= ~(1 << index)
-            for used in sets:
-                number = self._set_of.get((pool, used))
-                if number is not None:
-                    groups[number] = None
-        fit = self.fit
-        for number in groups:
+            if name in ledger.held(pool):
+                exclusive |= 1 << index
+            else:
+                exclusive &= ~(1 << index)
+            if not sign or not taken:
+                continue
+            device = self.devices[index]
+            if taken is not consumption(device):
+                # Published differently since it was taken.
+                return False
+            number, local = self.group_of[index]
             group = self.groups[number]
-            taken = ledger.counters(group.pool)
-            group.state = group.make.state(
-                tuple(
-                    [
-                        total - taken.get(name, 0)
-                        for name, total in zip(group.counters, group.totals, strict=True)
-                    ]
-                )
-            )
+            group.state = group.state.after(local) if sign > 0 else group.state.before(local)
             fit = fit & ~group.mask | group.spread(group.state.fits)
-        self.fit = fit
+        self.exclusive, self.fit = exclusive, fit
         return True
 
     def _occupy(self, index: int, holding: Holding) -> None:
