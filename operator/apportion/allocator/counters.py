@@ -17,7 +17,18 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 class GroupState:
     """A group with certain amounts left. Asks the type, remembers the answers."""
 
-    __slots__ = ("_after", "_before", "_cheapest", "_losses", "_most", "fits", "left", "make", "possible", "worth")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_cheapest",
+        "_losses",
+        "_most",
+        "fits",
+        "left",
+        "make",
+        "possible",
+        "worth",
+    )
 
     def __init__(self, make: "GroupType", left: Vector) -> None:
         self.make = make
@@ -144,9 +155,7 @@ class GroupTypes:
             if len(self._read) >= MOST_READ:
                 self._read.clear()
             position = {name: number for number, name in enumerate(counters)}
-            needs = tuple(
-                tuple((position[name], amount) for name, amount in one.items()) for one in amounts
-            )
+            needs = tuple(tuple((position[name], amount) for name, amount in one.items()) for one in amounts)
             # The amounts are kept, so that their ids stay their own.
             found = self._read[key] = amounts, self.of(needs)
         return found[1]

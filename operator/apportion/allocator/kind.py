@@ -139,7 +139,7 @@ def _plain(value: object) -> object:
 
 def _partition(column: Column) -> Column:
     """Rename values by their first place, so that only agreement is left."""
-    if any(value.__class__ is tuple and value[0] in _COMPOUND for value in column):  # type: ignore[index]  # a tuple
+    if any(value.__class__ is tuple and value[0] in _COMPOUND for value in column):
         return column
     names: dict[object, int] = {None: -1}
     return tuple(names.setdefault(value, len(names)) for value in column)

@@ -108,7 +108,8 @@ class Ledger:
             device = result.device
             if pool is None or pool.name != device.pool or pool.driver != device.driver:
                 pool = PoolId(device.driver, device.pool)
-            holding = self._pools[pool].get(device.name)
+            # A claim may hold several shares of one device; the first one let go of all.
+            holding = self._pools.get(pool, {}).get(device.name)
             if holding is None or not holding.remove(key) or holding.holders:
                 touched.append((pool, device.name, None, 0))
                 continue

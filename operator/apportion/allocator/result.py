@@ -6,12 +6,13 @@ In: the picks of one node. Out: one Allocation per claim, as kube-scheduler woul
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from apportion.allocator.search import Pick
 from apportion.allocator.shape import Names, Shape
 from apportion.allocator.view import NodeView
 from apportion.dra.allocation import Allocation, ConfigResult, DeviceResult
-from apportion.dra.claim import Claim
+from apportion.dra.claim import Claim, Request
 from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import Availability, NodeSelector, Requirement, Term
@@ -61,7 +62,9 @@ def allocations(
 def _results(
     view: NodeView, shape: Shape, names: Names, picks: Sequence[Pick], share_ids: ShareIds
 ) -> Iterator[DeviceResult]:
-    slot = want = -1
+    last: Pick | None = None
+    request: Request
+    label, plain = "", False
     binds = view.features.device_binding_and_status
     optional = view.features.optional_node_operations
     kept = view.results
@@ -69,10 +72,10 @@ def _results(
         kept.clear()
     for pick in picks:
         index = pick.device
-        if pick.slot != slot or pick.want != want:
-            slot, want = pick.slot, pick.want
-            request = names.request(slot, want)
-            label = names.label(slot, want)
+        if last is None or pick.slot != last.slot or pick.want != last.want:
+            last = pick
+            request = names.request(pick.slot, pick.want)
+            label = names.label(pick.slot, pick.want)
             plain = not (request.admin_access or request.tolerations_as_written)
         shared = view.shareable >> index & 1
         found = kept.get((index, label)) if plain and not shared else None
@@ -83,10 +86,10 @@ def _results(
         where = view.id_of(index)
         share_id, consumed = None, _NOTHING
         if shared:
-            taken = view.charge(index, shape.slots[slot].wants[want])
+            taken = view.charge(index, shape.slots[pick.slot].wants[pick.want])
             if isinstance(taken, dict):
                 consumed = taken
-            share_id = share_ids(names.slots[slot][0], label, where)
+            share_id = share_ids(names.slots[pick.slot][0], label, where)
         made = DeviceResult(
             label,
             where,
@@ -96,11 +99,15 @@ def _results(
             consumed,
             device.binding_conditions if binds else (),
             device.binding_failure_conditions if binds else (),
-            tuple(view.extra_of[index].get("skipNodeOperations") or ()) if optional else (),
+            _skips(view.extra_of[index]) if optional else (),
         )
         if plain and not shared:
             kept[index, label] = made
         yield made
+
+
+def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(extra.get("skipNodeOperations") or ())
 
 
 MOST_KEPT = 256

@@ -211,8 +211,8 @@ class State:
         self._personal = self._kinds.personal
         self._shared.clear()
         self._standings.clear()
-        for view in self._views.values():
-            view.kind = None
+        for built in self._views.values():
+            built.kind = None
         self._moved = dict.fromkeys(self._places)
 
     def names(self) -> Mapping[str, object]:

@@ -322,7 +322,11 @@ class NodeView:
         if found is None:
             found = self._select(*key, answers)
             # Errors name devices, so they are kept apart.
-            if kind is not None and not found[1] and kind.covers(answers(text).reads for text in (*key[0], *key[1])):
+            if (
+                kind is not None
+                and not found[1]
+                and kind.covers(answers(text).reads for text in (*key[0], *key[1]))
+            ):
                 kind.keep(key, found)
             else:
                 self._selected[key] = found

@@ -71,10 +71,7 @@ class Slice:
                 for path, row in reading.rows(spec, "devices", at="spec")
             ),
             counter_sets=tuple(
-                CounterSet(
-                    reading.text(row, "name", at=path),
-                    _COUNTERS.read(row.get("counters"), path, lambda _, at, row=row: counters_from_json(row, at)),  # type: ignore[misc]
-                )
+                CounterSet(reading.text(row, "name", at=path), _COUNTERS.read(row, path, counters_from_json))
                 for path, row in reading.rows(spec, "sharedCounters", at="spec")
             ),
             extra={key: value for key, value in spec.items() if key not in _KNOWN},
