@@ -169,3 +169,36 @@ def test_a_node_that_is_published_anew_stands_where_its_devices_say() -> None:
     second = allocate(state, demand)
     assert isinstance(second, Decision)
     assert second.node == "n1"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -> None:
+    """The same for counters: long sequences on chips that all look the same at first."""
+    rng = random.Random(seed)  # noqa: S311 - reproducible
+    names = ("n1", "n2", "n3")
+    slices = [one for name in names for one in chips(name, 2)]
+    asks = [
+        want(kind="whole"),
+        want(kind="part"),
+        want(kind="part", count=3),
+        {
+            "name": "r",
+            "firstAvailable": [want(kind=kind)["exactly"] | {"name": kind} for kind in ("whole", "part")],
+        },
+    ]
+    state = cluster(*slices, nodes=names)
+    held: dict[str, tuple[DeviceResult, ...]] = {}
+    for turn in range(60):
+        if held and rng.random() < 0.45:
+            key = rng.choice(sorted(held))
+            state.release(key)
+            del held[key]
+        claims = (claim(f"c{turn}", rng.choice(asks)),)
+        fresh = cluster(*slices, nodes=names)
+        for key, results in held.items():
+            fresh.hold(key, results)
+        found = outcome(state, Demand(claims), Strategy.PACK)
+        assert found == outcome(fresh, Demand(claims, nodes=frozenset(names)), Strategy.PACK, STEPS - 1)
+        if isinstance(found, Decision):
+            held[f"c{turn}"] = found.allocations[0].results
+            state.hold(f"c{turn}", found.allocations[0].results)
