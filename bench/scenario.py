@@ -129,6 +129,7 @@ def load(path: Path) -> Scenario:
         piece = Slice.from_json(row)
         devices += len(piece.devices)
         state.put_slice(piece)
+    state.settle()
     claims = {claim.name: claim for claim in map(Claim.from_json, world["claims"])}
     if len(claims) < len(world["claims"]):
         raise BrokenInput("two claims have one name", field="claims")

@@ -10,17 +10,20 @@ from dataclasses import dataclass, field
 from apportion.allocator.counters import bits
 from apportion.allocator.decision import Decision, Refusal, Verdict
 from apportion.allocator.demand import Demand
-from apportion.allocator.explain import explain
+from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
+from apportion.allocator.roster import Roster
 from apportion.allocator.score.first_fit import FirstFit
 from apportion.allocator.score.pack import Pack
 from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.shape import Shape, resolve
+from apportion.allocator.single import single
+from apportion.allocator.standing import Standings
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 
@@ -53,8 +56,10 @@ def allocate(
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
-    shape = resolve(demand.claims, state.classes, state.features, demand.tolerations)
-    question = Question(state, demand, shape, _ranking(state, shape, strategy, steps), prefer or {}, steps)
+    standings = state.settle()
+    shape = resolve(demand.claims, state.classes, state.features, demand.tolerations, state.meanings)
+    ranking = _ranking(state, shape, strategy, steps)
+    question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
         return question.refusal()
@@ -65,13 +70,15 @@ def allocate(
     return Decision(name, made)
 
 
-def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking:
+def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
-    found = state.ranking(shape, strategy) if steps == STEPS else None
+    meaning = shape.meaning
+    shared = state.shared(meaning)
+    found = state.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
     if found is None:
-        found = Ranking(SCORERS[strategy])
+        found = Roster(SCORERS[strategy]) if shared else Ranking(SCORERS[strategy])
         if steps == STEPS:
-            state.remember(shape, strategy, found)
+            state.remember(meaning, strategy, found)
     return found
 
 
@@ -80,53 +87,84 @@ class Question:
     """One call of `allocate`, with all it needs."""
 
     state: State
+    standings: Standings
     demand: Demand
     shape: Shape
-    ranking: Ranking
+    ranking: Ranking | Roster
     prefer: Mapping[DeviceId, int]
     steps: int
     special: dict[str, Outcome] = field(init=False)
     """Nodes that this demand alone sees as they are: answers that are not remembered."""
 
     def __post_init__(self) -> None:
-        self.special = self._special()
+        self.special = (
+            self._special() if self.prefer or self.demand.excluded or self.demand.nodes is not None else {}
+        )
 
     def best(self) -> tuple[str, Solved] | None:
         """Return the node to take with its picks, None if no node serves."""
         special = self.special
+        ranking = self.ranking
+        wanted = self.demand.nodes
+        if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
+            self._catch_up()
+        if wanted is None and not special and ranking.scorer.scans:
+            if isinstance(ranking, Ranking):
+                return ranking.best()
+            found = ranking.best()
+            return (found[0].first(), found[1]) if found is not None else None
         known = self.state.names()
-        scans = self.ranking.scorer.scans
-        few = self.demand.nodes is not None and self.demand.nodes <= special.keys() | (
-            self.demand.nodes - known.keys()
-        )
-        for name in () if few else self.ranking.catch_up(self.state):
-            if scans and name in known:
-                self.ranking.learn(name, self._solve(name))
-        names = known if self.demand.nodes is None else [name for name in self.demand.nodes if name in known]
-        if not scans:
+        names = known if wanted is None else [name for name in wanted if name in known]
+        if not ranking.scorer.scans:
             return self._first(sorted(names), special)
-        if self.demand.nodes is None and not special:
-            return self.ranking.best()
-        usual = self.ranking.best_of(name for name in names if name not in special)
-        for name, outcome in special.items():
-            if isinstance(outcome, Solved) and (
-                usual is None
-                or (outcome.ranks, outcome.score, name) < (usual[1].ranks, usual[1].score, usual[0])
-            ):
-                usual = name, outcome
+        usual: tuple[str, Solved] | None = None
+        place: object = None
+        for name in names:
+            outcome = special.get(name) or self._outcome(name)
+            if isinstance(outcome, Solved):
+                here = outcome.ranks, outcome.score, name
+                if place is None or here < place:  # type: ignore[operator]  # places compare with places
+                    usual, place = (name, outcome), here
         return usual
+
+    def _catch_up(self) -> None:
+        ranking = self.ranking
+        if isinstance(ranking, Roster):
+            for standing in ranking.catch_up(self.standings):
+                if ranking.scorer.scans:
+                    ranking.learn(standing, self._solve(standing.first()))
+            return
+        for name in ranking.catch_up(self.state):
+            if ranking.scorer.scans and name in self.state.names():
+                ranking.learn(name, self._solve(name))
+
+    def _outcome(self, name: str) -> Outcome | None:
+        """Return what is known of a node without its special view."""
+        if isinstance(self.ranking, Roster):
+            return self.ranking.outcome(self.standings.of(name))
+        return self.ranking.outcome(name)
+
+    def _learn(self, name: str) -> Outcome:
+        outcome = self._solve(name)
+        if isinstance(self.ranking, Roster):
+            self.ranking.learn(self.standings.of(name), outcome)
+        else:
+            self.ranking.learn(name, outcome)
+        return outcome
 
     def refusal(self) -> Refusal:
         """Return why nothing was found; raises BrokenInput where all nodes that have devices failed on them."""
         names = sorted(self._names())
         special = self.special
-        outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
-        faults = [outcome for outcome in outcomes.values() if isinstance(outcome, Fault)]
+        outcomes = {name: special.get(name) or self._outcome(name) or NOTHING for name in names}
+        faults = [name for name, outcome in outcomes.items() if isinstance(outcome, Fault)]
         if faults and all(
             isinstance(outcome, Fault) or not self.state.view(name).devices
             for name, outcome in outcomes.items()
         ):
-            raise faults[0].told(self.shape.names)
+            raise self._own_fault(faults[0], outcomes[faults[0]]).told(self.shape.names)
+        for name in faults[:EXAMINED]:
+            outcomes[name] = self._own_fault(name, outcomes[name])
         verdict: Verdict = "none"
         if EXHAUSTED in outcomes.values():
             verdict = "budget"
@@ -134,22 +172,35 @@ class Question:
             verdict = "node"
         # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
         usual = self.demand.nodes is None and not special
-        if usual and isinstance(self.ranking.refusal, Refusal):
+        moment = self.state.moment
+        if usual and isinstance(self.ranking.refusal, Refusal) and self.ranking.refused == moment:
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
         refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
         if usual:
-            self.ranking.refusal = refusal
+            self.ranking.refusal, self.ranking.refused = refusal, moment
         return refusal
+
+    def _own_fault(self, name: str, outcome: Outcome) -> Fault:
+        """Return the fault as it reads on the node itself: it may have been found on another that stands alike."""
+        found = outcome if name in self.special else self._solve(name)
+        if not isinstance(found, Fault):  # nodes that stand alike give the same answers
+            raise TypeError(f"node {name} answered {found} where one like it failed")
+        return found
 
     def _names(self) -> set[str]:
         known = set(self.state.names())
         return known if self.demand.nodes is None else known & self.demand.nodes
 
     def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
+        view = self.state.view(name)
+        if not prefer and not excluded and self.steps == STEPS and isinstance(self.ranking.scorer, Pack):
+            found = single(view, self.shape, self.state.answers, shared=isinstance(self.ranking, Roster))
+            if found is not None:
+                return found
         return solve(
-            self.state.view(name),
+            view,
             self.shape,
             self.ranking.scorer,
             self.state.answers,
@@ -160,10 +211,7 @@ class Question:
 
     def _first(self, names: Iterable[str], special: Mapping[str, Outcome]) -> tuple[str, Solved] | None:
         for name in names:
-            outcome = special.get(name) or self.ranking.outcome(name)
-            if outcome is None:
-                outcome = self._solve(name)
-                self.ranking.learn(name, outcome)
+            outcome = special.get(name) or self._outcome(name) or self._learn(name)
             if isinstance(outcome, Solved):
                 return name, outcome
         return None

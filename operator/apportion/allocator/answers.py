@@ -47,6 +47,11 @@ class Answers:
         self._names = None if reads is None else tuple(sorted(reads))
         self._kept: dict[tuple[object, ...], bool | SelectorError] = {}
 
+    @property
+    def reads(self) -> Reads:
+        """Return what the text can read; None: it may read everything. A text that is no program reads nothing."""
+        return frozenset() if isinstance(self._program, SelectorError) else self._program.reads
+
     def ask(self, device: Device) -> bool | SelectorError:
         """Return the answer for a device."""
         if isinstance(self._program, SelectorError):
@@ -86,7 +91,14 @@ class Answers:
 
 
 def _capacity(device: Device, name: str) -> object:
-    for own, capacity in device.capacity.items():
-        if qualify(own, device.driver) == name:
-            return capacity.value.nano, capacity.value.integer
+    for own in device.capacity:
+        found, amount = capacity_of(device, own)
+        if found == name:
+            return amount
     return None
+
+
+def capacity_of(device: Device, own: str) -> tuple[str, tuple[int, bool]]:
+    """Return the full name of one of the device's capacities, and all that a selector can see of its amount."""
+    value = device.capacity[own].value
+    return qualify(own, device.driver), (value.nano, value.integer)

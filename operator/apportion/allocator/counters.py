@@ -5,7 +5,7 @@ counters. Groups of the same make share one type, and a type keeps one object pe
 fits, the state after a device is taken, and how much that costs are computed once per state, not once per node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -17,7 +17,18 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 class GroupState:
     """A group with certain amounts left. Asks the type, remembers the answers."""
 
-    __slots__ = ("_after", "_losses", "_most", "fits", "left", "make", "possible", "worth")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_cheapest",
+        "_losses",
+        "_most",
+        "fits",
+        "left",
+        "make",
+        "possible",
+        "worth",
+    )
 
     def __init__(self, make: "GroupType", left: Vector) -> None:
         self.make = make
@@ -33,7 +44,9 @@ class GroupState:
         self.worth = sum(make.weights[local] for local in bits(fits))
         """What those are worth together."""
         self._after: dict[int, GroupState] = {}
+        self._before: dict[int, GroupState] = {}
         self._losses: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._cheapest: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self._most: dict[int, int] = {}
 
     def after(self, local: int) -> "GroupState":
@@ -46,6 +59,16 @@ class GroupState:
             found = self._after[local] = self.make.state(tuple(left))
         return found
 
+    def before(self, local: int) -> "GroupState":
+        """Return the state when the device, which is taken, is free again."""
+        found = self._before.get(local)
+        if found is None:
+            left = list(self.left)
+            for counter, amount in self.make.needs[local]:
+                left[counter] += amount
+            found = self._before[local] = self.make.state(tuple(left))
+        return found
+
     def losses(self, wanted: int) -> tuple[tuple[int, int], ...]:
         """Return (worth that is lost, device) for each wanted one that fits, the smallest loss first."""
         found = self._losses.get(wanted)
@@ -53,6 +76,16 @@ class GroupState:
             found = self._losses[wanted] = tuple(
                 sorted((self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits))
             )
+        return found
+
+    def cheapest(self, wanted: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return the smallest loss among the wanted devices, which must fit, the first device of it, and all of them."""
+        found = self._cheapest.get(wanted)
+        if found is None:
+            losses = self.losses(wanted)
+            least = losses[0][0]
+            locals_ = tuple(local for lost, local in losses if lost == least)
+            found = self._cheapest[wanted] = least, locals_[0], locals_
         return found
 
     def most(self, wanted: int) -> int:
@@ -100,11 +133,32 @@ class GroupType:
         return found
 
 
+Amounts: TypeAlias = Mapping[tuple[str, str], int]
+Names: TypeAlias = tuple[tuple[str, str], ...]
+
+MOST_READ = 4096
+"""Groups whose reading is remembered."""
+
+
 class GroupTypes:
     """The types seen so far, by what their devices need."""
 
     def __init__(self) -> None:
         self._types: dict[tuple[Need, ...], GroupType] = {}
+        self._read: dict[tuple[tuple[int, ...], Names], tuple[Sequence[Amounts], GroupType]] = {}
+
+    def reading(self, amounts: Sequence[Amounts], counters: Names) -> GroupType:
+        """Return the type of devices that take these amounts of these counters, each named once."""
+        key = tuple([id(one) for one in amounts]), counters
+        found = self._read.get(key)
+        if found is None:
+            if len(self._read) >= MOST_READ:
+                self._read.clear()
+            position = {name: number for number, name in enumerate(counters)}
+            needs = tuple(tuple((position[name], amount) for name, amount in one.items()) for one in amounts)
+            # The amounts are kept, so that their ids stay their own.
+            found = self._read[key] = amounts, self.of(needs)
+        return found[1]
 
     def of(self, needs: tuple[Need, ...]) -> GroupType:
         """Return the one object for these needs."""

@@ -13,7 +13,9 @@ from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
 Consumption: TypeAlias = Mapping[tuple[str, str], int]
-Resolve: TypeAlias = Callable[[DeviceId], Consumption | None]
+Change: TypeAlias = tuple[PoolId, str, Consumption | None, int]
+"""A device whose holders changed, and what that takes from counters: 1 more, -1 less, 0 as before."""
+Resolve: TypeAlias = Callable[[PoolId, str], Consumption | None]
 
 
 class Holding:
@@ -30,7 +32,11 @@ class Holding:
 
     def add(self, key: str, result: DeviceResult) -> None:
         """Let the key hold the device, or another share of it."""
-        self.holders.setdefault(key, []).append(result)
+        mine = self.holders.get(key)
+        if mine is None:
+            self.holders[key] = [result]
+        else:
+            mine.append(result)
         self._exclusive = self._capacity = None
 
     def remove(self, key: str) -> bool:
@@ -69,53 +75,68 @@ class Ledger:
     def __init__(self) -> None:
         self._by_key: dict[str, tuple[DeviceResult, ...]] = {}
         self._pools: dict[PoolId, dict[str, Holding]] = {}
-        self._counters: dict[PoolId, dict[tuple[str, str], int]] = {}
 
-    def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> set[PoolId]:
+    def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
         touched = self.release(key)
-        kept = tuple(result for result in results if not result.admin_access)
+        kept = tuple([result for result in results if not result.admin_access])
         if kept:
             self._by_key[key] = kept
+        pool: PoolId | None = None
+        held: dict[str, Holding] = {}
         for result in kept:
-            pool = PoolId(result.device.driver, result.device.pool)
-            holding = self._pools.setdefault(pool, {}).setdefault(result.device.name, Holding())
+            device = result.device
+            if pool is None or pool.name != device.pool or pool.driver != device.driver:
+                pool = PoolId(device.driver, device.pool)
+                held = self._pools.setdefault(pool, {})
+            holding = held.get(device.name)
+            if holding is None:
+                holding = held[device.name] = Holding()
             holding.add(key, result)
+            taken = 0
             if holding.consumption is None:
-                self._charge(pool, holding, resolve(result.device))
-            touched.add(pool)
+                holding.consumption = resolve(pool, device.name)
+                taken = 1
+            touched.append((pool, device.name, holding.consumption, taken))
         return touched
 
-    def release(self, key: str) -> set[PoolId]:
+    def release(self, key: str) -> list[Change]:
         """Let `key` hold nothing."""
-        touched = set()
+        touched: list[Change] = []
+        pool: PoolId | None = None
         for result in self._by_key.pop(key, ()):
-            pool = PoolId(result.device.driver, result.device.pool)
-            holding = self._pools[pool].get(result.device.name)
-            touched.add(pool)
+            device = result.device
+            if pool is None or pool.name != device.pool or pool.driver != device.driver:
+                pool = PoolId(device.driver, device.pool)
+            # A claim may hold several shares of one device; the first one let go of all.
+            holding = self._pools.get(pool, {}).get(device.name)
             if holding is None or not holding.remove(key) or holding.holders:
+                touched.append((pool, device.name, None, 0))
                 continue
-            del self._pools[pool][result.device.name]
-            for name, amount in (holding.consumption or {}).items():
-                self._counters[pool][name] -= amount
+            touched.append((pool, device.name, holding.consumption, -1))
+            del self._pools[pool][device.name]
             if not self._pools[pool]:
                 del self._pools[pool]
-                self._counters.pop(pool, None)
         return touched
 
     def resolve(self, pool: PoolId, resolve: Resolve) -> None:
         """Charge the devices of a pool that were in no slice when they were taken and are in one now."""
         for name, holding in self._pools.get(pool, {}).items():
             if holding.consumption is None:
-                self._charge(pool, holding, resolve(DeviceId(pool.driver, pool.name, name)))
+                holding.consumption = resolve(pool, name)
 
     def held(self, pool: PoolId) -> Mapping[str, Holding]:
         """Return the holdings of a pool by device name."""
         return self._pools.get(pool, {})
 
     def counters(self, pool: PoolId) -> Mapping[tuple[str, str], int]:
-        """Return what is in use of a pool's counters, in 10^-9."""
-        return self._counters.get(pool, {})
+        """Return what is in use of a pool's counters, in 10^-9; counted anew."""
+        used: dict[tuple[str, str], int] = {}
+        for holding in self.held(pool).values():
+            if holding.consumption:
+                for name, amount in holding.consumption.items():
+                    used[name] = used.get(name, 0) + amount
+        return used
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device, sorted."""
@@ -125,9 +146,3 @@ class Ledger:
     def keys(self) -> Iterable[str]:
         """Return every key that holds something."""
         return self._by_key.keys()
-
-    def _charge(self, pool: PoolId, holding: Holding, consumption: Consumption | None) -> None:
-        holding.consumption = consumption
-        used = self._counters.setdefault(pool, {})
-        for name, amount in (consumption or {}).items():
-            used[name] = used.get(name, 0) + amount

@@ -125,7 +125,7 @@ def _validate(pool: PoolId, here: Sequence[Slice], others: Sequence[Slice], feat
         return named
     for piece in (*devices, *others):
         for index, device in enumerate(piece.devices):
-            wrong = _unknown_counter(device, sets, counters)
+            wrong = _unknown_counter(device, sets, counters) if device.consumes else ""
             if wrong:
                 return PoolView(
                     pool,
@@ -150,6 +150,10 @@ def _names(found: PoolView) -> PoolView:
 
 
 def _unknown_counter(device: Device, sets: set[str], counters: Counters) -> str:
+    if consumption(device).keys() <= counters.keys() and all(
+        need.counter_set in sets for need in device.consumes
+    ):
+        return ""
     for need in device.consumes:
         if need.counter_set not in sets:
             return f"consumes from counter set {need.counter_set}, which the pool does not have"
@@ -159,12 +163,23 @@ def _unknown_counter(device: Device, sets: set[str], counters: Counters) -> str:
     return ""
 
 
-def consumption(device: Device) -> dict[tuple[str, str], int]:
-    """Return what a device takes from its pool's counters, in 10^-9."""
+MOST_TAKEN = 65536
+_taken: dict[int, tuple[object, Mapping[tuple[str, str], int]]] = {}
+
+
+def consumption(device: Device) -> Mapping[tuple[str, str], int]:
+    """Return what a device takes from its pool's counters, in 10^-9; not to be changed."""
+    # Readers share equal parts of devices. The part is kept beside its id, so that the id stays its own.
+    known = _taken.get(id(device.consumes))
+    if known is not None:
+        return known[1]
     taken: dict[tuple[str, str], int] = {}
     for need in device.consumes:
         for name, amount in need.counters:
             taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + amount.nano
+    if len(_taken) >= MOST_TAKEN:
+        _taken.clear()
+    _taken[id(device.consumes)] = device.consumes, taken
     return taken
 
 

@@ -1,4 +1,4 @@
-"""The nodes of one shape in order, best first; brought up to date only where something was touched.
+"""The nodes of one shape in order, best first, one by one: for shapes that only each node can answer for itself.
 
 In: a state's log of touched nodes. Out: the best node. A refused claim costs an empty heap, not a search of all nodes.
 """
@@ -36,7 +36,9 @@ class Ranking:
         self._stamp = 0
         self._cursor = -1
         self.refusal: object = None
-        """The explanation last given, valid until the cursor moves."""
+        """The explanation last given."""
+        self.refused = -1
+        """The state's moment when it was given."""
 
     def catch_up(self, state: Touched) -> Iterator[str]:
         """Yield the nodes that must be looked at again; forget what was known of them."""
@@ -45,8 +47,6 @@ class Ranking:
             self._outcomes.clear()
             self._heap.clear()
             touched = dict.fromkeys(state.names())
-        if touched:
-            self.refusal = None
         for name in touched:
             self._outcomes.pop(name, None)
             yield name
@@ -83,18 +83,6 @@ class Ranking:
                 return name, outcome
             heappop(self._heap)
         return None
-
-    def best_of(self, names: Iterator[str]) -> tuple[str, Solved] | None:
-        """Return the best of some nodes."""
-        found: tuple[Place, Solved] | None = None
-        outcomes = self._outcomes
-        for name in names:
-            outcome = outcomes.get(name)
-            if isinstance(outcome, Solved):
-                place = outcome.ranks, outcome.score, name
-                if found is None or place < found[0]:
-                    found = place, outcome
-        return (found[0][2], found[1]) if found else None
 
 
 def _place(name: str, outcome: Solved) -> Place:

@@ -5,16 +5,14 @@ In: the picks of one node. Out: one Allocation per claim, as kube-scheduler woul
 
 import hashlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from apportion.allocator.fault import Flaw
-from apportion.allocator.features import Features
 from apportion.allocator.search import Pick
 from apportion.allocator.shape import Names, Shape
 from apportion.allocator.view import NodeView
 from apportion.dra.allocation import Allocation, ConfigResult, DeviceResult
-from apportion.dra.claim import Claim
+from apportion.dra.claim import Claim, Request
 from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import Availability, NodeSelector, Requirement, Term
@@ -42,49 +40,80 @@ def allocations(
 ) -> tuple[Allocation, ...]:
     """Return one allocation per claim; raises BrokenInput for a slice whose node selector has several terms."""
     chosen = {pick.slot: pick.want for pick in picks}
-    return tuple(
-        Allocation(
-            results=tuple(
-                _result(view, shape, names, pick, share_ids)
-                for pick in picks
-                if shape.slots[pick.slot].claim == number
-            ),
-            config=_config(number, claim, shape, names, chosen),
-            node_selector=_node_selector(
-                view, [pick.device for pick in picks if shape.slots[pick.slot].claim == number]
-            ),
+    made = []
+    for number, claim in enumerate(names.claims):
+        mine = (
+            [pick for pick in picks if shape.slots[pick.slot].claim == number]
+            if len(names.claims) > 1
+            else picks
         )
-        for number, claim in enumerate(names.claims)
-    )
+        made.append(
+            Allocation(
+                tuple(_results(view, shape, names, mine, share_ids)),
+                _config(number, claim, shape, names, chosen)
+                if claim.config or shape.meaning.configured
+                else (),
+                _node_selector(view, [pick.device for pick in mine]),
+            )
+        )
+    return tuple(made)
 
 
-def _result(view: NodeView, shape: Shape, names: Names, pick: Pick, share_ids: ShareIds) -> DeviceResult:
-    device = view.devices[pick.device]
-    pool = view.pool_of[pick.device]
-    where = DeviceId(pool.driver, pool.name, device.name)
-    request = names.request(pick.slot, pick.want)
-    label = names.label(pick.slot, pick.want)
-    shared = bool(view.shareable >> pick.device & 1)
-    consumed: Mapping[str, Quantity] = {}
-    if shared:
-        taken = view.charge(pick.device, shape.slots[pick.slot].wants[pick.want])
-        consumed = taken if taken is not None and not isinstance(taken, Flaw) else {}
+def _results(
+    view: NodeView, shape: Shape, names: Names, picks: Sequence[Pick], share_ids: ShareIds
+) -> Iterator[DeviceResult]:
+    last: Pick | None = None
+    request: Request
+    label, plain = "", False
     binds = view.features.device_binding_and_status
-    return DeviceResult(
-        request=label,
-        device=where,
-        admin_access=request.admin_access,
-        tolerations=request.tolerations_as_written,
-        share_id=share_ids(names.slots[pick.slot][0], label, where) if shared else None,
-        consumed=consumed,
-        binding_conditions=device.binding_conditions if binds else (),
-        binding_failure_conditions=device.binding_failure_conditions if binds else (),
-        skip_node_operations=_skips(view.extra_of[pick.device], view.features),
-    )
+    optional = view.features.optional_node_operations
+    kept = view.results
+    if len(kept) > MOST_KEPT:
+        kept.clear()
+    for pick in picks:
+        index = pick.device
+        if last is None or pick.slot != last.slot or pick.want != last.want:
+            last = pick
+            request = names.request(pick.slot, pick.want)
+            label = names.label(pick.slot, pick.want)
+            plain = not (request.admin_access or request.tolerations_as_written)
+        shared = view.shareable >> index & 1
+        found = kept.get((index, label)) if plain and not shared else None
+        if found is not None:
+            yield found
+            continue
+        device = view.devices[index]
+        where = view.id_of(index)
+        share_id, consumed = None, _NOTHING
+        if shared:
+            taken = view.charge(index, shape.slots[pick.slot].wants[pick.want])
+            if isinstance(taken, dict):
+                consumed = taken
+            share_id = share_ids(names.slots[pick.slot][0], label, where)
+        made = DeviceResult(
+            label,
+            where,
+            request.admin_access,
+            request.tolerations_as_written,
+            share_id,
+            consumed,
+            device.binding_conditions if binds else (),
+            device.binding_failure_conditions if binds else (),
+            _skips(view.extra_of[index]) if optional else (),
+        )
+        if plain and not shared:
+            kept[index, label] = made
+        yield made
 
 
-def _skips(extra: Mapping[str, Any], features: Features) -> tuple[str, ...]:
-    return tuple(extra.get("skipNodeOperations") or ()) if features.optional_node_operations else ()
+def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(extra.get("skipNodeOperations") or ())
+
+
+MOST_KEPT = 256
+"""Results remembered per node."""
+
+_NOTHING: Mapping[str, Quantity] = {}
 
 
 def _config(
@@ -139,7 +168,7 @@ def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | Non
         if place.per_device:
             place = device.availability or Availability()
         if place.node is not None or device.binds_to_node:
-            return NodeSelector.of_name(view.place.name)
+            return view.local
         terms = place.selector.terms if place.selector else ()
         if len(terms) > 1:
             raise BrokenInput(

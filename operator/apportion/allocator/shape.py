@@ -62,10 +62,7 @@ class Shape:
     slots: tuple[Slot, ...]
     rules: tuple[Rule, ...]
     names: "Names" = field(compare=False)
-    _hash: int = field(compare=False, default=0)
-
-    def __hash__(self) -> int:
-        return self._hash
+    meaning: "Meaning" = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +87,107 @@ class Names:
         return f"{named.name}/{named.alternatives[want].name}" if named.prioritized else named.name
 
 
+class Meaning:
+    """What claims ask that say the same, whatever their own names."""
+
+    __slots__ = ("classes", "configured", "plain", "rules", "slots", "texts", "token")
+
+    def __init__(
+        self, slots: tuple[Slot, ...], rules: tuple[Rule, ...], classes: Mapping[str, DeviceClass]
+    ) -> None:
+        every = [want for slot in slots for want in slot.wants]
+        self.slots = slots
+        self.rules = rules
+        self.classes = classes
+        self.texts = frozenset(text for want in every for text in (*want.class_selectors, *want.selectors))
+        """Every selector in it."""
+        self.plain = not any(want.everything or want.admin or want.capacity for want in every)
+        """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
+        self.configured = any(found.config for found in classes.values())
+        """Whether some class brings parameters for drivers."""
+        self.token: object = self
+        """One object for all meanings with equal slots and rules."""
+
+    def shape(self, claims: Sequence[Claim]) -> Shape:
+        """Return the shape with the names that these claims use."""
+        named = tuple([(claim, slot) for claim in claims for slot in claim.slots])
+        return Shape(self.slots, self.rules, Names(tuple(claims), named, self.classes), self)
+
+
+MOST_MEANINGS = 4096
+"""Ways to ask that are remembered."""
+
+
 def resolve(
     claims: Sequence[Claim],
     classes: Mapping[str, DeviceClass],
     features: Features,
     tolerations: tuple[Toleration, ...] = (),
+    known: dict[object, Meaning] | None = None,
 ) -> Shape:
-    """Read the claims against the classes; raises BrokenInput naming claim, request and reason."""
+    """Read the claims against the classes; raises BrokenInput naming claim, request and reason.
+
+    `known`: what claims meant that were read before against the same classes and features; grows by these.
+    """
+    said = _said(claims, tolerations)
+    meaning = known.get(said) if known is not None else None
+    if meaning is None:
+        meaning = _meaning(claims, classes, features, tolerations)
+        if known is not None:
+            if len(known) >= MOST_MEANINGS:
+                known.clear()
+            known[said] = meaning
+            meaning.token = known.setdefault((meaning.slots, meaning.rules), meaning)
+    return meaning.shape(claims)
+
+
+def _said(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> object:
+    """Return all that decides what claims mean; two that differ in nothing but names of their own say the same."""
+    return tolerations, tuple(
+        [
+            (
+                tuple(
+                    [
+                        (
+                            slot.name,
+                            slot.prioritized,
+                            tuple(
+                                [
+                                    (
+                                        way.name,
+                                        way.device_class,
+                                        way.selectors,
+                                        way.mode,
+                                        way.count,
+                                        way.admin_access,
+                                        way.tolerations,
+                                        tuple(way.capacity.items()) if way.capacity else (),
+                                        way.unknown_selector,
+                                    )
+                                    for way in slot.alternatives
+                                ]
+                            ),
+                        )
+                        for slot in claim.slots
+                    ]
+                ),
+                tuple([(rule.requests, rule.match, rule.distinct) for rule in claim.constraints])
+                if claim.constraints
+                else (),
+            )
+            for claim in claims
+        ]
+    )
+
+
+def _meaning(
+    claims: Sequence[Claim],
+    classes: Mapping[str, DeviceClass],
+    features: Features,
+    tolerations: tuple[Toleration, ...],
+) -> Meaning:
     slots: list[Slot] = []
     rules: list[Rule] = []
-    named: list[tuple[Claim, RequestSlot]] = []
     used: dict[str, DeviceClass] = {}
     for position, claim in enumerate(claims):
         base = len(rules)
@@ -121,15 +209,13 @@ def resolve(
                 )
                 wants.append(_want(request, found, covering, tolerations))
             slots.append(Slot(position, tuple(wants)))
-            named.append((claim, slot))
             least += min(0 if want.everything else want.count for want in wants)
         if least > MOST_RESULTS:
             raise TooMuch(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
             )
         rules.extend(_rule(claim, index, rule, features) for index, rule in enumerate(claim.constraints))
-    key = hash((tuple(slots), tuple(rules)))
-    return Shape(tuple(slots), tuple(rules), Names(tuple(claims), tuple(named), used), key)
+    return Meaning(tuple(slots), tuple(rules), used)
 
 
 def _check(

@@ -5,18 +5,21 @@ A fact costs work in proportion to what it touches. Not for several threads.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apportion.allocator.answers import Answers, Selectors
 from apportion.allocator.candidates import Piece, blocking_taints
 from apportion.allocator.counters import GroupTypes
 from apportion.allocator.decision import Finding
 from apportion.allocator.features import DEFAULT_FEATURES, Features
-from apportion.allocator.ledger import Consumption, Ledger
+from apportion.allocator.kind import Kinds
+from apportion.allocator.ledger import Change, Consumption, Ledger
 from apportion.allocator.pools import Place, PoolView, consumption, view
 from apportion.allocator.ranking import Ranking
+from apportion.allocator.roster import Roster
 from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.shape import Shape
+from apportion.allocator.shape import Meaning
+from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
@@ -58,27 +61,42 @@ class State:
         self._log: list[str] = []
         self._log_start = 0
         self._answers: OrderedDict[str, Answers] = OrderedDict()
-        self._rankings: OrderedDict[tuple[Shape, Strategy], Ranking] = OrderedDict()
+        self._rankings: OrderedDict[tuple[object, str, bool], Ranking | Roster] = OrderedDict()
+        self._kinds = Kinds()
+        self._personal = self._kinds.personal
+        self._standings = Standings()
+        self._shared: dict[Meaning, bool] = {}
+        self._moved: dict[str, None] = {}
+        """Nodes to be stood anew."""
+        self._taken: dict[PoolId, dict[str, Consumption | None]] = {}
+        """What devices that were held once take from counters."""
+        self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
+        self.meanings: dict[object, Meaning] = {}
+        """Claims read before, by what they say; emptied when classes change."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
         """Learn of a node, or of its new labels."""
         place = Place(name, dict(labels), frozenset(declared_features))
         if self._places.get(name) != place:
             self._places[name] = place
+            self._pool_nodes.clear()
             self._rebuild(name)
 
     def drop_node(self, name: str) -> None:
         """Forget a node; its slices stay known."""
         if self._places.pop(name, None) is not None:
+            self._pool_nodes.clear()
             self._rebuild(name)
 
     def put_class(self, device_class: DeviceClass) -> None:
         """Learn of a DeviceClass, or of its new version."""
         self.classes[device_class.name] = device_class
+        self.meanings.clear()
 
     def drop_class(self, name: str) -> None:
         """Forget a DeviceClass."""
         self.classes.pop(name, None)
+        self.meanings.clear()
 
     def put_slice(self, piece: Slice) -> None:
         """Learn of a ResourceSlice, or of its new version."""
@@ -88,6 +106,7 @@ class State:
             self._take_out(key, former)
         self._slices[key] = piece
         self._pools.setdefault(piece.pool, {})[key] = piece
+        self._forget_pool(piece.pool)
         node = piece.availability.node
         if node is None:
             self._wide[piece.pool] = self._wide.get(piece.pool, 0) + 1
@@ -155,6 +174,47 @@ class State:
             self._worn.discard(name)
         return found
 
+    def settle(self) -> Standings:
+        """Return every node on its standing, as things stand."""
+        while self._moved:
+            name, _ = self._moved.popitem()
+            if name not in self._places:
+                self._standings.drop(name)
+                continue
+            view = self.view(name)
+            if view.kind is None:
+                view.kind = self._kinds.of(view)
+                if self._kinds.personal is not self._personal:
+                    self._unlearn()
+                    continue
+            self._standings.put(name, view.kind, view)
+        return self._standings
+
+    @property
+    def moment(self) -> int:
+        """Return a number that grows with every node that is touched."""
+        return self._log_start + len(self._log)
+
+    def shared(self, meaning: Meaning) -> bool:
+        """Say whether nodes that stand alike give the same answer to claims of this meaning."""
+        found = self._shared.get(meaning)
+        if found is None:
+            reads = [self.answers(text).reads for text in meaning.texts]
+            found = meaning.plain and self._kinds.covers(reads)
+            if len(self._shared) > MOST_TEXTS:
+                self._shared.clear()
+            self._shared[meaning] = found
+        return found
+
+    def _unlearn(self) -> None:
+        """Start over: an attribute that seemed to be the same on many nodes is personal."""
+        self._personal = self._kinds.personal
+        self._shared.clear()
+        self._standings.clear()
+        for built in self._views.values():
+            built.kind = None
+        self._moved = dict.fromkeys(self._places)
+
     def names(self) -> Mapping[str, object]:
         """Return the nodes."""
         return self._places
@@ -176,16 +236,17 @@ class State:
             return end, None
         return end, dict.fromkeys(self._log[cursor - self._log_start :])
 
-    def ranking(self, shape: Shape, strategy: Strategy) -> Ranking | None:
-        """Return what is remembered of a shape."""
-        found = self._rankings.get((shape, strategy))
+    def ranking(self, meaning: Meaning, strategy: Strategy, *, shared: bool) -> Ranking | Roster | None:
+        """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers."""
+        key = meaning.token, strategy.value, shared
+        found = self._rankings.get(key)
         if found is not None:
-            self._rankings.move_to_end((shape, strategy))
+            self._rankings.move_to_end(key)
         return found
 
-    def remember(self, shape: Shape, strategy: Strategy, ranking: Ranking) -> None:
-        """Keep a shape's ranking for the next claim that asks the same."""
-        self._rankings[shape, strategy] = ranking
+    def remember(self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster) -> None:
+        """Keep a ranking for the next claim that asks the same."""
+        self._rankings[meaning.token, strategy.value, isinstance(ranking, Roster)] = ranking
         if len(self._rankings) > MOST_SHAPES:
             self._rankings.popitem(last=False)
 
@@ -198,13 +259,25 @@ class State:
                 self._answers.popitem(last=False)
         return found
 
-    def _consumption(self, device: DeviceId) -> Consumption | None:
+    def _forget_pool(self, pool: PoolId) -> None:
+        self._pool_nodes.pop(pool, None)
+        self._taken.pop(pool, None)
+
+    def _consumption(self, pool: PoolId, device: str) -> Consumption | None:
         """Return what a device takes from counters, by the newest slice that has it."""
+        taken = self._taken.get(pool)
+        if taken is None:
+            taken = self._taken[pool] = {}
+        if device not in taken:
+            taken[device] = self._look_up(pool, device)
+        return taken[device]
+
+    def _look_up(self, pool: PoolId, name: str) -> Consumption | None:
         best: Slice | None = None
         taken: Consumption | None = None
-        for key, piece in self._pools.get(PoolId(device.driver, device.pool), {}).items():
+        for key, piece in self._pools.get(pool, {}).items():
             if best is None or (piece.generation, piece.name) > (best.generation, best.name):
-                candidate = self._named(key).get(device.name)
+                candidate = self._named(key).get(name)
                 if candidate is not None:
                     best, taken = piece, consumption(candidate)
         return taken
@@ -219,6 +292,7 @@ class State:
     def _take_out(self, key: str, former: Slice) -> None:
         self._pieces.pop(key, None)
         self._by_name.pop(key, None)
+        self._forget_pool(former.pool)
         pool = self._pools[former.pool]
         pool.pop(key, None)
         if not pool:
@@ -255,12 +329,19 @@ class State:
                 self._pieces.pop(key, None)
                 self._rebuild_pool(piece.pool)
 
-    def _nodes(self, pool: PoolId) -> list[str]:
+    def _nodes(self, pool: PoolId) -> Iterable[str]:
         if pool in self._wide:
-            return list(self._places)
-        return [
-            piece.availability.node for piece in self._pools.get(pool, {}).values() if piece.availability.node
-        ]
+            return self._places
+        found = self._pool_nodes.get(pool)
+        if found is None:
+            found = self._pool_nodes[pool] = tuple(
+                dict.fromkeys(
+                    piece.availability.node
+                    for piece in self._pools.get(pool, {}).values()
+                    if piece.availability.node
+                )
+            )
+        return found
 
     def _rebuild_pool(self, pool: PoolId, more: tuple[str, ...] | None = ()) -> None:
         for name in dict.fromkeys((*self._nodes(pool), *(self._places if more is None else more))):
@@ -270,13 +351,26 @@ class State:
         self._views.pop(name, None)
         self._touch(name)
 
-    def _wear(self, pools: set[PoolId]) -> None:
-        names = dict.fromkeys(name for pool in sorted(pools) for name in self._nodes(pool))
+    def _wear(self, changes: Sequence[Change]) -> None:
+        names: Iterable[str] = ()
+        last: PoolId | None = None
+        for pool, _, _, _ in changes:
+            if pool is not last:
+                last = pool
+                more = self._nodes(pool)
+                if not names:
+                    names = more
+                elif names != more:
+                    names = dict.fromkeys((*names, *more))
         for name in names:
-            self._worn.add(name)
+            if name not in self._worn:
+                view = self._views.get(name)
+                if view is None or not view.follow(changes, self._ledger):
+                    self._worn.add(name)
             self._touch(name)
 
     def _touch(self, name: str) -> None:
+        self._moved[name] = None
         self._log.append(name)
         if len(self._log) > LOG_PER_NODE * (len(self._places) + 64):
             self._log_start += len(self._log)

@@ -4,7 +4,7 @@ In: the pools of the node and the ledger. Out: bit masks over the node's devices
 devices that a request may take. A view is built when its slices change and refreshed when a holding changes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from apportion.allocator.answers import Answers
@@ -13,12 +13,15 @@ from apportion.allocator.capacity import charge, fits
 from apportion.allocator.counters import GroupState, GroupType, GroupTypes, bits
 from apportion.allocator.fault import Flaw
 from apportion.allocator.features import Features
-from apportion.allocator.ledger import Holding, Ledger
+from apportion.allocator.kind import Kind
+from apportion.allocator.layout import Layout
+from apportion.allocator.ledger import Change, Holding, Ledger
 from apportion.allocator.pools import Place, PoolView, consumption, reaches
 from apportion.allocator.shape import Want
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import Attribute, Device, DeviceId
 from apportion.dra.quantity import Quantity
-from apportion.dra.selection import Availability
+from apportion.dra.selection import Availability, NodeSelector
 from apportion.dra.semver import Semver
 from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint, Toleration, untolerated
@@ -91,6 +94,10 @@ class NodeView:
         self._segments: list[tuple[Piece, int, int]] = []
         self._pool_masks: dict[PoolId, int] = {}
         self.index: dict[DeviceId, int] = {}
+        self._named: dict[PoolId, dict[str, int]] = {}
+        self._ids: dict[int, DeviceId] = {}
+        self.results: dict[tuple[int, str], DeviceResult] = {}
+        """What allocations say of devices that are taken whole, by the request's name; kept for the next one."""
         self.taints: dict[int, tuple[Taint, ...]] = {}
         self.base = 0
         """Devices that may be used at all on this node."""
@@ -101,6 +108,8 @@ class NodeView:
         self.group_of: dict[int, tuple[int, int]] = {}
         """Device -> (group, position in the group)."""
         self._counter_of: dict[tuple[PoolId, tuple[str, str]], tuple[int, int]] = {}
+        self._set_of: dict[tuple[PoolId, str], int] = {}
+        """Counter set -> group."""
         self._selected: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, dict[int, Flaw]]] = {}
         self._tolerated: dict[tuple[Toleration, ...], int] = {}
         self._charges: dict[
@@ -119,6 +128,49 @@ class NodeView:
         """Capacity in use by shares, by device."""
         self.fit = 0
         """Devices for which the counters suffice."""
+        self.kind: Kind | None = None
+        """Set once the kinds of nodes are looked at."""
+        self.local = NodeSelector.of_name(place.name)
+
+    @property
+    def peculiar(self) -> bool:
+        """Whether messages or shares make the node unlike any other."""
+        return (
+            self.incomplete is not None
+            or self.invalid is not None
+            or bool(self.limited)
+            or any(device.unsupported for device in self.devices)
+        )
+
+    @property
+    def build(self) -> tuple[object, ...]:
+        """Return all that a search reads besides attributes, capacities and what is held; without names."""
+        tainted: dict[tuple[Taint, ...], int] = {}
+        for index, taints in self.taints.items():
+            tainted[taints] = tainted.get(taints, 0) | 1 << index
+        return (
+            tuple((pool.id.driver, pool.binds) for pool in self.pools),
+            tuple(mask.bit_length() for mask in self._pool_masks.values()),
+            self.base,
+            tuple((group.make, group.mask, group.totals) for group in self.groups),
+            tuple(tainted.items()),
+        )
+
+    @property
+    def holdings(self) -> tuple[object, ...]:
+        """Return all that a search reads of what is held: equal on nodes of one kind means equal answers."""
+        shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.used.items()))
+        return self.exclusive, tuple([group.state for group in self.groups]), self.charged, shares
+
+    @property
+    def layout(self) -> Layout:
+        """Return which devices sit together."""
+        kept = self.kind
+        if kept is None:
+            return Layout(self)
+        if kept.layout is None:
+            kept.layout = Layout(self)
+        return kept.layout
 
     def _add(self, pool: PoolView, pieces: Callable[[Slice], Piece], types: GroupTypes) -> None:
         start = len(self.devices)
@@ -145,6 +197,9 @@ class NodeView:
                     self.taints[index] = piece.blocking[position]
                     self._tainted |= 1 << index
             self._segments.append((piece, offset, visible))
+        self._named[pool.id] = {
+            self.devices[index].name: index for index in bits(self.base >> start << start)
+        }
         self._pool_masks[pool.id] = ((1 << len(self.devices)) - 1) ^ ((1 << start) - 1)
         if pool.counters:
             self._group(pool, start, types)
@@ -179,28 +234,23 @@ class NodeView:
         for index in consuming:
             members.setdefault(find(self.devices[index].consumes[0].counter_set), []).append(index)
         totals = pool.counters or {}
+        by_set: dict[str, list[tuple[str, str]]] = {}
+        for name in sorted(totals):
+            by_set.setdefault(name[0], []).append(name)
         for indices in members.values():
             sets_used = list(
                 dict.fromkeys(need.counter_set for index in indices for need in self.devices[index].consumes)
             )
-            counters = tuple(name for used in sets_used for name in sorted(totals) if name[0] == used)
-            position = {name: number for number, name in enumerate(counters)}
-            needs = tuple(
-                tuple((position[name], amount) for name, amount in consumption(self.devices[index]).items())
-                for index in indices
-            )
-            for name, number in position.items():
+            counters = tuple(name for used in sets_used for name in by_set.get(used, ()))
+            for number, name in enumerate(counters):
                 self._counter_of[pool.id, name] = len(self.groups), number
+            for used in sets_used:
+                self._set_of[pool.id, used] = len(self.groups)
             for local, index in enumerate(indices):
                 self.group_of[index] = (len(self.groups), local)
+            make = types.reading([consumption(self.devices[index]) for index in indices], counters)
             self.groups.append(
-                Group(
-                    pool.id,
-                    tuple(indices),
-                    types.of(needs),
-                    counters,
-                    tuple(totals[name] for name in counters),
-                )
+                Group(pool.id, tuple(indices), make, counters, tuple(totals[name] for name in counters))
             )
 
     def refresh(self, ledger: Ledger) -> None:
@@ -224,6 +274,36 @@ class NodeView:
             fit |= group.spread(group.state.fits)
         self.fit = fit | self.charged
 
+    def follow(self, changes: Iterable[Change], ledger: Ledger) -> bool:
+        """Take over what is held now of a few devices; False where only `refresh` can tell."""
+        if self.shareable:
+            return False
+        exclusive, fit = self.exclusive, self.fit
+        for pool, name, taken, sign in changes:
+            rows = self._named.get(pool)
+            index = rows.get(name) if rows is not None else None
+            if index is None:
+                # What is published no longer may still draw from the counters.
+                if sign and taken:
+                    return False
+                continue
+            if name in ledger.held(pool):
+                exclusive |= 1 << index
+            else:
+                exclusive &= ~(1 << index)
+            if not sign or not taken:
+                continue
+            device = self.devices[index]
+            if taken is not consumption(device):
+                # Published differently since it was taken.
+                return False
+            number, local = self.group_of[index]
+            group = self.groups[number]
+            group.state = group.state.after(local) if sign > 0 else group.state.before(local)
+            fit = fit & ~group.mask | group.spread(group.state.fits)
+        self.exclusive, self.fit = exclusive, fit
+        return True
+
     def _occupy(self, index: int, holding: Holding) -> None:
         if holding.exclusive or not self.shareable >> index & 1:
             # A device that is no longer shareable stays with its sharers.
@@ -235,9 +315,21 @@ class NodeView:
     def selected(self, want: Want, answers: Answering) -> tuple[int, dict[int, Flaw]]:
         """Return the devices that pass the class's and the request's selectors, and those on which one fails."""
         key = want.class_selectors, want.selectors
-        found = self._selected.get(key)
+        kind = self.kind
+        found = kind.selected.get(key) if kind is not None else None
         if found is None:
-            found = self._selected[key] = self._select(*key, answers)
+            found = self._selected.get(key)
+        if found is None:
+            found = self._select(*key, answers)
+            # Errors name devices, so they are kept apart.
+            if (
+                kind is not None
+                and not found[1]
+                and kind.covers(answers(text).reads for text in (*key[0], *key[1]))
+            ):
+                kind.keep(key, found)
+            else:
+                self._selected[key] = found
         return found
 
     def _select(
@@ -276,8 +368,11 @@ class NodeView:
 
     def id_of(self, index: int) -> DeviceId:
         """Return the name that allocations use for a device."""
-        pool = self.pool_of[index]
-        return DeviceId(pool.driver, pool.name, self.devices[index].name)
+        found = self._ids.get(index)
+        if found is None:
+            pool = self.pool_of[index]
+            found = self._ids[index] = DeviceId(pool.driver, pool.name, self.devices[index].name)
+        return found
 
     def tolerating(self, tolerations: tuple[Toleration, ...]) -> int:
         """Return the devices whose taints these tolerations cover."""
@@ -309,9 +404,11 @@ class NodeView:
 
     def values(self, attribute: str) -> dict[Atom, int]:
         """Return the devices by what they hold in an attribute; a list puts its device under every entry."""
-        found = self._values.get(attribute)
+        kind = self.kind
+        kept = kind.values if kind is not None and kind.shares(attribute) else self._values
+        found = kept.get(attribute)
         if found is None:
-            found = self._values[attribute] = {}
+            found = kept[attribute] = {}
             for index in bits(self.base):
                 for atom in atoms(self.devices[index].attribute(attribute), self.features):
                     found[atom] = found.get(atom, 0) | 1 << index

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from apportion.dra import reading
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json
 from apportion.dra.selection import Availability
 from apportion.dra.semver import Semver
+from apportion.dra.sharing import Sharing
 from apportion.dra.taint import Taint
 from apportion.errors import BrokenInput
 
@@ -85,31 +87,35 @@ class Device:
     @classmethod
     def from_json(cls, raw: Json, *, driver: str, pool: str, at: str = "") -> "Device":
         """Read a device of a slice; raises BrokenInput naming the field."""
-        own = reading.table(raw, "attributes", at=at)
-        attributes: dict[str, Attribute] = {}
-        unsupported: list[str] = []
-        # A qualified name wins over the same name without a domain, whatever their order.
-        for name in sorted(own, key=lambda name: "/" in name):
-            value = _attribute(own[name], f"{at}.attributes[{name}]")
-            if value is None:
-                unsupported.append(name)
-            else:
-                attributes[qualify(name, driver)] = value
+        attributes, unsupported = _ATTRIBUTES.read(
+            (driver, raw.get("attributes")), at, lambda pair, path: _attributes(pair[1], driver, path)
+        )
+        capacity = raw.get("capacity")
+        consumes = raw.get("consumesCounters")
+        name = raw.get("name")
+        if name.__class__ is not str:
+            name = reading.text(raw, "name", at=at)
+        if raw.keys() <= _COMMON:
+            return cls(
+                driver,
+                pool,
+                name,
+                attributes,
+                unsupported,
+                _CAPACITY.read(capacity, at, _capacities) if capacity is not None else {},
+                _CONSUMES.read(consumes, at, _consumptions) if consumes is not None else (),
+            )
+        taints = raw.get("taints")
         has_place = any(key in raw for key in ("nodeName", "allNodes", "nodeSelector"))
         return cls(
             driver=driver,
             pool=pool,
-            name=reading.text(raw, "name", at=at),
+            name=name,
             attributes=attributes,
-            unsupported=tuple(unsupported),
-            capacity={
-                name: capacity_from_json(value, f"{at}.capacity[{name}]")
-                for name, value in reading.table(raw, "capacity", at=at).items()
-            },
-            consumes=tuple(
-                _consumption(row, path) for path, row in reading.rows(raw, "consumesCounters", at=at)
-            ),
-            taints=tuple(Taint.from_json(row, path) for path, row in reading.rows(raw, "taints", at=at)),
+            unsupported=unsupported,
+            capacity=_CAPACITY.read(capacity, at, _capacities) if capacity is not None else {},
+            consumes=_CONSUMES.read(consumes, at, _consumptions) if consumes is not None else (),
+            taints=_TAINTS.read(taints, at, _taints) if taints is not None else (),
             shareable=reading.flag(raw, "allowMultipleAllocations", at=at),
             availability=Availability.from_json(raw, at) if has_place else None,
             binds_to_node=reading.flag(raw, "bindsToNode", at=at),
@@ -137,9 +143,19 @@ _KNOWN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DeviceId:
-    """Driver, pool and name: unique in the cluster."""
+_COMMON = frozenset(["name", "attributes", "capacity", "consumesCounters"])
+"""Fields of which most devices have no others."""
+
+Attributes: TypeAlias = tuple[Mapping[str, Attribute], tuple[str, ...]]
+
+_ATTRIBUTES: Sharing[Attributes] = Sharing()
+_CAPACITY: Sharing[Mapping[str, Capacity]] = Sharing()
+_CONSUMES: Sharing[tuple[CounterConsumption, ...]] = Sharing()
+_TAINTS: Sharing[tuple[Taint, ...]] = Sharing()
+
+
+class DeviceId(NamedTuple):
+    """Driver, pool and name: unique in the cluster. A named tuple for the same reason as `PoolId`."""
 
     driver: str
     pool: str
@@ -149,9 +165,47 @@ class DeviceId:
         return f"{self.driver}/{self.pool}/{self.name}"
 
 
+@lru_cache(maxsize=4096)
 def qualify(name: str, driver: str) -> str:
     """Return the full name of an attribute or capacity: an unqualified one belongs to the driver's domain."""
     return name if "/" in name else f"{driver}/{name}"
+
+
+def _attributes(raw: Any, driver: str, at: str) -> Attributes:
+    own = reading.table({"attributes": raw}, "attributes", at=at)
+    attributes: dict[str, Attribute] = {}
+    unsupported: list[str] = []
+    # A qualified name wins over the same name without a domain, whatever their order.
+    for name in sorted(own, key=lambda name: "/" in name):
+        entry = own[name]
+        value: Attribute | None
+        if entry.__class__ is dict and len(entry) == 1 and (text := entry.get("string")).__class__ is str:
+            value = text
+        else:
+            value = _attribute(entry, f"{at}.attributes[{name}]")
+        if value is None:
+            unsupported.append(name)
+        else:
+            attributes[qualify(name, driver)] = value
+    return attributes, tuple(unsupported)
+
+
+def _capacities(raw: Any, at: str) -> Mapping[str, Capacity]:
+    return {
+        name: capacity_from_json(value, f"{at}.capacity[{name}]")
+        for name, value in reading.table({"capacity": raw}, "capacity", at=at).items()
+    }
+
+
+def _consumptions(raw: Any, at: str) -> tuple[CounterConsumption, ...]:
+    return tuple(
+        _consumption(row, path)
+        for path, row in reading.rows({"consumesCounters": raw}, "consumesCounters", at=at)
+    )
+
+
+def _taints(raw: Any, at: str) -> tuple[Taint, ...]:
+    return tuple(Taint.from_json(row, path) for path, row in reading.rows({"taints": raw}, "taints", at=at))
 
 
 def capacity_from_json(raw: Json, at: str = "") -> Capacity:

@@ -1,10 +1,8 @@
 """What strategies weigh: how crowded a device's neighbourhood is, and what taking it makes impossible."""
 
+from apportion.allocator.layout import NEIGHBOURHOODS
 from apportion.allocator.options import Option
 from apportion.allocator.search import Search
-
-NEIGHBOURHOODS = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
-"""Attributes that say which devices sit together, nearest first (API standard attributes)."""
 
 
 class Traits:

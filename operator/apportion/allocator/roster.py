@@ -1,0 +1,97 @@
+"""The standings of one shape in order, best first; nodes that stand alike are looked at once.
+
+In: a state's log of standings with a new first node. Out: the best standing. Alike nodes cost nothing; a refused
+claim costs an empty heap, not a search of all nodes.
+"""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TypeAlias
+
+from apportion.allocator.outcome import Outcome, Solved
+from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.standing import Standing, Standings
+
+Place: TypeAlias = tuple[tuple[int, ...], Score, str]
+"""Ranks of the alternatives, score, name of the first node: what standings are compared by."""
+
+
+class Roster:
+    """Outcomes of one shape under one strategy."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer
+        self._outcomes: dict[Standing, Outcome] = {}
+        self._heap: list[tuple[Place, int, Standing, Solved]] = []
+        self._queued: dict[Standing, str] = {}
+        """The name under which a standing is in the heap; other entries are out of date."""
+        self._stamp = 0
+        self._cursor = -1
+        self.refusal: object = None
+        """The explanation last given."""
+        self.refused = -1
+        """The state's moment when it was given."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no standing was looked at yet."""
+        return self._cursor < 0
+
+    def catch_up(self, standings: Standings) -> Iterator[Standing]:
+        """Yield the standings that have nodes and no answer yet; queue those that have a new first node."""
+        end, fresh = standings.since(self._cursor)
+        if fresh is None:
+            fresh = standings.all()
+            self._outcomes = {standing: kept for standing, kept in self._outcomes.items() if standing.nodes}
+        if len(self._outcomes) > 1024 + 2 * len(standings):
+            self._outcomes = {standing: kept for standing, kept in self._outcomes.items() if standing.nodes}
+        for standing in fresh:
+            if standing.nodes:
+                outcome = self._outcomes.get(standing)
+                if outcome is None:
+                    yield standing
+                elif isinstance(outcome, Solved):
+                    self._queue(standing, outcome)
+        self._cursor = end
+
+    def learn(self, standing: Standing, outcome: Outcome) -> None:
+        """Remember what the nodes of a standing answer."""
+        self._outcomes[standing] = outcome
+        if isinstance(outcome, Solved):
+            self._queue(standing, outcome)
+
+    def outcome(self, standing: Standing) -> Outcome | None:
+        """Return what is known of a standing."""
+        return self._outcomes.get(standing)
+
+    def best(self) -> tuple[Standing, Solved] | None:
+        """Return the best standing, if any can serve."""
+        heap, queued = self._heap, self._queued
+        while heap:
+            (ranks, score, name), _, standing, outcome = heap[0]
+            if queued.get(standing) != name:
+                heappop(heap)
+            elif not standing.nodes:
+                heappop(heap)
+                del queued[standing]
+            elif (first := standing.first()) != name:
+                self._stamp += 1
+                queued[standing] = first
+                heapreplace(heap, ((ranks, score, first), self._stamp, standing, outcome))
+            else:
+                return standing, outcome
+        return None
+
+    def _queue(self, standing: Standing, outcome: Solved) -> None:
+        first = standing.first()
+        former = self._queued.get(standing)
+        if former is not None and former <= first:
+            # The entry moves to where it belongs when it comes to the top.
+            return
+        self._stamp += 1
+        heappush(self._heap, ((outcome.ranks, outcome.score, first), self._stamp, standing, outcome))
+        self._queued[standing] = first
+        if len(self._heap) > 1024 + 4 * len(self._queued) or self._stamp % 4096 == 0:
+            self._queued = {kept: name for kept, name in self._queued.items() if kept.nodes}
+            self._heap = [entry for entry in self._heap if self._queued.get(entry[2]) == entry[0][2]]
+            heapify(self._heap)
