@@ -156,6 +156,8 @@ class App:
         while True:
             await self.lease.gained.wait()
             await self._synced()
+            # The first claim should not wait for views of all nodes to be built.
+            self.snapshot.state.settle()
             # What was loaded stays: moving it out of the collector's sight spares long pauses.
             gc.collect()
             gc.freeze()
