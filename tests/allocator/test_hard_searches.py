@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, chips, claim, cluster, device, piece, want
 from tests.shared import shared
 
-LIMIT = 0.1
-"""Seconds for one claim; upstream's allocator takes more than ten from size 10 on."""
+FEW = 2_000
+"""Devices that the search may try; plain depth-first search tries more than that from size 10 on, and gives up."""
 SOLVABLE = {"late-match-sat", "backtrack"}
 
 
@@ -55,11 +54,9 @@ def test_adversarial_scenarios_end_at_once(
 ) -> None:
     """Proven impossible, or solved; never given up."""
     world = read_world(scenarios[f"adversarial-{kind}-{size:02d}"])
-    start = time.process_time()
 
-    found = allocate(world.state, world.demand, strategy=strategy)
+    found = allocate(world.state, world.demand, strategy=strategy, steps=FEW)
 
-    assert time.process_time() - start < LIMIT
     if kind in SOLVABLE:
         assert isinstance(found, Decision)
     else:
@@ -73,11 +70,9 @@ def test_requests_that_crowd_each_other_out_through_counters_are_refused(strateg
     state = cluster(*chips("n1", count=8, parts=4))
     wholes = [want(f"w{index}", "whole") for index in range(5)]
     parts = [want(f"p{index}", "part") for index in range(13)]
-    start = time.process_time()
 
-    found = allocate(state, Demand((claim("c", *wholes, *parts),)), strategy=strategy)
+    found = allocate(state, Demand((claim("c", *wholes, *parts),)), strategy=strategy, steps=FEW)
 
-    assert time.process_time() - start < LIMIT
     assert isinstance(found, Refusal)
     assert found.verdict == "none"
 
@@ -92,11 +87,9 @@ def test_a_constraint_in_the_middle_of_free_requests_does_not_multiply_the_work(
     state = cluster(piece("s", "n1", rows))
     requests = [want(f"r{index}") for index in range(12)]
     rule = {"requests": ["r10", "r11"], "matchAttribute": f"{GPU}/pair"}
-    start = time.process_time()
 
-    found = allocate(state, Demand((claim("c", *requests, constraints=[rule]),)))
+    found = allocate(state, Demand((claim("c", *requests, constraints=[rule]),)), steps=FEW)
 
-    assert time.process_time() - start < LIMIT
     assert isinstance(found, Refusal)
     assert found.verdict == "none"
 
@@ -123,7 +116,7 @@ def test_devices_that_differ_in_a_constrained_attribute_are_not_alike() -> None:
     ]
     one = claim("c", want("ra", "a"), want("rb", "b"), want("rc", "c"), constraints=rules)
 
-    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT)
+    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT, steps=FEW)
 
     assert isinstance(found, Decision)
     assert [result.device.name for result in found.allocations[0].results] == ["a1", "b1", "c1"]
@@ -135,7 +128,7 @@ def test_chips_in_different_states_are_not_alike() -> None:
     state.hold("x", [DeviceResult("r", DeviceId(GPU, "n1", "chip-1-part-0"))])
     one = claim("c", want("p", "part"), want("w", "whole"))
 
-    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT)
+    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT, steps=FEW)
 
     assert isinstance(found, Decision)
     assert [result.device.name for result in found.allocations[0].results] == [
