@@ -95,7 +95,6 @@ class App:
             for kind in (NODES, PODS, SLICES, TAINT_RULES)
         ]
         self._sweep = Sweep(client, self.snapshot, handlers.FED_BY_KOPF)
-        self._complete = asyncio.Event()
         self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
 
@@ -185,7 +184,6 @@ class App:
         for reflector in self._reflectors:
             await reflector.synced.wait()
         await self._sweep.complete()
-        self._complete.set()
 
     def _sick(self) -> str | None:
         if metrics.LEADING._value.get() and self.cycle.age() > _STUCK:  # noqa: SLF001 - a gauge has no public getter

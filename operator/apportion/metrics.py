@@ -21,4 +21,3 @@ UNGATED = Counter("apportion_ungated_pods", "Pods whose scheduling gate was remo
 OVERLAPS = Gauge("apportion_overlaps", "Devices or counters that live allocations use twice.")
 PENDING = Gauge("apportion_pending_demands", "Demands that wait for devices.")
 LEADING = Gauge("apportion_leading", "1 while this replica may act.")
-PARTITIONS = Gauge("apportion_partitions", "Partition objects.", ["phase"])

@@ -70,6 +70,8 @@ async def test_a_claim_without_a_pod_gets_our_own_finalizer(
     made = await claim(client, namespace, annotations={GATE: "Immediate"})
     await writer.allocate(made, ANSWER)
     assert (await read(client, namespace)).finalizers == (OWN_FINALIZER,)
+    # Nobody else takes it off: the claim would outlive the test.
+    await client.patch(CLAIMS, "c", {"metadata": {"finalizers": []}}, namespace=namespace)
 
 
 async def test_a_claim_that_changed_meanwhile_is_not_written(
