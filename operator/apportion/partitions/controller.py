@@ -129,7 +129,8 @@ class Controller:
             await work
         except NotLeading:
             return
-        except Overtaken as error:
+        except (Overtaken, Missing) as error:
+            # Somebody was quicker: the watch tells what the object is now, or that it is no more.
             _log.debug("partition.overtaken", error=str(error))
         except ApiError as error:
             _log.warning("partition.write_failed", error=str(error))

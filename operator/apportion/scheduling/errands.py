@@ -15,7 +15,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.errors import ApiError, BrokenInput, NotLeading, Overtaken
+from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken
 from apportion.scheduling import notices
 from apportion.scheduling.waiting import Waiting
 from apportion.scheduling.writer import Writer
@@ -96,7 +96,7 @@ class Errands:
         for claim, allocation in pairs:
             try:
                 version = await self._writer.allocate(claim, allocation)
-            except Overtaken as error:
+            except (Overtaken, Missing) as error:
                 _log.info("claim.overtaken", claim=claim.key, error=str(error))
                 self._failed(demand, claim, "overtaken")
             except NotLeading:

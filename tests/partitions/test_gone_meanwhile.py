@@ -1,0 +1,50 @@
+"""Writes to objects that went away between the decision and the write."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from apportion.cel import Programs
+from apportion.cluster.client import connect
+from apportion.cluster.kinds import CLAIMS, PARTITIONS
+from apportion.cluster.recorder import Recorder
+from apportion.partitions.controller import Controller
+from apportion.partitions.wanted import Create, Wanted
+from testbed.controlplane import ControlPlane
+from tests.world import World
+
+CRDS = Path(__file__).parents[2] / "crds"
+PLACEMENT = "gpu-0-mig-1g10gb-19-0"
+
+
+async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: ControlPlane) -> None:
+    """Its agent may take off the finalizer just before the operator writes: the watch is about to tell."""
+    await control_plane.kubectl("apply", "--kustomize", str(CRDS))
+    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    world = World()
+    world.node("n1")
+    world.card("n1")
+    world.device_class("gpu")
+    claim = world.allocate(world.claim("c"), "n1", PLACEMENT)
+    (wanted,) = Wanted(lambda: 0.0).actions(world.snapshot)
+    assert isinstance(wanted, Create)
+    world.see(PARTITIONS, json.loads(wanted.partition.model_dump_json(by_alias=True, exclude_none=True)))
+    world.gone(CLAIMS, claim)
+    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
+        fenced: list[bool] = []
+        controller = Controller(
+            client,
+            world.snapshot,
+            Recorder(client, component="test", clock=lambda: 0.0, now=lambda: datetime.now(UTC)),
+            Programs(),
+            fence=lambda: fenced.append(True),
+            clock=lambda: 0.0,
+            now=lambda: datetime.now(UTC),
+        )
+        with capture_logs() as logs:
+            await controller.act()
+    assert fenced
+    assert [line["event"] for line in logs if line["log_level"] != "debug"] == []
+    assert any("not found" in line.get("error", "") for line in logs)
