@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apportion.agent.devices.values import DeviceNode, Edits
+from apportion.agent.devices.values import DeviceNode, Edits, Hook, Mount
 
 VERSION = "0.5.0"
 Json = dict[str, Any]
@@ -33,6 +33,8 @@ class Injection:
     uuid: str
     partition: bool
     edits: Edits
+    own: tuple[Mount, ...] = ()
+    """Mounts for those containers only that get this device (its metadata)."""
 
 
 class CdiFolder:
@@ -83,7 +85,7 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
     return {
         "cdiVersion": VERSION,
         "kind": f"{driver}/claim",
-        "containerEdits": {"env": _environment(common)},
+        "containerEdits": {"env": _environment(common), **_shared(injections)},
         "devices": [
             {
                 "name": f"{claim}-{row.device}",
@@ -92,6 +94,18 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
             for row in injections
         ],
     }
+
+
+def _shared(injections: Sequence[Injection]) -> Json:
+    """Return mounts and hooks of all devices, each once: they are the driver's, and hooks must not run twice."""
+    mounts = list(dict.fromkeys(mount for row in injections for mount in row.edits.mounts))
+    hooks = list(dict.fromkeys(hook for row in injections for hook in row.edits.hooks))
+    edits: Json = {}
+    if mounts:
+        edits["mounts"] = [_mount(mount) for mount in mounts]
+    if hooks:
+        edits["hooks"] = [_hook(hook) for hook in hooks]
+    return edits
 
 
 def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
@@ -105,11 +119,25 @@ def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
     edits: Json = {"env": _environment(dict(row.edits.env) | names)}
     if row.edits.nodes:
         edits["deviceNodes"] = [_node(node) for node in row.edits.nodes]
+    if row.own:
+        edits["mounts"] = [_mount(mount) for mount in row.own]
     return edits
 
 
 def _environment(values: dict[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in values.items() if value]
+
+
+def _mount(mount: Mount) -> Json:
+    return {
+        "hostPath": mount.host_path,
+        "containerPath": mount.container_path,
+        "options": list(mount.options),
+    }
+
+
+def _hook(hook: Hook) -> Json:
+    return {"hookName": hook.stage, "path": hook.path, "args": list(hook.args)}
 
 
 def _node(node: DeviceNode) -> Json:
