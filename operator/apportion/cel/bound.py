@@ -5,10 +5,9 @@ The fast form does not count costs, so a selector gets one only when this bound 
 
 from typing import Final
 
-from apportion.cel.check import Checked
+from apportion.cel.checked import Checked
 from apportion.cel.facts import LONGEST_LIST, LONGEST_TEXT
-from apportion.cel.literalcheck import children
-from apportion.cel.syntax import Const, ListLiteral, Macro, Node
+from apportion.cel.syntax import Const, ListLiteral, Macro, Node, children
 from apportion.cel.types import Type
 from apportion.cel.values import Value
 

@@ -6,7 +6,7 @@ In: the closures of the parts. Out: one closure. All follow CEL: `&&` and `||` f
 
 from collections.abc import Callable
 
-from apportion.cel.check import Resolved
+from apportion.cel.checked import Resolved
 from apportion.cel.equality import contains
 from apportion.cel.functions import Overload
 from apportion.cel.library.standard import find

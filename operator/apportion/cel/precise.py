@@ -8,7 +8,7 @@ operand decides; `cel.bind` is lazy; a missing key is an error and no match is n
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from apportion.cel.check import Checked
+from apportion.cel.checked import Checked
 from apportion.cel.closures import (
     Lazy,
     bind,
@@ -26,7 +26,6 @@ from apportion.cel.closures import (
 from apportion.cel.equality import equal, unequal
 from apportion.cel.folds import make_fold
 from apportion.cel.library.standard import find, find_optional, has
-from apportion.cel.literalcheck import children
 from apportion.cel.run import Closure, Run
 from apportion.cel.syntax import (
     Call,
@@ -40,6 +39,7 @@ from apportion.cel.syntax import (
     Node,
     Repeated,
     Select,
+    children,
 )
 from apportion.cel.values import (
     COST_LIMIT,
