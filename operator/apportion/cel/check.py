@@ -50,7 +50,6 @@ _CONSTANTS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, byte
 TYPE_NAMES = {
     **{name: name for name in ("bool", "int", "uint", "double", "string", "bytes", "list", "map", "type")},
     "null_type": "null_type",
-    "dyn": "dyn",
     "optional_type": "optional_type",
     "google.protobuf.Timestamp": "google.protobuf.Timestamp",
     "google.protobuf.Duration": "google.protobuf.Duration",
@@ -226,6 +225,8 @@ class _Checker(MacroCheck):
         return BOOL
 
     def _repeated(self, node: Repeated) -> Type:
+        if node.times % 2 == 0:
+            return self.visit(node.operand)
         if node.operator == "!":
             return self._booleans(node, "!_", (node.operand,))
         return self._resolve(node, "-_", (node.operand,), method=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from apportion.cel.functions import Dispatch
 from apportion.cel.syntax import Node
 from apportion.cel.types import Type
-from apportion.cel.values import TypeValue
+from apportion.cel.values import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,5 +23,5 @@ class Checked:
     root: Node
     types: dict[Node, Type] = field(default_factory=dict)
     calls: dict[Node, Resolved] = field(default_factory=dict)
-    constants: dict[Node, TypeValue] = field(default_factory=dict)
-    """Names that mean a type."""
+    constants: dict[Node, Value] = field(default_factory=dict)
+    """Values that no device changes: names of types, literals, conversions of literals."""

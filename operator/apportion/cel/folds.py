@@ -114,8 +114,6 @@ def _exists_one(_: int, bodies: tuple[Closure, ...], __: int) -> Fold:
             if _true(body(run)):
                 found += 1
                 run.spend(2)
-            else:
-                run.spend(1)
         run.spend(2)
         return found == 1
 
@@ -132,8 +130,6 @@ def _filter(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
             if _true(body(run)):
                 out.append(item)
                 run.spend(_APPEND + 1)
-            else:
-                run.spend(1)
         run.spend(1)
         return tuple(out)
 
@@ -147,7 +143,6 @@ def _map(_: int, bodies: tuple[Closure, ...], append: int) -> Fold:
         out = []
         for _ in rounds:
             if condition is not None and not _true(condition(run)):
-                run.spend(1)
                 continue
             out.append(body(run))
             run.spend(append)
@@ -165,7 +160,6 @@ def _transform_map(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
         for _ in rounds:
             key = run.slots[slot]
             if condition is not None and not _true(condition(run)):
-                run.spend(1)
                 continue
             out[key_of(key)] = body(run)
             run.spend(3)
@@ -182,7 +176,6 @@ def _transform_entry(_: int, bodies: tuple[Closure, ...], __: int) -> Fold:
         out: dict[Value, Value] = {}
         for _ in rounds:
             if condition is not None and not _true(condition(run)):
-                run.spend(1)
                 continue
             entry = body(run)
             if type(entry) is not dict:

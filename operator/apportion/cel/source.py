@@ -106,6 +106,8 @@ class Writer:
         return found
 
     def _piece(self, node: Node) -> Piece:
+        if node in self.checked.constants:
+            return self.constant(self.checked.constants[node])
         match node:
             case Const():
                 return self.constant(node.value)
@@ -118,9 +120,11 @@ class Writer:
             case Logic():
                 word = " and " if node.conjunction else " or "
                 return Piece(f"({word.join(map(self.boolean, node.args))})", bool)
+            case Repeated() if node.times % 2 == 0:
+                return self.piece(node.operand)
             case Repeated() if node.operator == "!":
                 inner = self.boolean(node.operand)
-                return Piece(f"(not {inner})" if node.times % 2 else inner, bool)
+                return Piece(f"(not {inner})", bool)
             case Conditional():
                 yes, no = self.piece(node.yes), self.piece(node.no)
                 text = f"({yes.text} if {self.boolean(node.condition)} else {no.text})"
@@ -130,8 +134,6 @@ class Writer:
             case Macro():
                 return self._macro(node)
             case Repeated():
-                if node.times != 1:
-                    raise Unsupported
                 return self._strict(self.checked.calls[node])
             case ListLiteral() | MapLiteral():
                 raise Unsupported
@@ -162,9 +164,6 @@ class Writer:
         return self._use("FA" if kind == "attribute" else "FC")
 
     def _ident(self, node: Ident) -> Piece:
-        constant = self.checked.constants.get(node)
-        if constant is not None:
-            return self.constant(constant)
         if node.name in self._variables:
             return Piece(self._variables[node.name])
         path = path_of(node, self.bound)
@@ -184,9 +183,6 @@ class Writer:
         return Piece(text)
 
     def _select(self, node: Select) -> Piece:
-        constant = self.checked.constants.get(node)
-        if constant is not None:
-            return self.constant(constant)
         entry = entry_of(node, self.bound)
         if node.test:
             if entry is not None:

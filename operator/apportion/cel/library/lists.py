@@ -24,6 +24,8 @@ _SUMS: Final[dict[str, tuple[Value, type, Callable[[Value, Value], Value]]]] = {
 
 
 def _is_sorted(found: tuple[Value, ...]) -> bool:
+    if len(found) == 1:
+        compare(found[0], found[0])  # an item that has no order is an error, even alone
     return all(compare(one, other) <= 0 for one, other in pairwise(found))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apportion.cel.equality import CHOOSY, compare, contains, equal, unequal
-from apportion.cel.functions import Overload, declare, first, size_of, tenth
+from apportion.cel.functions import Overload, declare, first, second, size_of, tenth
 from apportion.cel.library import times
 from apportion.cel.values import (
     INT_MAX,
@@ -338,8 +338,8 @@ OVERLOADS = (
     *(declare(f"size({kind}) -> int", _size) for kind in ("bytes", "list(A)", "map(A, B)", "string")),
     *(declare(f"{kind} size() -> int", _size) for kind in ("bytes", "list(A)", "map(A,B)", "string")),
     declare("string contains(string) -> bool", lambda text, part: part in text, _product),
-    declare("string startsWith(string) -> bool", str.startswith, first),
-    declare("string endsWith(string) -> bool", str.endswith, first),
+    declare("string startsWith(string) -> bool", str.startswith, second),
+    declare("string endsWith(string) -> bool", str.endswith, second),
     *_conversions(),
     *times.OVERLOADS,
 )
