@@ -41,7 +41,7 @@ int("42") == 42 && int(3.9) == 3 && int(-3.9) == -3 && int(7u) == 7
 uint("7") == 7u && uint(3.9) == 3u
 double("1e3") == 1000.0 && double(2) == 2.0
 string(1.0) == "1" && string(1.5) == "1.5" && string(1e21) == "1e+21" && string(0.00001) == "1e-05"
-string(1e20) == "100000000000000000000"
+string(1e6) == "1e+06" && string(12345678.9) == "1.23456789e+07" && string(123456.0) == "123456"
 string(true) == "true" && bool("TRUE") && !bool("f")
 string(-5) == "-5" && string(5u) == "5"
 type(1) == int && type("a") == string && type(type(1)) == type

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias
 
-from apportion.cel.equality import compare
+from apportion.cel.equality import compare, ordered
 from apportion.cel.run import Closure, Run
 from apportion.cel.values import GO_NAMES, CelFailure, Domains, Value, key_of, name_of, no_overload, value_of
 
@@ -195,7 +195,7 @@ def _sort_by(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
     body = bodies[0]
 
     def by_key(one: tuple[Value, Value], other: tuple[Value, Value]) -> int:
-        return ordered(one[0], other[0])
+        return in_order(one[0], other[0])
 
     def sort(run: Run, rounds: Iterator[None]) -> Value:
         keyed = []
@@ -204,12 +204,14 @@ def _sort_by(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
             keyed.append((body(run), item))
             run.spend(_APPEND)
         run.spend(3)
+        if not all(ordered(key) for key, _ in keyed):
+            raise CelFailure("list elements must be comparable")
         return tuple(item for _, item in sorted(keyed, key=cmp_to_key(by_key)))
 
     return sort
 
 
-def ordered(one: Value, other: Value) -> int:
+def in_order(one: Value, other: Value) -> int:
     """Compare two items of a list to be sorted: they must be of one type that has an order."""
     if type(one) is not type(other):
         raise CelFailure("list elements must have the same type")

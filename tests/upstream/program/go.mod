@@ -1,4 +1,4 @@
-module apportion.dev/upstream
+module apportion.dev/oracle
 
 go 1.26.0
 

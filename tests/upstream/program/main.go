@@ -1,4 +1,4 @@
-// Command upstream answers worlds with kube-scheduler's own allocator.
+// Command oracle answers worlds with kube-scheduler's own allocator.
 //
 // One JSON world a line on standard input (node, classes, slices, claims,
 // allocated, features), one JSON answer a line on standard output: what the

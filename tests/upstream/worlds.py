@@ -92,17 +92,26 @@ class _Maker:
             ]
         }
         wrong = {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["z1"]}]}]
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["z1"]}]}
+            ]
         }
         return self._random.choice(
             [{"nodeName": "node-1"}] * 12
-            + [{"allNodes": True}, {"nodeSelector": selector}, {"nodeSelector": wrong}, {"nodeName": "node-2"}]
+            + [
+                {"allNodes": True},
+                {"nodeSelector": selector},
+                {"nodeSelector": wrong},
+                {"nodeName": "node-2"},
+            ]
         )
 
     def _pool(self, driver: str, name: str) -> list[Raw]:
         counted = self._once(2)
         rows = [self._device(index, counted=counted) for index in range(self._random.randint(2, 7))]
-        sizes = {one: {c: self._random.randint(2, 6) for c in ("cores", "slices")} for one in ("set-0", "set-1")}
+        sizes = {
+            one: {c: self._random.randint(2, 6) for c in ("cores", "slices")} for one in ("set-0", "set-1")
+        }
         left = {(one, counter): size for one, found in sizes.items() for counter, size in found.items()}
         for row in rows:
             self._use(driver, name, row, left)
@@ -112,7 +121,7 @@ class _Maker:
         where = {"perDeviceNodeSelection": True} if each else self._where()
         if each:
             for row in rows:
-                row |= self._where()
+                row.update(self._where())
         cut = self._random.randint(0, len(rows))
         parts = [part for part in (rows[:cut], rows[cut:]) if part]
         count = len(parts) + counted + self._once(60)
@@ -154,7 +163,7 @@ class _Maker:
         if not shareable:
             self._allocated["devices"].append(where)
         else:
-            consumed = {name: "1" for name in row.get("capacity", {})}
+            consumed = dict.fromkeys(row.get("capacity", {}), "1")
             share = f"aaaaaaaa-aaaa-aaaa-aaaa-{len(self._allocated['shared']):012d}"
             self._allocated["shared"].append(where | {"shareID": share})
             self._allocated["capacity"].append(where | {"consumed": consumed})
@@ -180,7 +189,9 @@ class _Maker:
                 "bindingFailureConditions": ["broken"],
             }
         if self._once(2):
-            row["capacity"] = {name: self._capacity() for name in ("memory", "bandwidth")[: random.randint(1, 2)]}
+            row["capacity"] = {
+                name: self._capacity() for name in ("memory", "bandwidth")[: random.randint(1, 2)]
+            }
             if self._once(2):
                 row["allowMultipleAllocations"] = True
             else:
@@ -218,9 +229,7 @@ class _Maker:
         rows = [self._request(number) for number in range(self._random.choice([1, 1, 2, 2, 3]))]
         devices: Raw = {"requests": rows}
         if self._once(3):
-            devices["constraints"] = [
-                self._constraint(rows) for _ in range(self._random.randint(1, 2))
-            ]
+            devices["constraints"] = [self._constraint(rows) for _ in range(self._random.randint(1, 2))]
         if self._once(5):
             devices["config"] = [
                 {
