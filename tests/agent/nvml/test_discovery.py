@@ -105,8 +105,8 @@ def test_ampere_without_mig_mode_is_not_offered_in_parts(node_with: Nodes) -> No
 
 def test_a_driver_that_tells_no_profiles_without_mig_mode_leaves_the_gpu_whole(node: Node) -> None:
     """The 535 line: with MIG mode on it tells them."""
-    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, gpu=0)
-    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, gpu=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, card=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, card=0)
     whole, other = node.backend.devices()
     assert (whole.profiles, whole.totals) == ((), {})
     assert other.profiles
