@@ -114,6 +114,24 @@ class FakeDcmi(fake.Fake[layout.State]):
         ]
         return tuple(sorted(found, key=lambda row: row.id))
 
+    def plant(self, chip: int, template: str, number: int) -> None:
+        """Make a vNPU as a person does with npu-smi; nobody checks for room."""
+        with self.changing() as state:
+            row = state.chip[chip]
+            names = [one.name.decode() for one in row.template[: row.templates]]
+            free = next(one for one in row.vdevice if not one.used)
+            free.used, free.id, free.template = 1, number, names.index(template)
+            free.saved, free.in_use, free.serial = state.recover, 0, state.next_serial
+            state.next_serial += 1
+            row.sriov = int(row.family == layout.B910)
+
+    def uproot(self, number: int) -> None:
+        """Remove a vNPU as a person does with npu-smi."""
+        with self.changing() as state:
+            for chip in state.chip[: state.chips]:
+                for row in chip.vdevice:
+                    row.used = int(row.used and row.id != number)
+
     def heal(self) -> None:
         """Forget every fault that was asked for, bring lost chips back and make all healthy."""
         self.forgive()
