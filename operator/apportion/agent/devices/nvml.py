@@ -15,6 +15,7 @@ import structlog
 
 from apportion.agent.devices import nvml_cards
 from apportion.agent.devices.nvml_cards import HOPPER, Gpu
+from apportion.agent.devices.nvml_driver import DriverFiles
 from apportion.agent.devices.nvml_files import DeviceFiles
 from apportion.agent.devices.nvml_health import Watch
 from apportion.agent.devices.nvml_instances import Instance, Instances
@@ -41,6 +42,9 @@ class NvmlBackend:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests."""
         self._root = root
         self._at = at
+        self._driver = DriverFiles(root)
+        if root != Path("/"):
+            self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
         self._watch = Watch(self._session)
@@ -54,7 +58,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus = nvml_cards.discover(self._session, self._root)
+        gpus = nvml_cards.discover(self._session, self._root, self._driver.edits())
         with self._lock:
             self._gpus = {gpu.name: gpu for gpu in gpus}
         self._watch.listen(gpus)
@@ -91,7 +95,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{spot}: it vanished while it was being made")
-        return self._live(gpu, made, DeviceFiles(self._root))
+        return self._live(gpu, made, DeviceFiles(self._root, self._driver.edits()))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
@@ -146,7 +150,7 @@ class NvmlBackend:
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         gpu = self._known()[card]
-        files = DeviceFiles(self._root)
+        files = DeviceFiles(self._root, self._driver.edits())
         return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
 
     def _shape(self, spot: Spot) -> tuple[Gpu, Shape]:
