@@ -225,8 +225,9 @@ class Question:
                     named[name] = None
         found: dict[str, Outcome] = {}
         for name in named:
-            index = self.state.view(name).index
-            excluded = sum(1 << index[device] for device in self.demand.excluded if device in index)
+            view = self.state.view(name)
+            here = {view.find(device) for device in self.demand.excluded}
+            excluded = sum(1 << index for index in here if index is not None)
             wanted = self._wanted(name)
             if excluded or wanted:
                 found[name] = self._solve(name, wanted, excluded)
@@ -240,7 +241,11 @@ class Question:
     def _wanted(self, name: str) -> dict[int, int]:
         """Return the preferred devices of a node that some request could take."""
         view = self.state.view(name)
-        here = {view.index[device]: worth for device, worth in self.prefer.items() if device in view.index}
+        here = {
+            index: worth
+            for device, worth in self.prefer.items()
+            if (index := view.find(device)) is not None
+        }
         if not here:
             return here
         mask = 0

@@ -13,7 +13,8 @@ from apportion.allocator.layout import Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
-    from apportion.allocator.fault import Flaw
+    from apportion.allocator.plan import Plan
+    from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Atom, NodeView
 
@@ -24,30 +25,29 @@ MOST_TEXTS = 4096
 """Selectors whose devices are kept per kind."""
 
 Column: TypeAlias = tuple[object, ...]
-Selected: TypeAlias = "tuple[int, dict[int, Flaw]]"
 
 
 class Kind:
     """What is found out once for all nodes of a kind."""
 
-    __slots__ = ("_personal", "layout", "open", "selected", "values")
+    __slots__ = ("_personal", "layout", "plans", "selected", "values")
 
     def __init__(self, personal: frozenset[str]) -> None:
         self._personal = personal
         self.selected: dict[object, Selected] = {}
         self.values: dict[str, dict[Atom, int]] = {}
         self.layout: Layout | None = None
-        self.open: dict[Meaning, tuple[int, ...] | None] = {}
-        """Devices that each alternative of a claim for one device may take while none is held; None: it is another claim."""
+        self.plans: dict[Meaning, Plan | None] = {}
+        """What claims for one device may take; None: it is another claim."""
 
-    def remember(self, meaning: "Meaning", found: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    def remember(self, meaning: "Meaning", plan: "Plan | None") -> "Plan | None":
         """Keep what a claim for one device may take."""
-        if len(self.open) >= MOST_TEXTS:
-            self.open.clear()
-        self.open[meaning] = found
-        return found
+        if len(self.plans) >= MOST_TEXTS:
+            self.plans.clear()
+        self.plans[meaning] = plan
+        return plan
 
-    def keep(self, key: object, found: Selected) -> None:
+    def keep(self, key: object, found: "Selected") -> None:
         """Remember which devices some selectors accept."""
         if len(self.selected) >= MOST_TEXTS:
             self.selected.clear()
@@ -80,7 +80,7 @@ class Kinds:
         if view.peculiar:
             # Where messages name pools and capacities are shared, a node is like itself only.
             return Kind(self.personal)
-        parts: list[object] = [view.build]
+        parts: list[object] = [view.anatomy.build]
         for name, column in sorted(_columns(view).items()):
             number = self._number(name, column)
             parts.append((name, number) if number is not None else (name, _partition(column)))

@@ -99,7 +99,7 @@ def _results(
             consumed,
             device.binding_conditions if binds else (),
             device.binding_failure_conditions if binds else (),
-            _skips(view.extra_of[index]) if optional else (),
+            _skips(view.piece_of(index).extra) if optional else (),
         )
         if plain and not shared:
             kept[index, label] = made
@@ -164,7 +164,7 @@ def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | Non
     fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     for index in devices:
         device = view.devices[index]
-        place = view.availability_of[index]
+        place = view.piece_of(index).availability
         if place.per_device:
             place = device.availability or Availability()
         if place.node is not None or device.binds_to_node:

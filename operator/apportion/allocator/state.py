@@ -7,6 +7,7 @@ A fact costs work in proportion to what it touches. Not for several threads.
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from apportion.allocator.anatomy import Anatomies
 from apportion.allocator.answers import Answers, Selectors
 from apportion.allocator.candidates import Piece, blocking_taints
 from apportion.allocator.counters import GroupTypes
@@ -14,6 +15,7 @@ from apportion.allocator.decision import Finding
 from apportion.allocator.features import DEFAULT_FEATURES, Features
 from apportion.allocator.kind import Kinds
 from apportion.allocator.ledger import Change, Consumption, Ledger
+from apportion.allocator.pattern import Patterns
 from apportion.allocator.pools import Place, PoolView, consumption, view
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.roster import Roster
@@ -55,7 +57,10 @@ class State:
         self._wide: dict[PoolId, int] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._ledger = Ledger()
-        self._types = GroupTypes()
+        self._anatomies = Anatomies(
+            GroupTypes(), shares=features.consumable_capacity, taints=features.device_taints
+        )
+        self._patterns = Patterns()
         self._views: dict[str, NodeView] = {}
         self._worn: set[str] = set()
         self._log: list[str] = []
@@ -166,7 +171,7 @@ class State:
         found = self._views.get(name)
         if found is None:
             found = self._views[name] = NodeView(
-                self._places[name], self._pool_views(name), self._piece, self._types, self.features
+                self._places[name], self._pool_views(name), self._piece, self._anatomies, self.features
             )
             self._worn.add(name)
         if name in self._worn:
@@ -313,7 +318,7 @@ class State:
                 for index, device in enumerate(cut.devices):
                     if rule.covers(device.id):
                         more[index] = (*more.get(index, ()), rule.taint)
-            found = self._pieces[key] = Piece(cut, blocking_taints(cut, more))
+            found = self._pieces[key] = Piece(cut, self._patterns.of(cut, blocking_taints(cut, more)))
         return found
 
     def _pool_views(self, name: str) -> list[PoolView]:

@@ -1,0 +1,74 @@
+"""Spots: a group of devices with certain amounts left and certain devices held, one object per combination.
+
+In: states of groups. Out: what is open, the next spot, and the best device among those that a claim may take, each
+computed once per spot and not once per node.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from apportion.allocator.counters import GroupState
+
+
+class Best(NamedTuple):
+    """The devices whose taking costs least; equal for a strategy that looks at this group alone."""
+
+    key: tuple[int, int]
+    """Worth that is lost, worth around it: the smallest wins."""
+    locals: tuple[int, ...]
+    """Positions in the group, the first device first."""
+
+
+class Spot:
+    """A group in one state, with the devices that are held as a whole. Asks the state, remembers the answers."""
+
+    __slots__ = ("_after", "_before", "_best", "busy", "open", "room", "state")
+
+    def __init__(self, state: "GroupState", busy: int) -> None:
+        self.state = state
+        self.busy = busy
+        """Bit per device of the group that is held."""
+        self.open = state.fits & ~busy
+        self.room = self.open.bit_count()
+        """How many devices could be taken next."""
+        self._best: dict[int, Best | None] = {}
+        self._after: dict[int, Spot] = {}
+        self._before: dict[int, Spot] = {}
+
+    def best(self, wanted: int) -> Best | None:
+        """Return the best of the wanted devices, None if none of them is open."""
+        if wanted in self._best:
+            return self._best[wanted]
+        found: Best | None = None
+        open_ = wanted & self.open
+        if open_:
+            least, _, locals_ = self.state.cheapest(open_)
+            found = Best((least, self.state.worth), locals_)
+        self._best[wanted] = found
+        return found
+
+    def take(self, local: int) -> "Spot":
+        """Return the spot when the device is held as well and draws from the counters."""
+        found = self._after.get(local)
+        if found is None:
+            state = self.state.after(local)
+            found = self._after[local] = state.make.spot(state, self.busy | 1 << local)
+        return found
+
+    def give(self, local: int) -> "Spot":
+        """Return the spot when the device, which is held, is free again."""
+        found = self._before.get(local)
+        if found is None:
+            state = self.state.before(local)
+            found = self._before[local] = state.make.spot(state, self.busy & ~(1 << local))
+        return found
+
+    def mark(self, local: int, *, busy: bool) -> "Spot":
+        """Return the spot when the device is held or free and the counters stay as they are."""
+        bit = 1 << local
+        return self.state.make.spot(self.state, self.busy | bit if busy else self.busy & ~bit)
+
+    def forget(self) -> None:
+        """Let go of other spots."""
+        self._after.clear()
+        self._before.clear()
