@@ -54,6 +54,7 @@ class Anatomy:
         "shareable",
         "tainted",
         "taints",
+        "taken",
     )
 
     def __init__(self, parts: Sequence[Part], types: GroupTypes, *, shares: bool, taints: bool) -> None:
@@ -89,6 +90,8 @@ class Anatomy:
             masks.append((1 << len(devices)) - (1 << start))
             if part.counters:
                 self._join(number, part.counters, devices, start, types)
+        self.taken = tuple([consumption(device) for device in devices])
+        """What every device takes from counters."""
         self.cuts = tuple(cuts)
         """Pool, first device and visible devices of every slice."""
         self.cut_of = tuple(cut_of)
@@ -136,7 +139,9 @@ class Anatomy:
         for name in sorted(totals):
             by_set.setdefault(name[0], []).append(name)
         for indices in members.values():
-            sets_used = dict.fromkeys(need.counter_set for index in indices for need in devices[index].consumes)
+            sets_used = dict.fromkeys(
+                need.counter_set for index in indices for need in devices[index].consumes
+            )
             counters = tuple(name for used in sets_used for name in by_set.get(used, ()))
             for number, name in enumerate(counters):
                 self.counter_of[pool, name] = len(self.casts), number
@@ -193,7 +198,9 @@ class Anatomies:
         """Return the positions of a pool's visible devices by name; nodes whose devices have equal names share it."""
         if not mask:
             return {}
-        names = tuple([device.name for device in devices[(mask & -mask).bit_length() - 1 : mask.bit_length()]])
+        names = tuple(
+            [device.name for device in devices[(mask & -mask).bit_length() - 1 : mask.bit_length()]]
+        )
         key = names, mask
         found = self._rolls.get(key)
         if found is None:

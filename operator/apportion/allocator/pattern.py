@@ -18,7 +18,9 @@ class Pattern:
 
     __slots__ = ("binding", "blocking", "consuming", "limited", "parts", "shareable", "unsupported")
 
-    def __init__(self, piece: Slice, flags: tuple[int, ...], blocking: Mapping[int, tuple[Taint, ...]]) -> None:
+    def __init__(
+        self, piece: Slice, flags: tuple[int, ...], blocking: Mapping[int, tuple[Taint, ...]]
+    ) -> None:
         self.parts = tuple([device.consumes for device in piece.devices])
         self.shareable, self.limited, self.binding, self.consuming, self.unsupported = flags
         """Bits of devices: that several may use; whose capacity decides even when a request names none; with binding

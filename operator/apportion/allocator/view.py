@@ -17,8 +17,8 @@ from apportion.allocator.features import Features
 from apportion.allocator.group import Group
 from apportion.allocator.kind import Kind
 from apportion.allocator.layout import Layout
-from apportion.allocator.ledger import Change, Holding, Ledger
-from apportion.allocator.pools import Place, PoolView, consumption, reaches
+from apportion.allocator.ledger import Change, Consumption, Holding, Ledger
+from apportion.allocator.pools import Place, PoolView, reaches
 from apportion.allocator.selection import Selected, Selection
 from apportion.allocator.shape import Want
 from apportion.dra.allocation import DeviceResult
@@ -135,7 +135,9 @@ class NodeView:
         """What claims for one device may take, where the kind cannot tell."""
         self._local: NodeSelector | None = None
         self._tolerated: dict[tuple[Toleration, ...], int] | None = None
-        self._charges: dict[tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | Flaw | None] = {}
+        self._charges: dict[
+            tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | Flaw | None
+        ] = {}
         self._values: dict[str, dict[Atom, int]] = {}
 
     @property
@@ -190,6 +192,12 @@ class NodeView:
         """Return the position of a device that may be used here."""
         roll = self._rolls.get(PoolId(device.driver, device.pool))
         return roll.get(device.name) if roll is not None else None
+
+    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
+        """Return what a device takes from counters; None if it may not be used here."""
+        roll = self._rolls.get(pool)
+        index = roll.get(name) if roll is not None else None
+        return self.anatomy.taken[index] if index is not None else None
 
     def piece_of(self, index: int) -> Slice:
         """Return the slice that publishes a device."""
@@ -277,7 +285,7 @@ class NodeView:
                     group = groups[place[0]]
                     group.enter(group.spot.mark(place[1], busy=held))
                 continue
-            if place is None or taken is not consumption(self.devices[index]):
+            if place is None or taken is not self.anatomy.taken[index]:
                 # Published differently since it was taken.
                 return False
             group = groups[place[0]]
