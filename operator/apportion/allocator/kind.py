@@ -25,7 +25,7 @@ LEAST_KEPT = 64
 """Kinds without nodes are looked for when there are more kinds than this, and twice those with nodes."""
 
 MOST_NAMES = 2048
-"""Attributes that are followed; beyond it all is learnt anew."""
+"""Attributes that are followed at first; beyond it all is learnt anew."""
 
 MOST_TEXTS = 4096
 """Selectors whose devices are kept per kind."""
@@ -104,6 +104,7 @@ class Kinds:
         self._kinds: dict[tuple[object, ...], Kind] = {}
         self._numbers = 0
         self._limit = LEAST_KEPT
+        self._most_names = MOST_NAMES
 
     def covers(self, reads: Iterable[Reads]) -> bool:
         """Say whether selectors that read these answer alike on all nodes of a kind."""
@@ -116,7 +117,9 @@ class Kinds:
         if view.peculiar:
             # Where messages name pools and capacities are shared, a node is like itself only.
             return self._note(Kind(self.personal, view))
-        if len(self._columns) + len(self.personal) > MOST_NAMES:
+        if len(self._columns) + len(self.personal) > self._most_names:
+            # If they are all in use, twice as many may be.
+            self._most_names *= 2
             self.personal = frozenset()
             self._void()
             self._columns.clear()

@@ -7,9 +7,10 @@ devices that share counters the best pick is known by the group's spot, so a nod
 from apportion.allocator.outcome import BROKEN, NOTHING, Outcome, Solved
 from apportion.allocator.plan import Plan, Way, plan
 from apportion.allocator.shape import Shape
+from apportion.allocator.spot import LOST
 from apportion.allocator.view import Answering, NodeView
 
-_PLAIN = (0, 1)
+_PLAIN = 1
 """A device without counters: nothing is lost, and it is worth one."""
 
 
@@ -31,24 +32,27 @@ def single(view: NodeView, shape: Shape, answers: Answering, *, shared: bool) ->
 def _take(view: NodeView, made: Plan, want: int, way: Way) -> Solved | None:
     """Take the least worth lost, the least left around, the most crowded place, the first."""
     groups = view.groups
-    least: tuple[int, int] | None = None
+    least = -1
     best: list[tuple[int, tuple[int, ...]]] = []
     for number, mask in way.groups:
-        found = groups[number].spot.best(mask)
+        spot = groups[number].spot
+        found = spot.bests.get(mask)
         if found is None:
+            found = spot.best(mask)
+        if not found:
             continue
         key = found[0]
-        if least is None or key < least:
+        if key == least:
+            best.append((number, found[1]))
+        elif key < least or least < 0:
             least = key
             best = [(number, found[1])]
-        elif key == least:
-            best.append((number, found[1]))
     plain = way.plain & view.open
-    if plain and (least is None or least >= _PLAIN):
+    if plain and (least < 0 or least >= _PLAIN):
         if least != _PLAIN:
             best.clear()
         least = _PLAIN
-    elif least is None:
+    elif least < 0:
         return None
     else:
         plain = 0
@@ -61,10 +65,10 @@ def _take(view: NodeView, made: Plan, want: int, way: Way) -> Solved | None:
     place = anatomy.group_of.get(index)
     if place is None:
         left = (view.open & view.holding(1 << index)).bit_count() - 1
-        return made.solved(want, index, least[0], left)
+        return made.solved(want, index, 0, left)
     spot = groups[place[0]].spot
     around = (view.open & anatomy.pool_masks[anatomy.pool_of_group[place[0]]]).bit_count()
-    return made.solved(want, index, least[0], around - spot.room + spot.take(place[1]).room)
+    return made.solved(want, index, least // LOST, around - spot.room + spot.take(place[1]).room)
 
 
 def _nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int) -> int:

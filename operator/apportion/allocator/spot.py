@@ -4,25 +4,27 @@ In: states of groups. Out: what is open, the next spot, and the best device amon
 computed once per spot and not once per node.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from apportion.allocator.counters import GroupState
 
 
-class Best(NamedTuple):
-    """The devices whose taking costs least; equal for a strategy that looks at this group alone."""
+MOST_KEPT = 4096
+"""Selections that a spot remembers."""
 
-    key: tuple[int, int]
-    """Worth that is lost, worth around it: the smallest wins."""
-    locals: tuple[int, ...]
-    """Positions in the group, the first device first."""
+LOST = 1 << 40
+"""Beyond any worth."""
+
+Best: TypeAlias = tuple[()] | tuple[int, tuple[int, ...]]
+"""Worth that is lost times LOST plus worth around it, so that the smallest wins; positions in the group of the devices
+that cost that much, the first one first. Empty: no device is open."""
 
 
 class Spot:
     """A group in one state, with the devices that are held as a whole. Asks the state, remembers the answers."""
 
-    __slots__ = ("_after", "_before", "_best", "busy", "open", "room", "state")
+    __slots__ = ("_after", "_before", "bests", "busy", "open", "room", "state")
 
     def __init__(self, state: "GroupState", busy: int) -> None:
         self.state = state
@@ -31,20 +33,23 @@ class Spot:
         self.open = state.fits & ~busy
         self.room = self.open.bit_count()
         """How many devices could be taken next."""
-        self._best: dict[int, Best | None] = {}
+        self.bests: dict[int, Best] = {}
+        """What `best` answered."""
         self._after: dict[int, Spot] = {}
         self._before: dict[int, Spot] = {}
 
-    def best(self, wanted: int) -> Best | None:
-        """Return the best of the wanted devices, None if none of them is open."""
-        if wanted in self._best:
-            return self._best[wanted]
-        found: Best | None = None
-        open_ = wanted & self.open
-        if open_:
-            least, _, locals_ = self.state.cheapest(open_)
-            found = Best((least, self.state.worth), locals_)
-        self._best[wanted] = found
+    def best(self, wanted: int) -> Best:
+        """Return the best of the wanted devices."""
+        found = self.bests.get(wanted)
+        if found is None:
+            open_ = wanted & self.open
+            found = ()
+            if open_:
+                least, _, locals_ = self.state.cheapest(open_)
+                found = least * LOST + self.state.worth, locals_
+            if len(self.bests) >= MOST_KEPT:
+                self.bests.clear()
+            self.bests[wanted] = found
         return found
 
     def take(self, local: int) -> "Spot":

@@ -67,6 +67,7 @@ class NodeView:
         "features",
         "fit",
         "groups",
+        "homely",
         "incomplete",
         "invalid",
         "kind",
@@ -107,6 +108,11 @@ class NodeView:
             pool.id: anatomies.roll(self.devices, anatomy.base & mask)
             for pool, mask in zip(usable, anatomy.pool_masks, strict=True)
         }
+        self.homely = all(
+            place.node is not None and not place.per_device
+            for place in [piece.slice.availability for piece in self.pieces]
+        )
+        """Whether every slice is of this node only."""
         self.base = anatomy.base
         """Devices that may be used at all on this node."""
         self.shareable = anatomy.shareable
