@@ -21,7 +21,7 @@ from apportion.allocator.score.pack import Pack
 from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
-from apportion.allocator.shape import Shape, resolve
+from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standings
 from apportion.allocator.state import State
@@ -57,7 +57,8 @@ def allocate(
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
     standings = state.settle()
-    shape = resolve(demand.claims, state.classes, state.features, demand.tolerations, state.meanings)
+    meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
+    shape = meaning.shape(demand.claims)
     ranking = _ranking(state, shape, strategy, steps)
     question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
@@ -73,12 +74,13 @@ def allocate(
 def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
-    shared = state.shared(meaning)
-    found = state.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
+    recall = state.recall
+    shared = recall.shared(meaning)
+    found = recall.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
     if found is None:
         found = Roster(SCORERS[strategy]) if shared else Ranking(SCORERS[strategy])
         if steps == STEPS:
-            state.remember(meaning, strategy, found)
+            recall.remember(meaning, strategy, found)
     return found
 
 
@@ -173,13 +175,21 @@ class Question:
         # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
         usual = self.demand.nodes is None and not special
         moment = self.state.moment
-        if usual and isinstance(self.ranking.refusal, Refusal) and self.ranking.refused == moment:
+        if (
+            usual
+            and isinstance(self.ranking.refusal, Refusal)
+            and self.ranking.refused
+            == (
+                moment,
+                self.shape.meaning,
+            )
+        ):
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
         refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
         if usual:
-            self.ranking.refusal, self.ranking.refused = refusal, moment
+            self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)
         return refusal
 
     def _own_fault(self, name: str, outcome: Outcome) -> Fault:
@@ -225,8 +235,9 @@ class Question:
                     named[name] = None
         found: dict[str, Outcome] = {}
         for name in named:
-            index = self.state.view(name).index
-            excluded = sum(1 << index[device] for device in self.demand.excluded if device in index)
+            view = self.state.view(name)
+            here = {view.find(device) for device in self.demand.excluded}
+            excluded = sum(1 << index for index in here if index is not None)
             wanted = self._wanted(name)
             if excluded or wanted:
                 found[name] = self._solve(name, wanted, excluded)
@@ -240,7 +251,9 @@ class Question:
     def _wanted(self, name: str) -> dict[int, int]:
         """Return the preferred devices of a node that some request could take."""
         view = self.state.view(name)
-        here = {view.index[device]: worth for device, worth in self.prefer.items() if device in view.index}
+        here = {
+            index: worth for device, worth in self.prefer.items() if (index := view.find(device)) is not None
+        }
         if not here:
             return here
         mask = 0
