@@ -230,4 +230,4 @@ def _auto(libraries: Mapping[str, str], host_root: Path = Path("/")) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout.strip()
+    return done.stdout.strip().splitlines()[-1]
