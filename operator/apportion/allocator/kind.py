@@ -14,6 +14,7 @@ from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
     from apportion.allocator.fault import Flaw
+    from apportion.allocator.ladder.closeness import Closeness
     from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Atom, NodeView
 
@@ -30,13 +31,15 @@ Selected: TypeAlias = "tuple[int, dict[int, Flaw]]"
 class Kind:
     """What is found out once for all nodes of a kind."""
 
-    __slots__ = ("_personal", "layout", "open", "selected", "values")
+    __slots__ = ("_personal", "closeness", "layout", "open", "selected", "values")
 
     def __init__(self, personal: frozenset[str]) -> None:
         self._personal = personal
         self.selected: dict[object, Selected] = {}
         self.values: dict[str, dict[Atom, int]] = {}
         self.layout: Layout | None = None
+        self.closeness: dict[object, Closeness] = {}
+        """By ladder."""
         self.open: dict[Meaning, tuple[int, ...] | None] = {}
         """Devices that each alternative of a claim for one device may take while none is held; None: it is another claim."""
 

@@ -61,7 +61,7 @@ class State:
         self._log: list[str] = []
         self._log_start = 0
         self._answers: OrderedDict[str, Answers] = OrderedDict()
-        self._rankings: OrderedDict[tuple[object, str, bool], Ranking | Roster] = OrderedDict()
+        self._rankings: OrderedDict[tuple[object, str, bool, object], Ranking | Roster] = OrderedDict()
         self._kinds = Kinds()
         self._personal = self._kinds.personal
         self._standings = Standings()
@@ -206,6 +206,10 @@ class State:
             self._shared[meaning] = found
         return found
 
+    def alike(self, attributes: Iterable[str]) -> bool:
+        """Say whether nodes that stand alike hold the same in these attributes, not only agree in the same places."""
+        return self._kinds.covers([frozenset(("attribute", name) for name in attributes)])
+
     def _unlearn(self) -> None:
         """Start over: an attribute that seemed to be the same on many nodes is personal."""
         self._personal = self._kinds.personal
@@ -236,17 +240,21 @@ class State:
             return end, None
         return end, dict.fromkeys(self._log[cursor - self._log_start :])
 
-    def ranking(self, meaning: Meaning, strategy: Strategy, *, shared: bool) -> Ranking | Roster | None:
+    def ranking(
+        self, meaning: Meaning, strategy: Strategy, *, shared: bool, ladder: object = None
+    ) -> Ranking | Roster | None:
         """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers."""
-        key = meaning.token, strategy.value, shared
+        key = meaning.token, strategy.value, shared, ladder
         found = self._rankings.get(key)
         if found is not None:
             self._rankings.move_to_end(key)
         return found
 
-    def remember(self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster) -> None:
+    def remember(
+        self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster, ladder: object = None
+    ) -> None:
         """Keep a ranking for the next claim that asks the same."""
-        self._rankings[meaning.token, strategy.value, isinstance(ranking, Roster)] = ranking
+        self._rankings[meaning.token, strategy.value, isinstance(ranking, Roster), ladder] = ranking
         if len(self._rankings) > MOST_SHAPES:
             self._rankings.popitem(last=False)
 
