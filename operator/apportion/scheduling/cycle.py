@@ -14,6 +14,7 @@ from apportion import metrics
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
@@ -220,6 +221,7 @@ class Cycle:
                     seed=f"{demand.key}/{self._number}",
                 ),
                 strategy=Strategy(policy.strategy.value),
+                ladder=ladder_of(policy),
                 prefer=self._idle,
             )
         except BrokenInput as error:

@@ -35,7 +35,7 @@ def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that can be cut on demand."""
     device = {
         "name": cut.name,
-        "attributes": attributes({**_kinship(card, cut.profile), **_shared(card)}),
+        "attributes": attributes({**_kinship(card, cut.profile), **_inherited(card)}),
         **_capacity(cut.profile.amounts),
     }
     return device | _consumes(card, cut.profile.amounts, cut.placement) | _tainted(taints)
@@ -46,7 +46,7 @@ def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Ta
     own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
     return {
         "name": made.device,
-        "attributes": attributes({**own, **_shared(card)}),
+        "attributes": attributes({**own, **_inherited(card)}),
         **_capacity(profile.amounts),
         **_tainted(taints),
     }
@@ -84,6 +84,11 @@ def _shared(card: Card) -> dict[str, Scalar]:
     if place.numa_node is not None:
         found[f"{STANDARD}/numaNode"] = place.numa_node
     return found
+
+
+def _inherited(card: Card) -> dict[str, Scalar]:
+    # MIG switches NVLink off between instances (NVIDIA MIG User Guide), so partitions are in no NVLink group.
+    return {name: value for name, value in _shared(card).items() if name != "nvlinkGroup"}
 
 
 def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:
