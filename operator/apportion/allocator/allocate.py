@@ -12,6 +12,8 @@ from apportion.allocator.decision import Decision, Refusal, Verdict
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
+from apportion.allocator.ladder.ladder import Ladder
+from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
@@ -45,13 +47,14 @@ def allocate(
     strategy: Strategy = Strategy.PACK,
     prefer: Mapping[DeviceId, int] | None = None,
     share_ids: ShareIds | None = None,
+    ladder: Ladder | None = None,
     steps: int = STEPS,
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
 
     `prefer`: devices that cost nothing, by how good that is; they win over the strategy, not over the order of
-    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `steps`: devices that the
-    search may try per node.
+    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `ladder`: which devices to keep
+    close together; FirstFit pays no attention to it. `steps`: devices that the search may try per node.
 
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
@@ -59,7 +62,9 @@ def allocate(
     standings = state.settle()
     meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
     shape = meaning.shape(demand.claims)
-    ranking = _ranking(state, shape, strategy, steps)
+    if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
+        ladder = None
+    ranking = _ranking(state, shape, strategy, steps, ladder)
     question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
@@ -71,16 +76,19 @@ def allocate(
     return Decision(name, made)
 
 
-def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking | Roster:
+def _ranking(
+    state: State, shape: Shape, strategy: Strategy, steps: int, ladder: Ladder | None
+) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
     recall = state.recall
-    shared = recall.shared(meaning)
-    found = recall.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
+    shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder.mixed))
+    found = recall.ranking(meaning, strategy, shared=shared, ladder=ladder) if steps == STEPS else None
     if found is None:
-        found = Roster(SCORERS[strategy]) if shared else Ranking(SCORERS[strategy])
+        scorer = SCORERS[strategy] if ladder is None else Laddered(SCORERS[strategy], ladder)
+        found = Roster(scorer) if shared else Ranking(scorer)
         if steps == STEPS:
-            recall.remember(meaning, strategy, found)
+            recall.remember(meaning, strategy, found, ladder)
     return found
 
 

@@ -13,6 +13,7 @@ from apportion.allocator.layout import Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
+    from apportion.allocator.ladder.closeness import Closeness
     from apportion.allocator.plan import Plan
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
@@ -36,7 +37,9 @@ Column: TypeAlias = tuple[object, ...]
 class Kind:
     """What is found out once for all nodes of a kind."""
 
-    __slots__ = ("_personal", "columns", "layout", "nodes", "plans", "sample", "selected", "values")
+    __slots__ = (
+        "_personal", "closeness", "columns", "layout", "nodes", "plans", "sample", "selected", "values"
+    )  # fmt: skip
 
     def __init__(
         self, personal: frozenset[str], sample: "NodeView", columns: Mapping[str, int] | None = None
@@ -51,6 +54,8 @@ class Kind:
         self.selected: dict[object, Selected] = {}
         self.values: dict[str, dict[Atom, int]] = {}
         self.layout: Layout | None = None
+        self.closeness: dict[object, Closeness] = {}
+        """By ladder."""
         self.plans: dict[Meaning, Plan | None] = {}
         """What claims for one device may take; None: it is another claim."""
 

@@ -5,6 +5,7 @@ question, whatever their texts: they share a roster. Everything here is bounded;
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from apportion.allocator.answers import Answers, Selectors
@@ -33,7 +34,7 @@ class Recall:
         self._selectors = selectors
         self._kinds = kinds
         self._answers: OrderedDict[str, Answers] = OrderedDict()
-        self._rankings: OrderedDict[tuple[Token, str, bool], Ranking | Roster] = OrderedDict()
+        self._rankings: OrderedDict[tuple[Token, str, bool, object], Ranking | Roster] = OrderedDict()
         self._shared: dict[Meaning, bool] = {}
         self._tokens: dict[Meaning, tuple[int, Token]] = {}
         """Per meaning: the kinds looked at, and what it matches on them."""
@@ -57,19 +58,27 @@ class Recall:
             self._shared[meaning] = found
         return found
 
-    def ranking(self, meaning: Meaning, strategy: Strategy, *, shared: bool) -> Ranking | Roster | None:
+    def alike(self, attributes: Iterable[str]) -> bool:
+        """Say whether nodes that stand alike hold the same in these attributes, not only agree in the same places."""
+        return self._kinds.covers([frozenset(("attribute", name) for name in attributes)])
+
+    def ranking(
+        self, meaning: Meaning, strategy: Strategy, *, shared: bool, ladder: object = None
+    ) -> Ranking | Roster | None:
         """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers."""
-        key = self._token(meaning) if shared else meaning, strategy.value, shared
+        key = self._token(meaning) if shared else meaning, strategy.value, shared, ladder
         found = self._rankings.get(key)
         if found is not None:
             self._rankings.move_to_end(key)
         return found
 
-    def remember(self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster) -> None:
+    def remember(
+        self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster, ladder: object = None
+    ) -> None:
         """Keep a ranking for the next claim that asks the same."""
         shared = isinstance(ranking, Roster)
         token = self._token(meaning) if shared else meaning
-        self._rankings[token, strategy.value, shared] = ranking
+        self._rankings[token, strategy.value, shared, ladder] = ranking
         if len(self._rankings) > MOST_SHAPES:
             self._rankings.popitem(last=False)
 
@@ -112,8 +121,6 @@ class Recall:
 
     def _move(self, former: Token, token: Token) -> None:
         """Let rosters go on under the new token: what they learnt of the older kinds stays true."""
-        for strategy in Strategy:
-            if (token, strategy.value, True) not in self._rankings:
-                kept = self._rankings.pop((former, strategy.value, True), None)
-                if kept is not None:
-                    self._rankings[token, strategy.value, True] = kept
+        for key in [known for known in self._rankings if known[0] is former and known[2]]:
+            kept = self._rankings.pop(key)
+            self._rankings.setdefault((token, *key[1:]), kept)

@@ -90,7 +90,7 @@ class Names:
 class Meaning:
     """What claims ask that say the same, whatever their own names."""
 
-    __slots__ = ("classes", "configured", "frame", "plain", "rules", "slots", "texts")
+    __slots__ = ("classes", "configured", "frame", "most", "plain", "rules", "slots", "texts")
 
     def __init__(
         self, slots: tuple[Slot, ...], rules: tuple[Rule, ...], classes: Mapping[str, DeviceClass]
@@ -103,6 +103,10 @@ class Meaning:
         """Every selector in it."""
         self.plain = not any(want.everything or want.admin or want.capacity for want in every)
         """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
+        self.most = sum(
+            max(MOST_RESULTS if want.everything else want.count for want in slot.wants) for slot in slots
+        )
+        """The most devices that it may take."""
         self.configured = any(found.config for found in classes.values())
         """Whether some class brings parameters for drivers."""
         self.frame: object = (
