@@ -17,6 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from apportion import __main__ as program
+from apportion.agent.devices.marks import Marks
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml import FakeNvml
@@ -186,6 +187,8 @@ def test_what_is_not_there_is_told_without_a_trace(shell: Shell) -> None:
     assert "No such file" in shell.run("prepare", "--claim-file", "nowhere.json", status=2)
     assert "give either" in shell.run("unprepare", status=2)
     assert "there are text and json" in shell.run("discover", "-o", "xml", status=2)
+    assert "this node has no card gpu-9; it has gpu-0" in shell.run("recover", "gpu-9", status=2)
+    assert "had no mark" in shell.run("recover", "gpu-0")
     assert "unknown backend" in shell.run("--backend", "magic", "discover", status=2)
     stray = shell.claim("gpu-9")
     assert "does not exist on this node" in shell.run("prepare", "--claim-file", str(stray), status=1)
@@ -229,6 +232,16 @@ def test_the_same_on_nvidias_library(tmp_path: Path) -> None:
     assert run("partitions")["partitions"][0]["uuid"] == live.compute[0].uuid
     run("unprepare", "--claim-file", str(claim))
     assert (fake.instances(), fake.mode(0)) == ((), (False, False))
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    Marks(tmp_path / "state" / "sick", boot).add(card["uuid"], "XID 62")
+    assert run("discover")["cards"][0]["health"] == "Sick"
+    assert run("recover", "gpu-0") == {
+        "card": "gpu-0",
+        "uuid": card["uuid"],
+        "marked": True,
+        "reason": "XID 62",
+    }
+    assert run("discover")["cards"][0]["health"] == "Healthy"
 
 
 async def test_a_running_agent_respects_what_was_prepared_by_hand(

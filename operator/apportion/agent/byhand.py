@@ -115,6 +115,15 @@ class NodeTools:
                         await _remove(desk, device)
         return {"uid": uid, "released": [device.device for row in rows for device in row.devices]}
 
+    async def recover(self, name: str) -> Json:
+        """Take the mark of an error off a card: somebody reset it, or knows better. Raises BrokenInput for no card of ours."""
+        cards = await Hardware(backends(self._options)).discover()
+        if name not in cards:
+            raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
+        reason = self._options.marks().all().get(cards[name].uuid, "")
+        marked = self._options.marks().remove(cards[name].uuid)
+        return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
+
     @asynccontextmanager
     async def _desk(self) -> AsyncIterator[Desk]:
         options = self._options

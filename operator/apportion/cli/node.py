@@ -1,7 +1,7 @@
 """`apportion node`: the hardware and the claims of this node, for an administrator who sits on it.
 
 In: where things are (the agent's own options and variables). Out: tables or JSON. `discover` and `partitions` change nothing;
-`prepare` and `unprepare` do what kubelet would ask for, by the agent's journal and locks. Exit status: 0 done, 1 refused by hardware
+`prepare` and `unprepare` do what kubelet would ask for, by the agent's journal and locks; `recover` takes the mark off a sick card. Exit status: 0 done, 1 refused by hardware
 or state, 2 bad input.
 """
 
@@ -55,6 +55,9 @@ class Tools(Protocol):
 
     async def unprepare(self, uid: str) -> Json:
         """Free a claim's devices."""
+
+    async def recover(self, name: str) -> Json:
+        """Take the mark of an error off a card."""
 
 
 def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
@@ -154,6 +157,15 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
         if not uid:
             raise document.refuse(f"{claim_file}: metadata.uid: it is missing")
         _show(lambda: open_tools(context.obj).unprepare(uid), output, node_tables.released)
+
+    @app.command()
+    def recover(
+        context: typer.Context,
+        card: Annotated[str, typer.Argument(help="The card, as `discover` names it.")],
+        output: Output = "text",
+    ) -> None:
+        """Say that a card is well again after an error that the driver reported once (XID): after a reset, say."""
+        _show(lambda: open_tools(context.obj).recover(card), output, node_tables.recovered)
 
     return app
 

@@ -78,3 +78,11 @@ def released(found: Json, console: Console) -> None:
     """Say what is free now."""
     names = ", ".join(found["released"])
     console.print(f"free: {names}" if names else f"claim {escape(found['uid'])} was not prepared here")
+
+
+def recovered(found: Json, console: Console) -> None:
+    """Say what the card was marked for."""
+    said = (
+        f"was marked for {escape(found['reason'])}, and is not any more" if found["marked"] else "had no mark"
+    )
+    console.print(f"{found['card']} {said}", soft_wrap=True)
