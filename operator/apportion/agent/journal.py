@@ -10,7 +10,7 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -151,6 +151,14 @@ class Journal:
         """Forget a claim: its devices are free for the next one."""
         with self._transaction() as db:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
+
+    def unless_claimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
+        """Do something while it is certain that nobody begins with this claim; returns False when somebody has."""
+        with self._transaction() as db:
+            if db.execute("SELECT 1 FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone():
+                return False
+            act()
+            return True
 
     def _note_boot(self, boot_id: str) -> bool:
         with self._transaction() as db:

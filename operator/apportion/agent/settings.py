@@ -66,6 +66,9 @@ class AgentOptions:
     held_interval: float = 10.0
     """Seconds between two looks at every prepared claim (one GET each)."""
 
+    files_interval: float = 60.0
+    """Seconds between two looks at the files of claims: some are in nobody's use any more, some were removed by hand."""
+
     prepare_patience: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 

@@ -15,6 +15,7 @@ import structlog
 
 from apportion.agent.devices import nvml_cards
 from apportion.agent.devices.nvml_cards import HOPPER, Gpu
+from apportion.agent.devices.nvml_driver import DriverFiles
 from apportion.agent.devices.nvml_files import DeviceFiles
 from apportion.agent.devices.nvml_health import Watch
 from apportion.agent.devices.nvml_instances import Instance, Instances
@@ -40,6 +41,9 @@ class NvmlBackend:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests."""
         self._root = root
         self._at = at
+        self._driver = DriverFiles(root)
+        if root != Path("/"):
+            self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
         self._watch = Watch(self._session)
@@ -53,7 +57,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus = nvml_cards.discover(self._session, self._root)
+        gpus = nvml_cards.discover(self._session, self._root, self._driver.edits())
         with self._lock:
             self._gpus = {gpu.name: gpu for gpu in gpus}
         self._watch.listen(gpus)
@@ -64,7 +68,7 @@ class NvmlBackend:
 
         A GPU that does not answer shows what was last seen on it: nobody may take its partitions for removed.
         """
-        files = DeviceFiles(self._root)
+        files = DeviceFiles(self._root, self._driver.edits())
         for gpu in self._known().values():
             try:
                 self._seen[gpu.name] = tuple(
@@ -94,7 +98,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{spot}: it vanished while it was being made")
-        return self._live(gpu, made, DeviceFiles(self._root))
+        return self._live(gpu, made, DeviceFiles(self._root, self._driver.edits()))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.

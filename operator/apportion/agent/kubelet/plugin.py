@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import structlog
 
+from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.kubelet.services import plugin_handlers, registration_handler
 from apportion.errors import BrokenInput
@@ -25,13 +26,16 @@ _log = structlog.get_logger()
 class Plugin:
     """Serves one driver until stopped."""
 
-    def __init__(self, preparer: Preparer, *, plugins: Path, registry: Path, instance: str = "") -> None:
+    def __init__(
+        self, preparer: Preparer, health: HealthFeed, *, plugins: Path, registry: Path, instance: str = ""
+    ) -> None:
         """`instance` (the pod's UID) lets two agents of a rolling update serve side by side.
 
         Raises BrokenInput when a socket's path would be too long for a unix socket.
         """
         self.driver = preparer.driver
-        self._preparer = preparer
+        self.preparer = preparer
+        self._health = health
         suffix = f"-{instance}" if instance else ""
         self.socket = _fit(plugins / self.driver, f"dra{suffix}.sock")
         self.registration = _fit(registry, f"{self.driver}{suffix}-reg.sock")
@@ -41,13 +45,14 @@ class Plugin:
 
     async def start(self) -> None:
         """Serve both sockets."""
-        await self._serve(self.socket, plugin_handlers(self._preparer))
+        await self._serve(self.socket, plugin_handlers(self.preparer, self._health))
         info = registration_handler(self.driver, str(self.socket), self._told)
         await self._serve(self.registration, (info,))
         _log.info("plugin.serving", driver=self.driver, socket=str(self.socket))
 
     async def stop(self) -> None:
         """Leave kubelet's sight, finish the calls in flight, stop."""
+        self._health.close()
         for server in reversed(self._servers):
             await server.stop(_GRACE)
         self._servers.clear()

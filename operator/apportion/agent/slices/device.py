@@ -5,17 +5,20 @@ attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left o
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from apportion.agent.devices.values import Amounts, Card, Kind, Placement, Profile
 from apportion.agent.slices.inventory import GUARD, StaticPartition
-from apportion.agent.slices.naming import Cut
+from apportion.agent.slices.naming import Cut, card_of, cut_of
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
 from apportion.dra.taint import Taint
 
 STANDARD = "resource.kubernetes.io"
+MOST_FACTS = 32
+"""Attributes and capacities of one device together (API limit)."""
 Json = dict[str, Any]
 
 
@@ -44,12 +47,30 @@ def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
 def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
     own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
+    written = attributes({**own, **_shared(card)})
+    capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
+    # As NVIDIA's driver has it: which memory slices it has. Dynamic ones say so by their counters.
+    place = range(made.placement.start, made.placement.start + made.placement.size) if made.placement else ()
+    slices = {f"memorySlice{index}": {"value": "1"} for index in place} if card.slices else {}
+    if len(written) + len(capacity) + len(slices) <= MOST_FACTS:
+        capacity |= slices
     return {
         "name": made.device,
-        "attributes": attributes({**own, **_shared(card)}),
-        **_capacity(profile.amounts),
+        "attributes": written,
+        **({"capacity": capacity} if capacity else {}),
         **_tainted(taints),
     }
+
+
+def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str = "") -> Json:
+    """Return the attributes of a device that exists, as containers may read them; {} for an unknown one."""
+    card = card_of(device, dict(cards))
+    if card is None:
+        return {}
+    found = cut_of(card, device)
+    own: dict[str, Scalar] = {"type": str(card.kind)} if found is None else _kinship(card, found.profile)
+    layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
+    return attributes({**own, "uuid": uuid, **layouts, **_shared(card)})
 
 
 def counter_set(card: Card) -> str:
