@@ -21,6 +21,7 @@ from testbed.versions import NODE
 
 PARTITIONS: Final = "/apis/apportion.dev/v1alpha1/partitions"
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
+_POLICIES: Final = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _TABLES = ("partitions", "claims")
 
 
@@ -110,6 +111,25 @@ class RealBed:
             "processes": sorted(self.node.processes()),
         }
         return {what: found for what, found in remains.items() if found}
+
+    async def keep_nothing_warm(self) -> None:
+        """Have the partitions of claims that are live now removed as soon as they are idle, by a policy."""
+        kinds = ("gpu", "mig", "npu", "vnpu")
+        spec = {
+            "deviceClasses": {"names": [f"{kind}.apportion.dev" for kind in kinds]},
+            "partitions": {"idleTimeout": "0s"},
+        }
+        policy = {
+            "apiVersion": "apportion.dev/v1alpha1",
+            "kind": "AllocationPolicy",
+            "metadata": {"name": "nothing-warm"},
+            "spec": spec,
+        }
+        await self.cluster.api.create(_POLICIES, policy)
+        await eventually(
+            lambda: self.cluster.api.get(f"{_POLICIES}/nothing-warm"),
+            lambda found: found.get("status", {}).get("managedClasses"),
+        )
 
     async def nothing_left(self, *, warm: bool, within: float = 30.0) -> None:
         """Wait until nothing is left. Raises NotReadyInTimeError with what is."""

@@ -28,6 +28,11 @@ class Wish:
     device_class: str
     expression: str
 
+    @property
+    def name(self) -> str:
+        """What pods of this kind can be called."""
+        return self.device_class.split(".")[0]
+
 
 def mig(profile: str) -> Wish:
     """Ask for a MIG partition."""
