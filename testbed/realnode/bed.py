@@ -13,7 +13,7 @@ from testbed.api import Json
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from testbed.installation import Installation
+from testbed.installation import NAMESPACE, Installation
 from testbed.realnode.agent import NodeAgent
 from testbed.realnode.hardware import Hardware
 from testbed.realnode.node import RealNode
@@ -29,9 +29,14 @@ class RealBed:
     """`async with RealBed(gpus=["H100-80GB"]) as bed:` starts everything, waits until the node's slices are there, ends it."""
 
     def __init__(
-        self, *, gpus: tuple[str, ...] = ("H100-80GB",), name: str = "real", binaries: Binaries | None = None
+        self,
+        *,
+        gpus: tuple[str, ...] = ("H100-80GB",),
+        name: str = "real",
+        binaries: Binaries | None = None,
+        programs: Binaries | None = None,
     ) -> None:
-        """`binaries` are those of the control plane; the node's are looked for."""
+        """`binaries` are those of the control plane; without `programs`, the node's are looked for."""
         self.name = name
         self.agents: list[NodeAgent] = []
         self.cluster = ControlPlane(binaries=binaries)
@@ -39,17 +44,20 @@ class RealBed:
         self.hardware: Hardware
         self.installation: Installation
         self._gpus = gpus
+        self._programs = programs
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Start everything; nothing is left of it when that fails. Raises OSError or TestbedError."""
         try:
             enter = self._stack.enter_async_context
-            programs = await provide(names=NODE)
+            programs = self._programs or await provide(names=NODE)
             await enter(self.cluster)
+            self.installation = await enter(Installation(self.cluster, [], agents=False))
+            # Operator and agent are processes here: their image exists in no registry that this node could reach.
+            await self.cluster.kubectl("delete", "-n", NAMESPACE, "deployments,daemonsets", "--all")
             self.node = await enter(RealNode(self.cluster, self.name, programs))
             self.hardware = Hardware(self.node.cell, self._gpus)
-            self.installation = await enter(Installation(self.cluster, [], agents=False))
             await self.agent()
         except BaseException:
             await self._stack.aclose()

@@ -75,6 +75,8 @@ def _config(health_port: int, group: str) -> dict[str, object]:
         # A full disk of the machine shall not evict the tests' pods.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
         "imageGCHighThresholdPercent": 100,
+        # A prepare that failed is tried again with the next sync; at the default, 60 to 90 s later.
+        "syncFrequency": "5s",
         "nodeStatusUpdateFrequency": "5s",
         "shutdownGracePeriod": "0s",
     }

@@ -149,9 +149,31 @@ class Workload:
         await self._api.delete(f"{self._claims}/{name}")
         await eventually(lambda: self._absent(f"{self._claims}/{name}"), within=_PATIENCE_SECONDS)
 
+    async def ask_to_go(self, name: str) -> None:
+        """Delete a pod, and do not wait."""
+        await self._api.delete(f"{self._pods}/{name}")
+
     async def delete_by_force(self, name: str) -> None:
         """Take the pod out of the API at once, whatever its kubelet thinks."""
         await self._api.delete(f"{self._pods}/{name}", grace=0)
+
+    async def empty(self) -> None:
+        """Delete all pods and claims, and wait until they are gone."""
+        for collection in (self._pods, self._claims):
+            await self._api.delete_all(collection)
+
+            async def gone(path: str = collection) -> bool:
+                return not (await self._api.items(path))[0]
+
+            await eventually(gone, within=_PATIENCE_SECONDS)
+
+    async def running(self, name: str) -> Json:
+        """Wait until a pod runs, and return it."""
+        return await eventually(
+            lambda: self.pod(name),
+            lambda pod: pod["status"].get("phase") == "Running",
+            within=_PATIENCE_SECONDS,
+        )
 
     async def pod(self, name: str) -> Json:
         """Read a pod."""
