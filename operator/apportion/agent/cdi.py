@@ -105,6 +105,15 @@ def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
     edits: Json = {"env": _environment(dict(row.edits.env) | names)}
     if row.edits.nodes:
         edits["deviceNodes"] = [_node(node) for node in row.edits.nodes]
+    if row.edits.mounts:
+        edits["mounts"] = [
+            {
+                "hostPath": mount.host_path,
+                "containerPath": mount.path,
+                "options": ["ro", "rbind", "rprivate", "nosuid", "nodev"],
+            }
+            for mount in row.edits.mounts
+        ]
     return edits
 
 

@@ -105,8 +105,8 @@ def test_ampere_without_mig_mode_is_not_offered_in_parts(node_with: Nodes) -> No
 
 def test_a_driver_that_tells_no_profiles_without_mig_mode_leaves_the_gpu_whole(node: Node) -> None:
     """The 535 line: with MIG mode on it tells them."""
-    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, gpu=0)
-    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, gpu=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, card=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, card=0)
     whole, other = node.backend.devices()
     assert (whole.profiles, whole.totals) == ((), {})
     assert other.profiles
@@ -190,7 +190,7 @@ def test_a_lost_session_opens_again(node: Node) -> None:
     node.backend.devices()
     pynvml.nvmlShutdown()
     with pytest.raises(HardwareError, match="Uninitialized"):
-        node.backend.partitions()
+        node.backend.partitions_of("gpu-0")
     assert node.backend.partitions() == ()
     assert node.fake.calls()["nvmlDeviceGetHandleByUUID"] == 2
 
@@ -200,7 +200,7 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
     (backend,) = backends(AgentOptions(node="n", backend="nvml", host_root=node.root))
     assert isinstance(backend, NvmlBackend)
     assert [card.location.pcie_root for card in backend.devices()] == ["pci0000:10"] * 2
-    with pytest.raises(BrokenInput, match="known are auto, nvml, simulated"):
+    with pytest.raises(BrokenInput, match="known are auto, nvml, ascend, simulated"):
         backends(AgentOptions(node="n", backend="nonsense"))
 
 

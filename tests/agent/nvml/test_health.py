@@ -73,7 +73,7 @@ def test_after_a_lost_session_listening_begins_anew(node: Node) -> None:
     assert node.backend.health() == {"gpu-0": Health.SICK}
     pynvml.nvmlShutdown()
     with pytest.raises(HardwareError, match="Uninitialized"):
-        node.backend.partitions()
+        node.backend.partitions_of("gpu-0")
     node.backend.health()
     node.fake.xid(1, 48)
     assert set(node.backend.health()) == {"gpu-0", "gpu-1"}

@@ -15,6 +15,9 @@ Amounts = Mapping[str, int]
 
 MIB = 2**20
 
+UNCUT = "notPartitionable"
+"""Attribute of a card that could be cut and is published whole only; its value says why, in one word."""
+
 
 class Kind(StrEnum):
     """What a card is; the value is its `type` attribute."""
@@ -46,11 +49,20 @@ class DeviceNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the host's for containers, read-only (CDI `mounts`)."""
+
+    path: str
+    host_path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Edits:
     """What a container needs to use a device (CDI `containerEdits`)."""
 
     env: tuple[tuple[str, str], ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -79,8 +79,11 @@ def attributes(values: dict[str, Scalar]) -> Json:
 def _shared(card: Card) -> dict[str, Scalar]:
     place = card.location
     found: dict[str, Scalar] = dict(card.attributes)
-    found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
-    found[f"{STANDARD}/pcieRoot"] = place.pcie_root
+    # Unknown is left out: cards that do not say where they are would else match each other.
+    if place.pci_bus_id:
+        found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
+    if place.pcie_root:
+        found[f"{STANDARD}/pcieRoot"] = place.pcie_root
     if place.numa_node is not None:
         found[f"{STANDARD}/numaNode"] = place.numa_node
     return found
