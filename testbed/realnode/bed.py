@@ -26,12 +26,13 @@ _TABLES = ("partitions", "claims")
 
 
 class RealBed:
-    """`async with RealBed(gpus=["H100-80GB"]) as bed:` starts everything, waits until the node's slices are there, ends it."""
+    """`async with RealBed() as bed:` starts everything, waits until the node's slices are there, ends it."""
 
     def __init__(
         self,
         *,
         gpus: tuple[str, ...] = ("H100-80GB",),
+        npus: tuple[str, ...] = ("910B4",),
         name: str = "real",
         binaries: Binaries | None = None,
         programs: Binaries | None = None,
@@ -44,6 +45,7 @@ class RealBed:
         self.hardware: Hardware
         self.installation: Installation
         self._gpus = gpus
+        self._npus = npus
         self._programs = programs
         self._stack = AsyncExitStack()
 
@@ -57,7 +59,7 @@ class RealBed:
             # Operator and agent are processes here: their image exists in no registry that this node could reach.
             await self.cluster.kubectl("delete", "-n", NAMESPACE, "deployments,daemonsets", "--all")
             self.node = await enter(RealNode(self.cluster, self.name, programs))
-            self.hardware = Hardware(self.node.cell, self._gpus)
+            self.hardware = Hardware(self.node.cell, gpus=self._gpus, npus=self._npus)
             await self.agent()
         except BaseException:
             await self._stack.aclose()

@@ -2,12 +2,11 @@
 
 The node gets its own mounts and process ids. So all that it starts, shims and containers included, ends with this process,
 and all its mounts go with them: the kernel sees to that, whoever is killed first. On the host's files it leaves no trace:
-its /run, /var/log and /var/lib/kubelet lie in FOLDER, device files that are made in its /dev are its own, and what kubelet would write into /proc/sys goes into files there.
+its /run, /var/log and /var/lib/kubelet lie in FOLDER, and what kubelet would write into /proc/sys goes into files there.
 """
 
 import os
 import signal
-import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -55,39 +54,33 @@ def _mounts(folder: Path) -> None:
         file.write_text(f"{value}\n")
         if Path("/proc/sys", name).exists():
             _bind(file, f"/proc/sys/{name}")
-    _shadow(Path("/dev"), folder)
-    library = _shadow(Path("/var/lib"), folder, LIBRARY)
-    for name in LIBRARY:
-        _bind(folder / "lib" / name, str(library / name))
+    _shadow(Path("/var/lib"), folder)
     _bind(folder / "log", "/var/log")
     _bind(folder / "run", "/run")
 
 
-def _shadow(parent: Path, folder: Path, own: tuple[str, ...] = ()) -> Path:
-    """Put a folder of the node's own in the place of the host's, with the same in it but for `own`, which is empty."""
+def _shadow(parent: Path, folder: Path) -> None:
+    """Show a folder's entries as they are, but for the node's own ones, which need not exist on the host."""
     stage = folder / "stage"
     stage.mkdir(exist_ok=True)
     kernel.mount("none", str(stage), "tmpfs")
     stage.chmod(0o755)
     for entry in os.scandir(parent):
-        place, kind = stage / entry.name, entry.stat(follow_symlinks=False)
-        if entry.name in own:
+        place = stage / entry.name
+        if entry.name in LIBRARY:
             continue
-        if stat.S_ISLNK(kind.st_mode):
+        if entry.is_symlink():
             place.symlink_to(Path(entry.path).readlink())
-        elif stat.S_ISCHR(kind.st_mode) or stat.S_ISBLK(kind.st_mode):
-            os.mknod(place, kind.st_mode, kind.st_rdev)
-            place.chmod(stat.S_IMODE(kind.st_mode))
-        elif stat.S_ISDIR(kind.st_mode):
+            continue
+        if entry.is_dir():
             place.mkdir()
-            _bind(Path(entry.path), str(place))
-        elif stat.S_ISREG(kind.st_mode):
+        else:
             place.touch()
-            _bind(Path(entry.path), str(place))
-    for name in own:
+        _bind(Path(entry.path), str(place))
+    for name in LIBRARY:
         (stage / name).mkdir()
+        _bind(folder / "lib" / name, str(stage / name))
     kernel.mount(str(stage), str(parent), flags=kernel.MOVE)
-    return parent
 
 
 def _bind(source: Path, target: str) -> None:

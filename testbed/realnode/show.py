@@ -13,10 +13,10 @@ from rich.table import Table
 from testbed.binaries import provide
 from testbed.realnode.bed import RealBed
 from testbed.realnode.probe import unfit
-from testbed.realnode.workload import MANAGED, Running, Wish, Workload, mig
+from testbed.realnode.workload import MANAGED, Running, Wish, Workload, mig, vnpu
 from testbed.versions import CONTROL_PLANE, NODE
 
-WISHES = (mig("1g.10gb"),)
+WISHES = (mig("1g.10gb"), vnpu("vir05_1c_8g"))
 _OWN = ("APPORTION_", "NVIDIA_", "ASCEND_")
 
 
@@ -47,15 +47,17 @@ class Show:
         namespace = await bed.cluster.make_namespace("team", MANAGED)
         work = Workload(bed.cluster, bed.node, namespace)
         times = Table("pod", "device", "made to allocated", "allocated to running")
+        cold: dict[str, Running] = {}
         for wish in WISHES:
             async with self._step(f"{wish.title}, cold: run, delete, look for remains"):
-                cold = await work.run(f"{wish.name}-cold", wish)
+                cold[wish.name] = await work.run(f"{wish.name}-cold", wish)
                 await work.delete(f"{wish.name}-cold")
                 await bed.nothing_left(warm=True)
-            self._tell(wish, cold)
+            self._tell(wish, cold[wish.name])
+        for wish in WISHES:
             async with self._step(f"{wish.title}, warm: run"):
                 warm = await work.run(f"{wish.name}-warm", wish)
-            for state, seen in (("cold", cold), ("warm", warm)):
+            for state, seen in (("cold", cold[wish.name]), ("warm", warm)):
                 times.add_row(
                     f"{wish.name}-{state}", seen.device, f"{seen.allocated:.2f} s", f"{seen.started:.2f} s"
                 )

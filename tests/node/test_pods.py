@@ -3,7 +3,7 @@
 import json
 
 from testbed.realnode.bed import RealBed
-from testbed.realnode.workload import Workload, mig
+from testbed.realnode.workload import Workload, mig, vnpu
 
 
 async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(bed: RealBed, work: Workload) -> None:
@@ -34,6 +34,27 @@ async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(bed: RealB
     await work.delete("mig")
     await bed.nothing_left(warm=True)
     assert bed.hardware.nvml.instances() == (live,), "the warm one, for the next claim"
+
+
+async def test_a_container_has_its_vnpu_and_nothing_stays_of_it(bed: RealBed, work: Workload) -> None:
+    """The vNPU's file under the name of a chip's, the driver's manager files, and not the chip's own file."""
+    seen = await work.run("vnpu", vnpu("vir05_1c_8g"))
+    (live,) = bed.hardware.dcmi.vnpus()
+    assert live.template == "vir05_1c_8g"
+    assert seen.environment["APPORTION_PART"] == seen.device
+    assert seen.environment["ASCEND_VISIBLE_DEVICES"] == "void"
+    assert {path: number for path, number in seen.devices.items() if number.startswith(("235:", "236:"))} == {
+        f"/dev/davinci{live.id}": f"236:{live.id}",
+        "/dev/davinci_manager": "235:250",
+        "/dev/devmm_svm": "235:251",
+        "/dev/hisi_hdc": "235:252",
+    }
+    (file,) = bed.cdi()
+    assert seen.claim["metadata"]["uid"] in file
+
+    await work.delete("vnpu")
+    await bed.nothing_left(warm=True)
+    assert bed.hardware.dcmi.vnpus() == (live,), "the warm one, for the next claim"
 
 
 async def test_a_warm_partition_serves_the_next_pod_as_it_is(bed: RealBed, work: Workload) -> None:
