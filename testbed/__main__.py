@@ -7,10 +7,12 @@ from rich.console import Console
 
 from testbed.errors import TestbedError
 from testbed.verbs.binaries import binaries
+from testbed.verbs.chaos import chaos
 from testbed.verbs.demo import demo
 from testbed.verbs.down import down
 from testbed.verbs.kubelets import kubelets
 from testbed.verbs.proto import proto
+from testbed.verbs.realnode import real_node
 from testbed.verbs.status import status
 from testbed.verbs.up import up
 
@@ -27,6 +29,8 @@ app.command()(status)
 app.command()(binaries)
 app.command()(proto)
 app.command()(demo)
+app.command()(chaos)
+app.command("real-node")(real_node)
 app.command(hidden=True)(kubelets)
 
 

@@ -245,9 +245,8 @@ def score(state: State, board: Board, choice: Choice) -> tuple[int, int]:
     state.hold("try", [DeviceResult("r", device.id) for device in every])
     view = state.view(board.node)
     lost = before - sum(group.state.worth for group in view.groups)
-    touched = 0
-    for device in every:
-        touched |= 1 << view.index[device.id]
+    ids = {device.id for device in every}
+    touched = sum(1 << index for index in range(len(view.devices)) if view.id_of(index) in ids)
     left = (view.holding(touched) & view.fit & ~view.exclusive).bit_count()
     state.release("try")
     return lost, left

@@ -36,8 +36,17 @@ class Piece:
             if len(self._asked) >= MOST_TEXTS:
                 self._asked.clear()
             ask = answers(text).ask
+            told: dict[tuple[int, int], bool | SelectorError] = {}
             for index in bits(fresh):
-                answer = ask(self.slice.devices[index])
+                device = self.slice.devices[index]
+                # Readers share equal parts, so most devices of a slice need not be asked.
+                parts = id(device.attributes), id(device.capacity)
+                if parts in told and not device.shareable and not device.unsupported:
+                    answer = told[parts]
+                else:
+                    answer = ask(device)
+                    if not device.shareable and not device.unsupported:
+                        told[parts] = answer
                 if answer is True:
                     matching |= 1 << index
                 elif answer is not False:

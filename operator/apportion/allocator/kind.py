@@ -5,8 +5,8 @@ devices are held. Attributes whose values differ from node to node are personal:
 devices agree, and selectors that read one are asked node by node.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from apportion.allocator.answers import Reads, capacity_of
 from apportion.allocator.layout import Layout
@@ -31,24 +31,60 @@ MOST_NAMES = 2048
 MOST_TEXTS = 4096
 """Selectors whose devices are kept per kind."""
 
+MOST_TABLES = 16_384
+"""Selections, layouts and attributes that are remembered."""
+
 Column: TypeAlias = tuple[object, ...]
+
+
+Value = TypeVar("Value")
+
+
+class Tables:
+    """What is found out once for all kinds that hold the same where it matters."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Any] = {}
+
+    def get(self, key: object, make: Callable[[], Value]) -> Value:
+        """Return what `make` returned first for the key."""
+        if key not in self._kept:
+            if len(self._kept) >= MOST_TABLES:
+                self._kept.clear()
+            self._kept[key] = make()
+        found: Value = self._kept[key]
+        return found
 
 
 class Kind:
     """What is found out once for all nodes of a kind."""
 
     __slots__ = (
-        "_personal", "closeness", "columns", "layout", "nodes", "plans", "sample", "selected", "values"
-    )  # fmt: skip
+        "_personal",
+        "_tables",
+        "closeness",
+        "columns",
+        "layout",
+        "nodes",
+        "plans",
+        "sample",
+        "selected",
+        "values",
+    )
 
     def __init__(
-        self, personal: frozenset[str], sample: "NodeView", columns: Mapping[str, int] | None = None
+        self,
+        personal: frozenset[str],
+        sample: "NodeView",
+        tables: "Tables",
+        columns: Mapping[str, int] | None = None,
     ) -> None:
         self._personal = personal
+        self._tables = tables
         self.sample = sample
         """One of its nodes, as it was when the kind was first seen."""
-        self.columns = columns or {}
-        """What its devices hold, by attribute."""
+        self.columns = columns
+        """A number for what its devices hold, by attribute; None where it is like no other kind."""
         self.nodes = 0
         """How many nodes are of the kind now."""
         self.selected: dict[object, Selected] = {}
@@ -65,6 +101,15 @@ class Kind:
             self.plans.clear()
         self.plans[meaning] = plan
         return plan
+
+    def table(self, about: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
+        """Return what `make` returns for all kinds that are built alike and hold the same in these attributes."""
+        columns = self.columns
+        named = tuple(names)
+        if columns is None or not self._personal.isdisjoint(named):
+            return make()
+        numbers = tuple([columns.get(name) for name in named])
+        return self._tables.get((about, self.sample.anatomy, named, numbers), make)
 
     def keep(self, key: object, found: "Selected") -> None:
         """Remember which devices some selectors accept."""
@@ -108,6 +153,7 @@ class Kinds:
         self._columns: dict[str, dict[Column, int]] = {}
         self._kinds: dict[tuple[object, ...], Kind] = {}
         self._numbers = 0
+        self._tables = Tables()
         self._limit = LEAST_KEPT
         self._most_names = MOST_NAMES
 
@@ -121,7 +167,7 @@ class Kinds:
             self._sweep()
         if view.peculiar:
             # Where messages name pools and capacities are shared, a node is like itself only.
-            return self._note(Kind(self.personal, view))
+            return self._note(Kind(self.personal, view, self._tables))
         if len(self._columns) + len(self.personal) > self._most_names:
             # If they are all in use, twice as many may be.
             self._most_names *= 2
@@ -140,7 +186,7 @@ class Kinds:
         key = tuple(parts)
         found = self._kinds.get(key)
         if found is None:
-            found = self._kinds[key] = self._note(Kind(self.personal, view, columns))
+            found = self._kinds[key] = self._note(Kind(self.personal, view, self._tables, columns))
         return found
 
     def _note(self, kind: Kind) -> Kind:
@@ -157,7 +203,7 @@ class Kinds:
             return found
         if len(known) >= MOST_COLUMNS:
             # Values of nodes that are gone do not count.
-            live = {kind.columns.get(name) for kind in self.log if kind.nodes}
+            live = {kind.columns.get(name) for kind in self.log if kind.nodes and kind.columns}
             known = self._columns[name] = {kept: number for kept, number in known.items() if number in live}
         if len(known) >= MOST_COLUMNS:
             self.personal |= {name}

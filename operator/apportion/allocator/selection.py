@@ -32,13 +32,16 @@ class Selection:
         found = self._kept.get(texts)
         if found is not None:
             return found
-        found = select(view, texts, answers)
         kind = view.kind
-        # Errors name devices, so they are kept apart.
-        shared = kind is not None and not found[1]
-        if kind is not None and shared and kind.covers(answers(text).reads for row in texts for text in row):
-            kind.keep(texts, found)
-            return found
+        reads = [answers(text).reads for row in texts for text in row]
+        if kind is not None and kind.covers(reads):
+            names = sorted({name for read in reads for _, name in read or ()})
+            found = kind.table(("selected", texts), names, lambda: select(view, texts, answers))
+            # Errors name devices, so they are kept apart.
+            if not found[1]:
+                kind.keep(texts, found)
+                return found
+        found = select(view, texts, answers)
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         self._kept[texts] = found

@@ -16,7 +16,7 @@ from apportion.allocator.fault import Flaw
 from apportion.allocator.features import Features
 from apportion.allocator.group import Group
 from apportion.allocator.kind import Kind
-from apportion.allocator.layout import Layout
+from apportion.allocator.layout import NEIGHBOURHOODS, Layout
 from apportion.allocator.ledger import Change, Consumption, Holding, Ledger
 from apportion.allocator.pools import Place, PoolView, reaches
 from apportion.allocator.selection import Selected, Selection
@@ -177,7 +177,7 @@ class NodeView:
         if kept is None:
             return Layout(self)
         if kept.layout is None:
-            kept.layout = Layout(self)
+            kept.layout = kept.table("layout", NEIGHBOURHOODS, lambda: Layout(self))
         return kept.layout
 
     @property
@@ -366,14 +366,26 @@ class NodeView:
     def values(self, attribute: str) -> dict[Atom, int]:
         """Return the devices by what they hold in an attribute; a list puts its device under every entry."""
         kind = self.kind
-        kept = kind.values if kind is not None and kind.shares(attribute) else self._values
+        shared = kind is not None and kind.shares(attribute)
+        kept = kind.values if kind is not None and shared else self._values
         found = kept.get(attribute)
         if found is None:
-            found = kept[attribute] = {}
+            make = self._atoms(attribute)
+            found = kind.table("values", (attribute,), make) if kind is not None and shared else make()
+            if len(kept) >= MOST_PLANS:
+                kept.clear()
+            kept[attribute] = found
+        return found
+
+    def _atoms(self, attribute: str) -> Callable[[], dict[Atom, int]]:
+        def make() -> dict[Atom, int]:
+            found: dict[Atom, int] = {}
             for index in bits(self.base):
                 for atom in atoms(self.devices[index].attribute(attribute), self.features):
                     found[atom] = found.get(atom, 0) | 1 << index
-        return found
+            return found
+
+        return make
 
     def holding(self, mask: int) -> int:
         """Return every device of the pools that the mask touches."""
