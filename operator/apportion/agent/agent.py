@@ -74,11 +74,11 @@ def backends(options: AgentOptions) -> tuple[Backend, ...]:
             f"unknown backend {options.backend!r}; known are auto, nvml, ascend, simulated", field="backend"
         )
     if options.backend == "nvml":
-        return (NvmlBackend(options.host_root, at=options.at),)
+        return (NvmlBackend(options.host_root, at=options.at, marks=options.marks()),)
     if options.backend == "ascend":
         return (AscendBackend(options.host_root, at=options.at),)
     if options.backend == "auto" and options.simulation is None:
-        nvml = NvmlBackend(options.host_root, at=options.at)
+        nvml = NvmlBackend(options.host_root, at=options.at, marks=options.marks())
         ascend = AscendBackend(options.host_root, at=options.at)
         return (*((nvml,) if nvml.present() else ()), *((ascend,) if ascend.present() else ()))
     if options.simulation is None:

@@ -14,6 +14,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices import nvml_cards
+from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.nvml_cards import HOPPER, Gpu
 from apportion.agent.devices.nvml_driver import DriverFiles
 from apportion.agent.devices.nvml_files import DeviceFiles
@@ -38,8 +39,13 @@ def _nothing(_: str) -> None:
 class NvmlBackend:
     """The NVIDIA GPUs of this node."""
 
-    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing) -> None:
-        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests."""
+    def __init__(
+        self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing, marks: Marks | None = None
+    ) -> None:
+        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
+
+        `marks` keep what the driver reports once and never again.
+        """
         self._root = root
         self._at = at
         self._driver = DriverFiles(root)
@@ -47,7 +53,7 @@ class NvmlBackend:
             self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
-        self._watch = Watch(self._session)
+        self._watch = Watch(self._session, marks)
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._seen = Sightings("nvml")
