@@ -6,7 +6,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 import structlog
@@ -17,6 +17,7 @@ from apportion.agent.devices.ascend import AscendBackend
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.rdma import RdmaBackend
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Kind, LivePartition, Spot
 from apportion.agent.journal import Journal
@@ -37,6 +38,14 @@ from apportion.cluster.reflector import Reflector
 from apportion.errors import ApportionError, BrokenInput, HardwareError
 
 _log = structlog.get_logger()
+
+REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBackend]] = {
+    "nvml": lambda options: NvmlBackend(options.host_root, at=options.at),
+    "ascend": lambda options: AscendBackend(options.host_root, at=options.at),
+    "rdma": lambda options: RdmaBackend(options.host_root),
+}
+"""Backends of real hardware; each knows whether its hardware is there."""
+KNOWN = ("auto", *REAL, "simulated")
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
@@ -62,21 +71,24 @@ def _first(group: BaseException) -> BaseException:
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
     """Return the backends that the options ask for; a node without hardware that we know has none."""
-    if options.backend not in ("auto", "nvml", "ascend", "simulated"):
-        raise BrokenInput(
-            f"unknown backend {options.backend!r}; known are auto, nvml, ascend, simulated", field="backend"
-        )
-    if options.backend == "nvml":
-        return (NvmlBackend(options.host_root, at=options.at),)
-    if options.backend == "ascend":
-        return (AscendBackend(options.host_root, at=options.at),)
-    if options.backend == "auto" and options.simulation is None:
-        nvml = NvmlBackend(options.host_root, at=options.at)
-        ascend = AscendBackend(options.host_root, at=options.at)
-        return (*((nvml,) if nvml.present() else ()), *((ascend,) if ascend.present() else ()))
-    if options.simulation is None:
-        raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
-    return (SimulatedBackend(options.simulation, options.node, at=options.at),)
+    wanted = options.backend.split(",")
+    unknown = [name for name in wanted if name not in KNOWN]
+    if unknown:
+        raise BrokenInput(f"unknown backend {unknown[0]!r}; known are {', '.join(KNOWN)}", field="backend")
+    if wanted == ["auto"]:
+        wanted = ["simulated"] if options.simulation is not None else [*REAL]
+    if "auto" in wanted:
+        raise BrokenInput("auto stands alone, or backends by their names", field="backend")
+    return tuple(found for name in wanted if (found := _backend(name, options)) is not None)
+
+
+def _backend(name: str, options: AgentOptions) -> Backend | None:
+    if name == "simulated":
+        if options.simulation is None:
+            raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
+        return SimulatedBackend(options.simulation, options.node, at=options.at)
+    found = REAL[name](options)
+    return found if options.backend != "auto" or found.present() else None
 
 
 class Agent:

@@ -200,7 +200,7 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
     (backend,) = backends(AgentOptions(node="n", backend="nvml", host_root=node.root))
     assert isinstance(backend, NvmlBackend)
     assert [card.location.pcie_root for card in backend.devices()] == ["pci0000:10"] * 2
-    with pytest.raises(BrokenInput, match="known are auto, nvml, ascend, simulated"):
+    with pytest.raises(BrokenInput, match="known are auto, nvml, ascend, rdma, simulated"):
         backends(AgentOptions(node="n", backend="nonsense"))
 
 
