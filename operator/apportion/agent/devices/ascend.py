@@ -44,6 +44,7 @@ class AscendBackend:
         self._watch = Watch(self._session)
         self._lock = threading.Lock()
         self._chips: dict[str, Chip] = {}
+        self._left_out = 0
         self._seen = Sightings("ascend")
 
     def present(self) -> bool:
@@ -52,9 +53,10 @@ class AscendBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no driver."""
-        chips = ascend_chips.discover(self._session, self._root)
+        chips, left_out = ascend_chips.discover(self._session, self._root)
         with self._lock:
             self._chips = {chip.name: chip for chip in chips}
+            self._left_out = left_out
         return tuple(chip.card for chip in chips)
 
     def partitions(self) -> tuple[LivePartition, ...]:
@@ -63,7 +65,14 @@ class AscendBackend:
 
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List the vNPUs of one chip; raises HardwareError when it does not answer."""
-        return self._seen.one(card, self._look) if card in self._known() else ()
+        if card in self._known():
+            return self._seen.one(card, self._look)
+        if self._left_out and card.startswith("npu-"):
+            raise Lost(
+                f"{card}: {self._left_out} of the node's chips did not answer when they were looked for; "
+                "nobody knows what is on it"
+            )
+        return ()
 
     def create(self, spot: Spot) -> LivePartition:
         """Make a vNPU with the id that the placement names."""

@@ -25,7 +25,8 @@ class Backend(Protocol):
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List what exists on one card now.
 
-        Raises HardwareError when that cannot be told: whoever decides by it must not take unknown for gone.
+        Raises HardwareError when that cannot be told, also for a card that did not answer at discovery: whoever
+        decides by it must not take unknown for gone. A card that this backend has never had has nothing on it.
         """
 
     def create(self, spot: Spot) -> LivePartition:

@@ -12,7 +12,7 @@ from apportion.agent.devices.values import MIB, UNCUT, Edits, Kind, Placement, S
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.inventory import Inventory
 from apportion.agent.slices.pool import pools
-from apportion.errors import HardwareError, Unsupported
+from apportion.errors import HardwareError, Lost, Unsupported
 from testbed.fakes import npu_smi
 from testbed.fakes.dcmi_models import models as faked
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
@@ -195,9 +195,14 @@ def test_a_910a_in_smp_mode_refuses_to_be_cut(node_with: Nodes) -> None:
 
 
 def test_a_chip_that_does_not_answer_is_left_out(node: Node) -> None:
-    """The others are there."""
+    """The others are there; what is on it is not known, which is not nothing."""
     node.fake.lose(0)
     assert [card.name for card in node.backend.devices()] == ["npu-1"]
+    with pytest.raises(Lost, match="nobody knows what is on it"):
+        node.backend.partitions_of("npu-0")
+    node.fake.heal()
+    node.backend.devices()
+    assert node.backend.partitions_of("npu-7") == ()
 
 
 def test_without_a_driver_it_says_so_and_without_a_library_it_is_absent(node: Node) -> None:
