@@ -8,6 +8,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from itertools import count
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -35,7 +36,7 @@ from apportion.agent.web import serve
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES
 from apportion.cluster.reflector import Reflector
-from apportion.errors import ApportionError, BrokenInput, HardwareError
+from apportion.errors import ApportionError, BrokenInput, HardwareError, NotReady
 
 _log = structlog.get_logger()
 
@@ -45,6 +46,8 @@ REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBa
     "rdma": lambda options: RdmaBackend(options.host_root),
 }
 """Backends of real hardware; each knows whether its hardware is there."""
+_LOOKS = 15
+"""So many looks at health make one for cards that did not answer before: a discovery asks every card of the node."""
 KNOWN = ("auto", *REAL, "simulated")
 
 
@@ -117,6 +120,7 @@ class Agent:
         self._tasks: asyncio.TaskGroup | None = None
         self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
         self.plugins: tuple[Plugin, ...] = ()
+        self._served: frozenset[Kind] = frozenset()
         self.registry = CollectorRegistry()
         self._prepare_seconds = Histogram(
             "apportion_agent_prepare_seconds",
@@ -140,7 +144,7 @@ class Agent:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._hardware.discover()
         await self._view.look()
-        kinds = {card.kind for card in cards.values()}
+        self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
             if self._options.health_port:
@@ -166,7 +170,7 @@ class Agent:
                 self.plugins = tuple(
                     self._plugin(driver, kind)
                     for kind, driver in self._options.drivers.items()
-                    if kind in kinds
+                    if kind in self._served
                 )
                 try:
                     for plugin in self.plugins:
@@ -214,8 +218,10 @@ class Agent:
     async def _watch_hardware(self) -> None:
         """Look for what no event tells: health, and partitions that people make or remove."""
         before = None
-        while True:
+        for look in count(1):
             try:
+                if self._hardware.incomplete and look % _LOOKS == 0:
+                    await self._look_again()
                 changed = await self._view.look()
                 now = _unexplained(await self._hardware.partitions(), self.desk.journal.partitions())
             except HardwareError as error:
@@ -227,6 +233,20 @@ class Agent:
                     for worker in self._workers.values():
                         worker.ring()
             await asyncio.sleep(self._options.health_interval)
+
+    async def _look_again(self) -> None:
+        """Take up cards that did not answer before: after a reset, or when their driver is ready at last."""
+        known = self._hardware.cards
+        found = await self._hardware.discover()
+        for name in found.keys() - known.keys():
+            _log.info("agent.card_answers", node=self._options.node, card=name)
+            if found[name].kind not in self._served:
+                raise NotReady(
+                    f"{name} answers now, the first of its kind: the agent starts anew to serve it"
+                )
+            self._worker(name).ring()
+        if found.keys() != known.keys():
+            self.publisher.ring()
 
 
 def _unexplained(

@@ -8,6 +8,7 @@ from apportion.agent.agent import backends
 from apportion.agent.devices import ascend_templates, models
 from apportion.agent.devices.ascend import AscendBackend
 from apportion.agent.devices.ascend_chips import version_of
+from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import MIB, UNCUT, Edits, Kind, Placement, Spot
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.inventory import Inventory
@@ -194,13 +195,20 @@ def test_a_910a_in_smp_mode_refuses_to_be_cut(node_with: Nodes) -> None:
         node.backend.create(Spot("npu-0", "vir02", Placement(100, 1)))
 
 
-def test_a_chip_that_does_not_answer_is_left_out(node: Node) -> None:
+async def test_a_chip_that_does_not_answer_is_left_out(node: Node) -> None:
     """The others are there; what is on it is not known, which is not nothing."""
     node.fake.lose(0)
     assert [card.name for card in node.backend.devices()] == ["npu-1"]
     with pytest.raises(Lost, match="nobody knows what is on it"):
         node.backend.partitions_of("npu-0")
+    hardware = Hardware([node.backend])
+    await hardware.discover()
+    with pytest.raises(Lost, match="nobody knows what is on it"):
+        await hardware.partitions_of("npu-0")
+    assert hardware.incomplete
     node.fake.heal()
+    assert set(await hardware.discover()) == {"npu-0", "npu-1"}
+    assert not hardware.incomplete
     node.backend.devices()
     assert node.backend.partitions_of("npu-7") == ()
 

@@ -59,6 +59,10 @@ class AscendBackend:
             self._left_out = left_out
         return tuple(chip.card for chip in chips)
 
+    def incomplete(self) -> bool:
+        """Say whether a chip did not answer when they were looked for: a driver takes its time after a boot."""
+        return self._left_out > 0
+
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every vNPU; a chip that does not answer shows what was last seen on it."""
         return self._seen.all(self._known(), self._look)

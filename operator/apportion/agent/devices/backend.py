@@ -16,6 +16,9 @@ class Backend(Protocol):
     def devices(self) -> tuple[Card, ...]:
         """Discover the cards, in a stable order, with every profile that they can be cut into."""
 
+    def incomplete(self) -> bool:
+        """Say whether a card did not answer at the last discovery: it may answer the next one."""
+
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every partition that exists, foreign and half-made ones included.
 

@@ -41,6 +41,11 @@ class Hardware:
         self.cards = {card.name: card for cards in found for card in cards}
         return self.cards
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether another discovery may find more."""
+        return any(backend.incomplete() for backend in self._backends)
+
     async def partitions(self) -> tuple[LivePartition, ...]:
         """List what exists on all cards."""
         found = await asyncio.gather(*(self._call(backend.partitions) for backend in self._backends))

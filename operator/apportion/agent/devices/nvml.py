@@ -62,6 +62,10 @@ class NvmlBackend:
         self._watch.listen(gpus)
         return tuple(gpu.card for gpu in gpus)
 
+    def incomplete(self) -> bool:
+        """Say whether a GPU did not answer when they were looked for."""
+        return bool(self._left_out)
+
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every GPU instance; those without a compute instance are not complete.
 

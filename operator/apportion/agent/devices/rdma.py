@@ -59,6 +59,10 @@ class RdmaBackend:
         manager = rdma_sysfs.connection_manager(self._root)
         return tuple(self._card(device, manager, shared=guids[device.guid] > 1) for device in there)
 
+    def incomplete(self) -> bool:
+        """Say no: the kernel shows all that it has."""
+        return False
+
     def partitions(self) -> tuple[LivePartition, ...]:
         """List nothing: such devices are not cut."""
         return ()
