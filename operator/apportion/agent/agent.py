@@ -6,9 +6,9 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from itertools import count
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -218,7 +218,7 @@ class Agent:
     async def _watch_hardware(self) -> None:
         """Look for what no event tells: health, and partitions that people make or remove."""
         before = None
-        for look in count(1):
+        for look in itertools.count(1):
             try:
                 if self._hardware.incomplete and look % _LOOKS == 0:
                     await self._look_again()
