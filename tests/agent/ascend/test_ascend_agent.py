@@ -160,3 +160,17 @@ async def test_a_chip_that_is_ready_late_is_taken_up(faked: MakeFake) -> None:
             await eventually(lambda: node.devices(NPU), lambda rows: "npu-0" in rows)
             await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
             assert made not in fake.vnpus()
+
+
+async def test_a_driver_that_refuses_without_a_reason_fails_the_partition(faked: MakeFake) -> None:
+    """After some patience, with the driver's words; once the driver does it, it is Ready after all."""
+    async with faked("910B4") as (node, fake):
+        fake.fail("dcmi_create_vdevice", -8005, times=-1)
+        async with doomed(node, "never") as agent:
+            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            failed = await agent.insist(lambda: node.phase(DEVICE, "Failed"))
+            row = next(one for one in failed["status"]["conditions"] if one["reason"] == "Refused")
+            assert "dcmi_create_vdevice: internal error (-8005)" in row["message"]
+            assert journal(node)[0] == []
+            fake.heal()
+            await agent.insist(lambda: node.phase(DEVICE, "Idle"))

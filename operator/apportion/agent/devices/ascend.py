@@ -17,7 +17,14 @@ from apportion.agent.devices.ascend_chips import Chip
 from apportion.agent.devices.ascend_files import NpuFiles
 from apportion.agent.devices.ascend_health import Watch
 from apportion.agent.devices.ascend_layout import AUTO, Made, Wanted
-from apportion.agent.devices.ascend_session import FILE_FAILED, NO_SUCH_DEVICE, Session, refusal
+from apportion.agent.devices.ascend_session import (
+    FILE_FAILED,
+    INNER_ERROR,
+    INVALID_PARAMETER,
+    NO_SUCH_DEVICE,
+    Session,
+    refusal,
+)
 from apportion.agent.devices.ascend_vnpus import Vnpu
 from apportion.agent.devices.sightings import Sightings
 from apportion.agent.devices.values import Card, Health, LivePartition, Placement, Profile, Spot
@@ -27,6 +34,8 @@ _log = structlog.get_logger()
 
 _CREATE = "dcmi_create_vdevice"
 _DESTROY = "dcmi_set_destroy_vdevice"
+_UNTOLD = frozenset({INVALID_PARAMETER, INNER_ERROR})
+"""What the library says of a creation that its driver refused for whatever reason."""
 
 
 def _nothing(_: str) -> None:
@@ -183,15 +192,18 @@ class AscendBackend:
             return
         error = refusal(code, _CREATE, str(spot))
         if code == FILE_FAILED:
-            raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?") from None
-        if not isinstance(error, (Busy, Lost)):
-            # The library does not say why; what is left of the chip does.
-            left = ascend_vnpus.left(self._session, place)
-            short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
-            if short:
-                there = ascend_vnpus.list_all(self._session, place)
-                raise NoRoom(f"{spot}: not enough {', '.join(short)}; {_listed(chip, there)}") from None
-        raise error
+            raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?")
+        if code not in _UNTOLD:
+            raise error
+        # The driver has one code for whatever is wrong; what is on the chip says more. A 310P may have what it takes,
+        # and not in the groups that it takes it in.
+        left = ascend_vnpus.left(self._session, place)
+        there = ascend_vnpus.list_all(self._session, place)
+        short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
+        if not short and not there:
+            raise HardwareError(str(error))
+        lacks = f"not enough {', '.join(short)}" if short else str(error)
+        raise NoRoom(f"{spot}: {lacks}; {_listed(chip, there)}")
 
     def _remove(self, chip: Chip, number: int, spot: Spot) -> None:
         code = self._session.ask(_DESTROY, chip.place.card, chip.place.device, c_uint(number))
