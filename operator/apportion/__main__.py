@@ -79,7 +79,11 @@ def operator(
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
     backend: Annotated[
-        str, typer.Option(help="Hardware to look for: auto, nvml, ascend or simulated.", envvar="BACKEND")
+        str,
+        typer.Option(
+            help="Hardware to look for: auto, or of nvml, ascend, rdma and simulated a list with commas.",
+            envvar="BACKEND",
+        ),
     ] = "auto",
     host_root: Annotated[
         Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")

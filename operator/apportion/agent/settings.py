@@ -24,7 +24,9 @@ class AgentOptions:
     """Name of its Node object, and of its pools."""
 
     backend: str = "auto"
-    """Which hardware to look for: nvml, ascend, simulated, or auto for what is there (a simulation file counts as being there)."""
+    """Which hardware to look for: nvml, ascend, rdma, simulated, several with commas between, or auto for what is there.
+
+    A simulation file counts as the one thing that is there."""
 
     host_root: Path = Path("/")
     """Where the host's /proc, /sys and /dev are, for backends of real hardware."""

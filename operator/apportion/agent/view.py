@@ -13,7 +13,7 @@ from apportion.agent.kubelet.health import DeviceHealth
 from apportion.agent.kubelet.held import Held
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.rows import ClaimRow, PartitionRow, Step
-from apportion.agent.slices.inventory import HELD, REFUSED, Inventory, StaticPartition
+from apportion.agent.slices.inventory import HELD, PARTS_ONLY, REFUSED, Inventory, StaticPartition
 from apportion.agent.slices.naming import cut_of, cuts
 from apportion.dra.taint import Taint
 
@@ -97,6 +97,9 @@ def compose(
             # A shape that no profile describes: nobody can say what is left beside it.
             blocked.add(card.name)
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
+    for card in cards:
+        if card.parts_only:
+            taints[card.name] = (*taints[card.name], PARTS_ONLY)
     for device in (device for claim in held for device in claim.devices):
         taints[device.device] = (*taints[device.device], HELD)
         if device.device == device.card:

@@ -69,6 +69,13 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
         return Outcome(Phase.FAILED, "Lost", str(error), again=True)
     except Unsupported as error:
         return Outcome(Phase.FAILED, "Unsupported", str(error))
+    except HardwareError as error:
+        # The driver does not say why; whoever waits must not wait for ever.
+        return (
+            _wait("Refused", str(error))
+            if hopeful
+            else Outcome(Phase.FAILED, "Refused", str(error), again=True)
+        )
     return Outcome(Phase.READY if wish.holder is not None else Phase.IDLE, "Cut")
 
 
