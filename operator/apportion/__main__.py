@@ -13,6 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
+from apportion.agent.foreign import Foreign
 from apportion.cli import allocate, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
@@ -107,6 +108,13 @@ def agent(
     driver_rdma: Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")] = (
         "rdma.apportion.dev"
     ),
+    foreign: Annotated[
+        Foreign,
+        typer.Option(
+            help="Partitions made by hand: leave them, adopt those that a layout wants, or quarantine their card.",
+            envvar="FOREIGN",
+        ),
+    ] = Foreign.LEAVE,
     instance: Annotated[
         str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
     ] = "",
@@ -134,6 +142,7 @@ def agent(
         kubeconfig=kubeconfig,
         health_port=health_port,
         instance=instance,
+        foreign=foreign,
     )
     _run(run_agent, options)
 

@@ -120,10 +120,10 @@ class NvmlGround:
     """GPUs behind the fake libnvidia-ml.so."""
 
     def __init__(self, folder: Path) -> None:
-        self._fake = FakeNvml.create(folder / "nvml", MODELS)
-        self._fake.set_mode(1, on=True)
-        root = lay_out(self._fake, folder / "root")
-        self.environment: Mapping[str, str] = self._fake.environment
+        self.fake = FakeNvml.create(folder / "nvml", MODELS)
+        self.fake.set_mode(1, on=True)
+        root = lay_out(self.fake, folder / "root")
+        self.environment: Mapping[str, str] = self.fake.environment
         self.arguments: Sequence[str] = ("--backend", "nvml", "--host-root", str(root))
 
     def cuts(self) -> tuple[Cut, ...]:
@@ -132,21 +132,21 @@ class NvmlGround:
             Cut(
                 f"gpu-{row.gpu}", row.profile, row.start, row.size, row.compute[0].uuid if row.compute else ""
             )
-            for row in self._fake.instances()
+            for row in self.fake.instances()
         )
 
     def whole(self, card: str) -> bool:
         """Say whether the card's MIG mode is off."""
-        return not self._fake.mode(int(card.split("-")[1]))[0]
+        return not self.fake.mode(int(card.split("-")[1]))[0]
 
     def reboot(self) -> None:
         """Reboot the node."""
-        self._fake.reboot()
+        self.fake.reboot()
 
     def stranger(self, place: Place) -> str:
         """Make a GPU instance and its compute instance as nvidia-smi would."""
         uuid = f"MIG-made-by-hand-at-{place.card}-{place.start}"
-        with self._fake.changing() as state:
+        with self.fake.changing() as state:
             gpu = state.gpu[int(place.card.split("-")[1])]
             row = next(row for row in gpu.instance if not row.used)
             # Ids of people's instances come from the high end here, so that they never meet ours.
@@ -161,11 +161,11 @@ class NvmlGround:
 
     def kill_in(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call."""
-        self._fake.kill(call, after=after)
+        self.fake.kill(call, after=after)
 
     def heal(self) -> None:
         """Take back the faults that did not strike."""
-        self._fake.heal()
+        self.fake.heal()
 
 
 class SimulatedGround:

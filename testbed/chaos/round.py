@@ -13,7 +13,8 @@ from typing import Final
 from testbed.chaos import judge
 from testbed.chaos.blows import Blow
 from testbed.chaos.judge import LEAKED, Verdict
-from testbed.chaos.node import Node, StuckError
+from testbed.chaos.node import Node
+from testbed.chaos.objects import StuckError
 from testbed.chaos.plays import Plays
 from testbed.chaos.report import Kill, state
 

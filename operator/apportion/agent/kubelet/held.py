@@ -11,7 +11,7 @@ import structlog
 
 from apportion.agent.kubelet.claims import ClaimRef, holds, read
 from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.rows import ClaimRow
+from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.errors import ApportionError
 
 _log = structlog.get_logger()
@@ -25,9 +25,15 @@ class Held:
         desk: Desk,
         *,
         interval: float = 10.0,
+        given_up: Callable[[ClaimRow], Awaitable[None]] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`interval`: seconds between two looks at each prepared claim."""
+        """`interval`: seconds between two looks at each prepared claim.
+
+        `given_up(row)` unprepares a claim that was lost before kubelet ever heard that it is prepared: no container has it,
+        and kubelet need not come back for it.
+        """
+        self.given_up = given_up
         self._desk = desk
         self._interval = interval
         self._sleep = sleep
@@ -55,7 +61,15 @@ class Held:
         for row in self._desk.journal.claims():
             mark = (row.uid, row.driver)
             try:
-                claim = await read(self._desk.client, ClaimRef(row.namespace, row.name, row.uid))
+                ref = ClaimRef(row.namespace, row.name, row.uid)
+                claim = await read(self._desk.client, ref, latest=False)
+                lacks = not holds(claim, row.driver, {device.device for device in row.devices})
+                if lacks and row.step is not ClaimStep.PREPARED and self.given_up is not None:
+                    # That was the server's memory, which may be behind; before anything is done, ask for the truth.
+                    claim = await read(self._desk.client, ref)
+                    if not holds(claim, row.driver, {device.device for device in row.devices}):
+                        await self.given_up(row)
+                        continue
             except ApportionError:
                 lost |= self._lost & {mark}
                 continue
