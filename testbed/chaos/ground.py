@@ -171,9 +171,9 @@ class NvmlGround:
 class SimulatedGround:
     """The product's own simulated hardware; its state file is read as plain JSON."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, models: Sequence[str] = MODELS) -> None:
         file = folder / "node.yaml"
-        file.write_text(yaml.safe_dump({"cards": [{"model": model} for model in MODELS]}))
+        file.write_text(yaml.safe_dump({"cards": [{"model": model} for model in models]}))
         self._state = folder / "node.yaml.state.json"
         self._save({"partitions": [], "faults": {}, "next": 1})
         self.environment: Mapping[str, str] = {}

@@ -118,7 +118,7 @@ class Node(Objects):
 
         async def ask() -> Container | None:
             boot = self.boots
-            answer = (await (await self._served()).prepare([_key(claim)]))[uid]
+            answer = (await (await self.served()).prepare([_key(claim)]))[uid]
             if isinstance(answer, PluginError):
                 raise answer
             if boot != self.boots:
@@ -134,7 +134,7 @@ class Node(Objects):
         uid = claim["metadata"]["uid"]
 
         async def ask() -> str | None:
-            answer = (await (await self._served()).prepare([_key(claim)]))[uid]
+            answer = (await (await self.served()).prepare([_key(claim)]))[uid]
             return str(answer) if isinstance(answer, PluginError) else ""
 
         return await self.insist(ask, f"an answer for claim {claim['metadata']['name']}")
@@ -145,14 +145,14 @@ class Node(Objects):
         self.containers.pop(uid, None)
 
         async def ask() -> bool:
-            error = (await (await self._served()).unprepare([_key(claim)]))[uid]
+            error = (await (await self.served()).unprepare([_key(claim)]))[uid]
             if error is not None:
                 raise error
             return True
 
         await self.insist(ask, f"unprepare of claim {claim['metadata']['name']}")
 
-    async def _served(self) -> Plugin:
+    async def served(self) -> Plugin:
         """Return the plugin as registered by the agent that lives now. Raises PluginError."""
         agent = self.agent
         if agent is None or not agent.alive:
@@ -191,7 +191,7 @@ class Node(Objects):
         """Wait until the agent that lives now answers kubelet."""
 
         async def ask() -> bool:
-            return bool(await self._served())
+            return bool(await self.served())
 
         await self.insist(ask, "the agent's start")
 

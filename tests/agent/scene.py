@@ -38,9 +38,9 @@ class Scene:
 
         return await eventually(ask, lambda cuts: len(cuts) == count and all(cut.uuid for cut in cuts))
 
-    def ask_journal(self, query: str) -> list[tuple[Any, ...]]:
-        """Ask the journal in plain SQL, or change it while no agent runs."""
-        db = sqlite3.connect(self.journal)
+    def ask_journal(self, query: str, mode: str = "rw") -> list[tuple[Any, ...]]:
+        """Ask the journal in plain SQL, or change it while no agent runs; it is never made by this."""
+        db = sqlite3.connect(f"file:{self.journal}?mode={mode}", uri=True)
         try:
             with db:
                 return db.execute(query).fetchall()
@@ -50,8 +50,11 @@ class Scene:
     async def journal_says(self, query: str, *rows: tuple[Any, ...]) -> None:
         """Wait until the journal answers with these rows."""
 
-        async def ask() -> list[tuple[Any, ...]]:
-            return self.ask_journal(query)
+        async def ask() -> list[tuple[Any, ...]] | None:
+            try:
+                return self.ask_journal(query, "ro")
+            except sqlite3.DatabaseError:
+                return None  # lost or broken, and not made again yet
 
         await eventually(ask, lambda found: found == list(rows))
 

@@ -74,6 +74,9 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
         return Outcome(Phase.FAILED, "Lost", str(error), again=True)
     except Unsupported as error:
         return Outcome(Phase.FAILED, "Unsupported", str(error))
+    except HardwareError as error:
+        # An answer that nobody foresaw, about this partition: the others of the card go on.
+        return Outcome(Phase.FAILED, "DriverError", str(error), again=True)
     return Outcome(Phase.READY if wish.holder is not None else Phase.IDLE, "Cut")
 
 
