@@ -6,6 +6,7 @@ person made.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,6 +19,10 @@ from testbed.fakes.nvml_models import models
 
 MODELS: Final = ("H100-80GB", "A100-40GB")
 """One whose MIG mode switches at will and is off after a reboot, one whose mode stays on."""
+
+
+_PROGRAM: Final = 4711
+"""Process id of every program in a container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,9 @@ class Ground(Protocol):
     def stranger(self, place: Place) -> str:
         """Let a person make a partition; returns its UUID. Only while no agent runs."""
 
+    def use(self, uuid: str, *, used: bool) -> None:
+        """Let a program of a container open a partition, or close it; one that is gone is nobody's."""
+
     def kill_in(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call, before or after its effect."""
 
@@ -159,6 +167,11 @@ class NvmlGround:
             row.used = 1
         return uuid
 
+    def use(self, uuid: str, *, used: bool) -> None:
+        """Let a program of a container open a partition, or close it."""
+        with suppress(KeyError):
+            self.fake.occupy(uuid, _PROGRAM if used else 0)
+
     def kill_in(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call."""
         self.fake.kill(call, after=after)
@@ -208,6 +221,9 @@ class SimulatedGround:
         }
         self._save({**state, "partitions": [*state["partitions"], row]})
         return uuid
+
+    def use(self, uuid: str, *, used: bool) -> None:
+        """Do nothing: nothing asks this hardware who uses it."""
 
     def kill_in(self, call: str, *, after: bool) -> None:
         """Refuse: there are no driver calls here."""

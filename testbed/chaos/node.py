@@ -112,8 +112,11 @@ class Node(Objects):
 
     # --- what kubelet does ---------------------------------------------------------------------------------------
 
-    async def prepare(self, claim: Json, device: str, card: str) -> Container:
-        """Prepare a claim and start its container; kubelet's way, again and again until it works."""
+    async def prepare(self, claim: Json, device: str, card: str, *, opened: bool = False) -> Container:
+        """Prepare a claim and start its container; kubelet's way, again and again until it works.
+
+        `opened`: a program in it opens the partition. Without it the driver does not know that it is in use.
+        """
         uid = claim["metadata"]["uid"]
 
         async def ask() -> Container | None:
@@ -125,6 +128,8 @@ class Node(Objects):
                 return None  # that answer was another life's
             container = Container(uid, device, card, self._given(uid, device))
             self.containers[uid] = container
+            if opened:
+                self.ground.use(container.uuid, used=True)
             return container
 
         return await self.insist(ask, f"prepare of {device} for claim {claim['metadata']['name']}")
@@ -142,7 +147,7 @@ class Node(Objects):
     async def unprepare(self, claim: Json) -> None:
         """Stop a claim's container and unprepare it, again and again until it works."""
         uid = claim["metadata"]["uid"]
-        self.containers.pop(uid, None)
+        stopped = self.containers.pop(uid, None)
 
         async def ask() -> bool:
             error = (await (await self.served()).unprepare([_key(claim)]))[uid]
@@ -151,6 +156,9 @@ class Node(Objects):
             return True
 
         await self.insist(ask, f"unprepare of claim {claim['metadata']['name']}")
+        if stopped is not None:
+            # The driver learns a moment later than kubelet that a program has ended.
+            self.ground.use(stopped.uuid, used=False)
 
     async def served(self) -> Plugin:
         """Return the plugin as registered by the agent that lives now. Raises PluginError."""

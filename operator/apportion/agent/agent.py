@@ -102,7 +102,7 @@ class Agent:
             at=options.at,
             adopting=options.foreign is Foreign.ADOPT,
         )
-        self._held = Held(self.desk, interval=options.held_interval, given_up=self._give_up)
+        self._held = Held(self.desk, interval=options.held_interval, abandon=self._abandon)
         self._view = View(self.desk, self._held, quarantine=options.foreign is Foreign.QUARANTINE)
         self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
         self.desk.published = self.publisher.ring
@@ -212,11 +212,11 @@ class Agent:
         options = self._options
         return CdiFolder(options.cdi_dir), MetadataFolder(options.plugins_dir / driver, driver)
 
-    async def _give_up(self, row: ClaimRow) -> None:
+    async def _abandon(self, row: ClaimRow) -> bool:
         """Undo a preparation that was never finished, for a claim that is gone."""
-        for plugin in self.plugins:
-            if plugin.driver == row.driver:
-                await plugin.preparer.unprepare(ClaimRef(row.namespace, row.name, row.uid))
+        ref = ClaimRef(row.namespace, row.name, row.uid)
+        found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
+        return bool(found) and await found[0].abandon(ref)
 
     def _plugin(self, driver: str, kind: Kind) -> Plugin:
         options = self._options
