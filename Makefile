@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos bench crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos real-node bench crds proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ KILLS ?= 1000
 SEED ?= 7
 chaos: venv ## Kill the agent again and again: `make chaos KILLS=1000 SEED=7 REPORT=kills.csv`
 	@$(BIN)/python -m testbed chaos --kills $(KILLS) --seed $(SEED) $(if $(REPORT),--report $(REPORT)) $(ARGS)
+
+real-node: venv ## Pods with partitions on a real kubelet and containerd (root only)
+	@$(BIN)/python -m testbed real-node
 
 bench: venv ## Ours and kube-scheduler's allocator on the same scenarios
 	@$(BIN)/python -m bench $(ARGS)

@@ -12,6 +12,7 @@ from testbed.verbs.demo import demo
 from testbed.verbs.down import down
 from testbed.verbs.kubelets import kubelets
 from testbed.verbs.proto import proto
+from testbed.verbs.realnode import real_node
 from testbed.verbs.status import status
 from testbed.verbs.up import up
 
@@ -29,6 +30,7 @@ app.command()(binaries)
 app.command()(proto)
 app.command()(demo)
 app.command()(chaos)
+app.command("real-node")(real_node)
 app.command(hidden=True)(kubelets)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from testbed.errors import Unavailable
+from testbed.projects import project_of
 from testbed.versions import Wanted
 
 _LOOK_SECONDS = 0.3
@@ -26,7 +27,8 @@ class Cache:
 
     def place(self, want: Wanted) -> Path:
         """Return where this program lies, or would lie."""
-        folder = f"etcd-{want.version}" if want.name == "etcd" else want.version
+        project = project_of(want.name)
+        folder = f"{project.name}-{want.version}" if project.version else want.version
         return self.root / folder / want.name
 
     async def find(self, want: Wanted) -> Path:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from testbed.errors import Unavailable
 from testbed.progress import Report
+from testbed.projects import project_of
 from testbed.versions import Wanted
 
 _MODULES = Path(__file__).parent / "go"
 _REMEMBERED_LINES = 12
-_STAMPS = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class GoBuild:
@@ -23,8 +23,8 @@ class GoBuild:
     title = "Go modules"
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # The result must not depend on a workspace above the checkout, nor on a C compiler.
-        self._environment = {**environment, "CGO_ENABLED": "0", "GOWORK": "off"}
+        # The result must not depend on a workspace above the checkout.
+        self._environment = {**environment, "GOWORK": "off"}
         self._go = shutil.which("go", path=environment.get("PATH", os.defpath))
 
     async def make(self, want: Wanted, folder: Path, report: Report) -> Path:
@@ -34,13 +34,17 @@ class GoBuild:
         """
         if self._go is None:
             raise Unavailable("Go is not installed (no `go` on the PATH)")
-        module = _MODULES / ("etcd" if want.name == "etcd" else f"kubernetes-{want.version}")
+        project = project_of(want.name)
+        module = _MODULES / project.module(want.version)
         if not (module / "go.mod").is_file():
             raise Unavailable(f"there is no {module.name}/go.mod below testbed/go/")
+        compiler = self._environment.get("CC", "cc")
+        if project.compiler and shutil.which(compiler, path=self._environment.get("PATH")) is None:
+            raise Unavailable(f"its build needs a C compiler, and there is no `{compiler}` on the PATH")
         target = folder / want.name
         process = await asyncio.create_subprocess_exec(
-            self._go, "build", "-v", *_flags(want), "-o", target, _package(want),
-            cwd=module, env=self._environment, start_new_session=True,
+            self._go, "build", "-v", *_flags(want), "-o", target, project.packages[want.name],
+            cwd=module, env={**self._environment, "CGO_ENABLED": str(int(project.compiler))}, start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         said: deque[str] = deque(maxlen=_REMEMBERED_LINES)
@@ -56,15 +60,9 @@ class GoBuild:
         return target
 
 
-def _package(want: Wanted) -> str:
-    return "go.etcd.io/etcd/server/v3" if want.name == "etcd" else f"k8s.io/kubernetes/cmd/{want.name}"
-
-
 def _flags(want: Wanted) -> list[str]:
     """Return the build flags; without the version stamps a server calls itself v0.0.0-master."""
-    stamps = (
-        [] if want.name == "etcd" else [f"-X {package}.gitVersion=v{want.version}" for package in _STAMPS]
-    )
+    stamps = [f"-X {stamp.format(version=want.version)}" for stamp in project_of(want.name).stamps]
     return ["-trimpath", "-ldflags", " ".join(["-s -w", *stamps])]
 
 

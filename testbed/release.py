@@ -1,20 +1,18 @@
-"""Official release downloads: Kubernetes' release site file by file, etcd's as one archive."""
+"""Official release downloads: a program as a file of its own, or inside of its project's archive."""
 
 import hashlib
 import platform
 import tarfile
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import aiohttp
 from yarl import URL
 
 from testbed.errors import Unavailable
 from testbed.progress import Report
+from testbed.projects import project_of
 from testbed.versions import Wanted
-
-KUBERNETES_SITE = "https://dl.k8s.io"
-ETCD_SITE = "https://github.com/etcd-io/etcd/releases/download"
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_connect=5, sock_read=30)
 _CHUNK = 1 << 18
@@ -24,15 +22,15 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 class Release:
     """Downloads from the release sites, or from mirrors with the same layout.
 
-    The mirrors' addresses come from `APPORTION_RELEASE_URL` and `APPORTION_ETCD_RELEASE_URL`; `site` overrules the
-    first. A site that cannot be reached is asked once, not once per program.
+    Environment variables name the mirrors (`Project.variable`); `site` overrules the one of Kubernetes. A site that cannot
+    be reached is asked once, not once per program.
     """
 
     title = "release site"
 
     def __init__(self, environment: Mapping[str, str], site: str | None = None) -> None:
-        self._kubernetes = (site or environment.get("APPORTION_RELEASE_URL") or KUBERNETES_SITE).rstrip("/")
-        self._etcd = (environment.get("APPORTION_ETCD_RELEASE_URL") or ETCD_SITE).rstrip("/")
+        self._environment = environment
+        self._site = site
         self._unreachable: dict[str, str] = {}
         machine = platform.machine()
         self._architecture = _ARCHITECTURES.get(machine, machine)
@@ -42,29 +40,16 @@ class Release:
 
         Raises Unavailable when the site cannot be reached or lacks the file, or when the checksum is wrong.
         """
+        project = project_of(want.name)
+        mirror = self._site if not project.version and self._site else self._environment.get(project.variable)
+        site = (mirror or project.site).rstrip("/")
+        words = {"version": want.version, "arch": self._architecture, "name": want.name}
+        address = f"{site}/{project.file.format(**words)}"
+        name = address.rpartition("/")[2]
         async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
-            if want.name == "etcd":
-                return await self._archive(session, want, folder, report)
-            base = f"{self._kubernetes}/release/v{want.version}/bin/linux/{self._architecture}/{want.name}"
-            published = (await self._text(session, f"{base}.sha256")).split()
-            return await self._download(session, base, published, folder / want.name, report)
-
-    async def _archive(
-        self, session: aiohttp.ClientSession, want: Wanted, folder: Path, report: Report
-    ) -> Path:
-        stem = f"etcd-v{want.version}-linux-{self._architecture}"
-        base = f"{self._etcd}/v{want.version}"
-        sums = await self._text(session, f"{base}/SHA256SUMS")
-        published = [line.split()[0] for line in sums.splitlines() if line.endswith(f" {stem}.tar.gz")]
-        archive = await self._download(
-            session, f"{base}/{stem}.tar.gz", published, folder / f"{stem}.tar.gz", report
-        )
-        try:
-            with tarfile.open(archive) as content:
-                content.extract(f"{stem}/etcd", path=folder, filter="data")
-        except (tarfile.TarError, KeyError) as error:
-            raise Unavailable(f"{archive.name} holds no {stem}/etcd: {error}") from error
-        return folder / stem / "etcd"
+            sums = await self._text(session, f"{site}/{project.sums.format(**words)}")
+            got = await self._download(session, address, _published(sums, name), folder / name, report)
+        return _member(got, project.member.format(**words), folder) if project.member else got
 
     async def _text(self, session: aiohttp.ClientSession, address: str) -> str:
         async with self._get(session, address) as response:
@@ -88,6 +73,25 @@ class Release:
 
     def _get(self, session: aiohttp.ClientSession, address: str) -> "_Request":
         return _Request(session, URL(address), self._unreachable)
+
+
+def _published(sums: str, name: str) -> list[str]:
+    """Return the sum of a file out of its sums file, which holds a bare sum or one line per file."""
+    lines = [line.split() for line in sums.splitlines() if line.strip()]
+    return [words[0] for words in lines if len(words) == 1 or words[1].lstrip("*") == name]
+
+
+def _member(archive: Path, member: str, folder: Path) -> Path:
+    """Take one program out of an archive."""
+    try:
+        with tarfile.open(archive) as content:
+            for entry in content:
+                if PurePosixPath(entry.name) == PurePosixPath(member):
+                    content.extract(entry, path=folder, filter="data")
+                    return folder / entry.name
+    except tarfile.TarError as error:
+        raise Unavailable(f"{archive.name} is no archive: {error}") from error
+    raise Unavailable(f"{archive.name} holds no {member}")
 
 
 class _Request:

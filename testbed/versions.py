@@ -1,4 +1,4 @@
-"""Which programs of which version make a control plane, and what version a program says it is."""
+"""Which programs of which version make a control plane and a node, and what version a program says it is."""
 
 import asyncio
 import re
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from testbed.errors import Unavailable
+from testbed.projects import project_of
 
 DEFAULT: Final = "1.37.0"
 OLDEST: Final = "1.36.3"
 SUPPORTED: Final = (DEFAULT, OLDEST)
-ETCD: Final = "3.6.14"
 CONTROL_PLANE: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+NODE: Final = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "loopback")
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 _ASKING_SECONDS = 20.0
@@ -20,7 +21,7 @@ _ASKING_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One program of one version. `version` is etcd's own for etcd and Kubernetes' for all others."""
+    """One program of one version: Kubernetes' own version for Kubernetes' programs, their project's for others."""
 
     name: str
     version: str
@@ -32,8 +33,8 @@ class Wanted:
 
 
 def wanted(name: str, kubernetes: str) -> Wanted:
-    """Return the program that a control plane of that Kubernetes version needs under this name."""
-    return Wanted(name, ETCD if name == "etcd" else kubernetes)
+    """Return the program that a cluster of that Kubernetes version needs under this name."""
+    return Wanted(name, project_of(name).version or kubernetes)
 
 
 async def check(program: Path, want: Wanted) -> None:
@@ -41,7 +42,7 @@ async def check(program: Path, want: Wanted) -> None:
 
     Raises Unavailable when it does not run, does not say a version, or says one of another minor version.
     """
-    question = ["version", "--client"] if want.name == "kubectl" else ["--version"]
+    question = project_of(want.name).questions.get(want.name, ("--version",))
     try:
         process = await asyncio.create_subprocess_exec(
             program, *question, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT

@@ -11,9 +11,11 @@ from rich.console import Console
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
-from testbed.versions import DEFAULT, OLDEST
+from testbed.realnode.probe import unfit
+from testbed.versions import DEFAULT, NODE, OLDEST
 
 _PROVIDED = pytest.StashKey[dict[str, Binaries]]()
+_NODE = pytest.StashKey[Binaries | str]()
 _NEEDS = {
     "binaries": DEFAULT,
     "control_plane": DEFAULT,
@@ -50,6 +52,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 provided[version] = asyncio.run(provide(version, console=Console(stderr=True)))
             except MissingBinariesError as error:
                 pytest.exit(f"{error}\nTests without a control plane: make quick", returncode=1)
+        if any("node_binaries" in getattr(item, "fixturenames", ()) for item in session.items):
+            session.config.stash[_NODE] = asyncio.run(_node_binaries())
+
+
+async def _node_binaries() -> Binaries | str:
+    """Return the programs of a real node, or why none can run here."""
+    reason = await unfit()
+    if reason:
+        return reason
+    try:
+        return await provide(DEFAULT, NODE, console=Console(stderr=True))
+    except MissingBinariesError as error:
+        pytest.exit(str(error), returncode=1)
+
+
+@pytest.fixture(scope="session")
+def node_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """Give the programs of a real node; where none can run, the tests are skipped, with the reason."""
+    found = pytestconfig.stash[_NODE]
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
 
 
 @pytest.fixture(scope="session")

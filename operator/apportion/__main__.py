@@ -6,6 +6,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -14,7 +15,7 @@ import typer
 
 from apportion import __version__, logs
 from apportion.agent.foreign import Foreign
-from apportion.cli import allocate, release, select
+from apportion.cli import allocate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -79,7 +80,7 @@ def operator(
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
     backend: Annotated[
-        str, typer.Option(help="Hardware to look for: auto, nvml or simulated.", envvar="BACKEND")
+        str, typer.Option(help="Hardware to look for: auto, nvml, ascend or simulated.", envvar="BACKEND")
     ] = "auto",
     host_root: Annotated[
         Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")
@@ -148,6 +149,16 @@ def agent(
 
 
 app.command()(crds)
+
+
+def _node_tools(where: node.Where) -> node.Tools:
+    from apportion.agent.byhand import NodeTools
+    from apportion.agent.settings import AgentOptions
+
+    return NodeTools(AgentOptions(**asdict(where)))
+
+
+app.add_typer(node.commands(_node_tools), name="node")
 app.command("allocate")(allocate.command)
 app.command("select")(select.select)
 app.command("release")(release.release)

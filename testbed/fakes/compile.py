@@ -29,13 +29,16 @@ _FLAGS = (
 )
 
 
-def library(sources: Path, name: str, *, cache: Path | None = None) -> Path:
+def library(sources: Path, name: str, *, shared: Path | None = None, cache: Path | None = None) -> Path:
     """Build all C files of a folder into one library called `name` (also its soname), unless that was done before.
+
+    `shared` is a folder of further sources and headers.
 
     Raises Unavailable without a C compiler, or with the compiler's own words.
     """
     flags = (*_FLAGS, f"-Wl,-soname,{name}")
-    files = sorted(sources.glob("*.[ch]"))
+    folders = (sources, shared) if shared is not None else (sources,)
+    files = [file for folder in folders for file in sorted(folder.glob("*.[ch]"))]
     digest = hashlib.sha256(repr(flags).encode())
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -50,7 +53,14 @@ def library(sources: Path, name: str, *, cache: Path | None = None) -> Path:
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         fresh = Path(scratch) / name
         done = subprocess.run(
-            [compiler, *flags, "-o", fresh, *(file for file in files if file.suffix == ".c")],
+            [
+                compiler,
+                *flags,
+                *(f"-I{folder}" for folder in folders),
+                "-o",
+                fresh,
+                *(file for file in files if file.suffix == ".c"),
+            ],
             capture_output=True,
             text=True,
             check=False,

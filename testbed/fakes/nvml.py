@@ -5,26 +5,21 @@ and writes the state file itself, so it can judge the product. What the library 
 """
 
 import ctypes
-import fcntl
-import os
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.fakes import fake
 from testbed.fakes import nvml_layout as layout
-from testbed.fakes.compile import library
+from testbed.fakes.frame_layout import Header
 from testbed.fakes.nvml_models import fill
 
 NAME = "libnvidia-ml.so.1"
-VARIABLE = "APPORTION_FAKE_NVML"
 _SOURCES = Path(__file__).parent / "nvml"
 _HOPPER = 9
 _XID = 8
 _ANY = 0xFFFFFFFF
-_FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER = 1, 2, 3, 4
-_FOR_EVER = -1
 _NVLINK_TO_GPU, _NVLINK_TO_SWITCH = 0, 2
 
 
@@ -53,20 +48,18 @@ class GpuInstance:
 
 def build(cache: Path | None = None) -> Path:
     """Return the path of the library, built if need be. Raises Unavailable without a compiler."""
-    built = library(_SOURCES, NAME, cache=cache)
-    size = ctypes.CDLL(str(built)).fake_state_size()
-    if size != ctypes.sizeof(layout.State):
-        raise AssertionError(f"nvml_layout.py has {ctypes.sizeof(layout.State)} bytes, state.h {size}")
-    return built
+    return fake.build(_SOURCES, NAME, layout.State, cache=cache)
 
 
-class FakeNvml:
+class FakeNvml(fake.Fake[layout.State]):
     """One fake node's driver: a state file, shared by every process that has `environment`."""
+
+    layout = layout.State
+    variable = "APPORTION_FAKE_NVML"
 
     def __init__(self, path: Path, *, library: Path | None = None) -> None:
         """Take an existing state file; `create` makes one."""
-        self.path = path
-        self.library = library or build()
+        super().__init__(path, library or build())
 
     @classmethod
     def create(
@@ -80,11 +73,8 @@ class FakeNvml:
     ) -> "FakeNvml":
         """Make a state file with one GPU of each model named; `mig`: MIG mode is already on everywhere."""
         state = layout.State(
-            magic=layout.MAGIC,
-            layout=layout.LAYOUT,
-            size=ctypes.sizeof(layout.State),
+            header=Header(layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.State), 1),
             gpus=len(models),
-            driver_loaded=1,
             cuda=cuda,
             next_serial=1,
             next_event=1,
@@ -104,27 +94,6 @@ class FakeNvml:
         fresh.replace(path)
         return cls(path)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What a process needs in its environment, from its start on."""
-        return {"LD_LIBRARY_PATH": str(self.library.parent), VARIABLE: str(self.path)}
-
-    @contextmanager
-    def changing(self) -> Iterator[layout.State]:
-        """Yield the state under its lock and write it back; everybody sees the changes at once."""
-        with self.path.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            state = layout.State.from_buffer_copy(file.read())
-            yield state
-            # In place: processes that have mapped the file must see it.
-            os.pwrite(file.fileno(), bytes(state), 0)
-
-    def read(self) -> layout.State:
-        """Return a copy of the state."""
-        with self.path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-            return layout.State.from_buffer_copy(file.read())
-
     def instances(self) -> tuple[GpuInstance, ...]:
         """List all GPU instances, half-made ones too, in the order of GPUs and places."""
         state = self.read()
@@ -136,32 +105,15 @@ class FakeNvml:
         ]
         return tuple(sorted(found, key=lambda row: (row.gpu, row.start)))
 
-    def calls(self) -> dict[str, int]:
-        """Say how often each function was called since the file was made, by all processes."""
-        return {row.symbol.decode(): row.calls for row in self.read().count if row.symbol}
-
     def mode(self, gpu: int) -> tuple[bool, bool]:
         """Return current and pending MIG mode."""
         row = self.read().gpu[gpu]
         return bool(row.mode), bool(row.pending)
 
-    def fail(self, symbol: str, code: int, *, times: int = 1, skip: int = 0, gpu: int = -1) -> None:
-        """Make the next calls of a function fail with an NVML error code; `times` -1: for ever."""
-        self._rule(symbol, _FAIL, code=code, times=times, skip=skip, gpu=gpu)
-
-    def delay(self, symbol: str, seconds: float, *, times: int = _FOR_EVER, gpu: int = -1) -> None:
-        """Make calls of a function take longer; the lock is not held meanwhile."""
-        self._rule(symbol, _DELAY, microseconds=int(seconds * 1e6), times=times, gpu=gpu)
-
-    def kill(self, symbol: str, *, after: bool, skip: int = 0, gpu: int = -1) -> None:
-        """End the next process that calls this function with SIGKILL, before or after it took effect."""
-        self._rule(symbol, _KILL_AFTER if after else _KILL_BEFORE, times=1, skip=skip, gpu=gpu)
-
     def heal(self) -> None:
         """Forget every fault that was asked for, and bring lost GPUs back."""
+        self.forgive()
         with self.changing() as state:
-            for rule in state.rule:
-                rule.action = 0
             for gpu in state.gpu:
                 gpu.lost = 0
 
@@ -231,41 +183,6 @@ class FakeNvml:
                 _reset(gpu)
                 if gpu.architecture >= _HOPPER:
                     gpu.mode = gpu.pending = 0
-
-    def unload(self, *, loaded: bool = False) -> None:
-        """Take the driver away (or bring it back): new sessions fail with DRIVER_NOT_LOADED."""
-        with self.changing() as state:
-            state.driver_loaded = int(loaded)
-
-    def _rule(
-        self,
-        symbol: str,
-        action: int,
-        *,
-        gpu: int,
-        times: int,
-        code: int = 0,
-        skip: int = 0,
-        microseconds: int = 0,
-    ) -> None:
-        with self.changing() as state:
-            for index, rule in enumerate(state.rule):
-                if rule.action == 0 or rule.times == 0:
-                    state.rule[index] = layout.Rule(
-                        action, gpu, code, times, skip, microseconds, symbol.encode()
-                    )
-                    return
-        raise RuntimeError("the state file has no room for another fault")
-
-
-def preload(fake: FakeNvml) -> None:
-    """Let this very process use the fake from its next nvmlInit on.
-
-    The loader matches a library that is already there by its soname, so nothing that opens it by name need know. For
-    tests that need many short sessions; a process of its own with `environment` proves the same without this.
-    """
-    ctypes.CDLL(str(fake.library), mode=ctypes.RTLD_GLOBAL)
-    os.environ[VARIABLE] = str(fake.path)
 
 
 def _instance(index: int, gpu: layout.Gpu, row: layout.Instance) -> GpuInstance:

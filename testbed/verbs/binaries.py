@@ -9,7 +9,7 @@ from rich.table import Table
 
 from testbed.binaries import provide
 from testbed.verbs import options
-from testbed.versions import CONTROL_PLANE
+from testbed.versions import CONTROL_PLANE, NODE
 
 
 def binaries(
@@ -17,10 +17,13 @@ def binaries(
     release_url: Annotated[
         str | None, typer.Option(help="Base address of the release site, if not Kubernetes' own.")
     ] = None,
-    kubelet: Annotated[bool, typer.Option("--kubelet", help="Provide the real kubelet too.")] = False,  # noqa: FBT002 - typer's way
+    *,
+    node: Annotated[
+        bool, typer.Option("--node", help="Those of a real node too: kubelet, containerd, runc.")
+    ] = False,
 ) -> None:
     """Find, download or build the programs of a control plane."""
-    names = [*CONTROL_PLANE, "kubelet"] if kubelet else CONTROL_PLANE
+    names = [*CONTROL_PLANE, *NODE] if node else CONTROL_PLANE
     found = asyncio.run(provide(kubernetes, names, site=release_url))
     table = Table("program", "from")
     table.add_column("path", overflow="fold")

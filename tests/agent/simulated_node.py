@@ -70,7 +70,8 @@ class SimulatedNode:
         task = asyncio.create_task(run_agent(replace(self.options, **changes), stop))
         try:
             registry = changes.get("registry_dir", self.folder / "r")
-            socket = registry / f"{next(iter(self.drivers()))}-reg.sock"
+            suffix = f"-{changes['instance']}" if "instance" in changes else ""
+            socket = registry / f"{next(iter(self.drivers()))}{suffix}-reg.sock"
             while not socket.exists():
                 if task.done():
                     await task

@@ -35,9 +35,11 @@ def states(entry: Json) -> dict[str, tuple[str, str]]:
     return {row["type"]: (row["status"], row["reason"]) for row in entry.get("conditions", ())}
 
 
-async def test_a_claim_says_that_its_devices_are_ready(make_node: MakeNode, namespace: str) -> None:
+async def test_a_claim_says_that_its_devices_are_ready(
+    make_node: MakeNode, namespace: str, control_plane: ControlPlane
+) -> None:
     """With the UUID, which a dynamic partition gets only now; a second prepare writes nothing."""
-    async with make_node(cards=[H100]) as node, node.agent():
+    async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
         claim = await node.claim(namespace, "mine", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
@@ -45,12 +47,17 @@ async def test_a_claim_says_that_its_devices_are_ready(make_node: MakeNode, name
         entry = found[f"{GPU}/{DEVICE}"]
         assert (entry["pool"], states(entry)) == (node.name, {"Ready": ("True", "Prepared")})
         assert entry["data"] == {"uuid": node.hardware()[0]["uuid"]}
-        version = (await node.api.get(path(claim)))["metadata"]["resourceVersion"]
         await node.prepare(claim)
         # What it would have written about the first claim comes before what it writes about the second.
         other = await node.claim(namespace, "other", "gpu-1")
-        await node.prepare(other)
-        assert (await node.api.get(path(claim)))["metadata"]["resourceVersion"] == version
+        assert (await node.prepare(other))[other["metadata"]["uid"]].error == ""
+        await eventually(lambda: entries(node.api, other), bool)
+        mine = [
+            each
+            for each in control_plane.audited()
+            if (each.verb, each.namespace, each.name) == ("patch", namespace, "mine")
+        ]
+        assert len([each for each in mine if each.user.endswith(":apportion-agent")]) == 1
 
 
 async def test_a_prepare_that_fails_says_why_in_the_claim(make_node: MakeNode, namespace: str) -> None:

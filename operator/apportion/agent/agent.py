@@ -15,6 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from apportion.agent.cdi import CdiFolder
+from apportion.agent.devices.ascend import AscendBackend
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml import NvmlBackend
@@ -74,13 +75,18 @@ def _first(group: BaseException) -> BaseException:
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
     """Return the backends that the options ask for; a node without hardware that we know has none."""
-    if options.backend not in ("auto", "nvml", "simulated"):
+    if options.backend not in ("auto", "nvml", "ascend", "simulated"):
         raise BrokenInput(
-            f"unknown backend {options.backend!r}; known are auto, nvml, simulated", field="backend"
+            f"unknown backend {options.backend!r}; known are auto, nvml, ascend, simulated", field="backend"
         )
-    if options.backend == "nvml" or (options.backend == "auto" and options.simulation is None):
-        nvml = NvmlBackend(options.host_root, at=options.at)
-        return (nvml,) if options.backend == "nvml" or nvml.present() else ()
+    if options.backend == "nvml":
+        return (NvmlBackend(options.host_root, at=options.at, marks=options.marks()),)
+    if options.backend == "ascend":
+        return (AscendBackend(options.host_root, at=options.at),)
+    if options.backend == "auto" and options.simulation is None:
+        nvml = NvmlBackend(options.host_root, at=options.at, marks=options.marks())
+        ascend = AscendBackend(options.host_root, at=options.at)
+        return (*((nvml,) if nvml.present() else ()), *((ascend,) if ascend.present() else ()))
     if options.simulation is None:
         raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
     return (SimulatedBackend(options.simulation, options.node, at=options.at),)

@@ -1,6 +1,6 @@
 """Files that others read while we write them: whole or not at all.
 
-In: a path and a text. Out: the file, on the disk when the call returns. Whoever reads it sees the old text or the new one.
+In: a path and a text. Out: the file, by default on the disk when the call returns. Whoever reads it sees the old text or the new one.
 """
 
 import os
@@ -13,8 +13,11 @@ UNFINISHED = ".new"
 """Ends the name of a file that is being written; container runtimes read *.json and *.yaml only."""
 
 
-def write(path: Path, text: str) -> bool:
-    """Write a file, or leave it if it says the same already; returns whether it was written."""
+def write(path: Path, text: str, *, sync: bool = True) -> bool:
+    """Write a file, or leave it if it says the same already; returns whether it was written.
+
+    Without `sync` a power failure may lose it: for files that a reboot makes worthless anyway.
+    """
     try:
         if path.read_text(encoding="utf-8") == text:
             return False
@@ -24,7 +27,8 @@ def write(path: Path, text: str) -> bool:
     fresh = path.with_suffix(UNFINISHED)
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
     fresh.replace(path)
     return True

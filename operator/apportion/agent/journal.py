@@ -11,7 +11,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import structlog
 
 from apportion.agent.devices.values import Placement, Spot
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.errors import NotReady
+from apportion.errors import BrokenInput, NotReady
 
 SCHEMA = 1
 """Goes up with every change of the tables below; a file of another schema is set aside like a broken one."""
@@ -188,6 +188,23 @@ class Journal:
             except sqlite3.OperationalError as error:
                 # A full disk, or a lock that another agent keeps: nothing was written, and nothing is broken.
                 raise NotReady(f"the journal cannot be written: {error}") from None
+
+
+def look(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
+    """Read a journal that another process may be keeping, and change nothing; one that is not there is empty.
+
+    Raises BrokenInput when it cannot be read.
+    """
+    if not path.exists():
+        return {}, ()
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
+            db.row_factory = sqlite3.Row
+            rows = db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
+            claims = db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
+    except sqlite3.DatabaseError as error:
+        raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
+    return {row["uid"]: _partition(row) for row in rows}, tuple(_claim(row) for row in claims)
 
 
 def _open(path: Path) -> sqlite3.Connection:

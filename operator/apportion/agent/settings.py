@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.values import Kind
 from apportion.agent.foreign import Foreign
 from apportion.agent.lifecycle.desk import Patience
@@ -24,7 +25,7 @@ class AgentOptions:
     """Name of its Node object, and of its pools."""
 
     backend: str = "auto"
-    """Which hardware to look for: nvml, simulated, or auto for what is there (a simulation file counts as being there)."""
+    """Which hardware to look for: nvml, ascend, simulated, or auto for what is there (a simulation file counts as being there)."""
 
     host_root: Path = Path("/")
     """Where the host's /proc, /sys and /dev are, for backends of real hardware."""
@@ -86,6 +87,10 @@ class AgentOptions:
     def drivers(self) -> dict[Kind, str]:
         """The driver of each kind of card."""
         return {Kind.GPU: self.driver_gpu, Kind.NPU: self.driver_npu, Kind.NIC: self.driver_rdma}
+
+    def marks(self) -> Marks:
+        """Return where marks of sick cards are kept: over restarts of the agent, not over a reboot."""
+        return Marks(self.state_dir / "sick", self.read_boot_id())
 
     def read_boot_id(self) -> str:
         """Return the boot id; a platform without one counts as never rebooted."""

@@ -6,8 +6,6 @@
 
 #include "state.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 /* nvmlReturn_t */
 enum {
     SUCCESS = 0,
@@ -63,10 +61,6 @@ unsigned session_epoch(void);
 
 uint64_t next_serial(struct call *call);
 void random_uuid(char *out, size_t length, const char *prefix);
-
-/* Set a `used` field: the row exists from here on. */
-#define COMMIT(row) __atomic_store_n(&(row)->used, 1u, __ATOMIC_RELEASE)
-#define REMOVE(row) __atomic_store_n(&(row)->used, 0u, __ATOMIC_RELEASE)
 
 #define BEGIN(device, kinds)                                  \
     struct call call;                                         \

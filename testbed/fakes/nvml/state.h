@@ -8,9 +8,11 @@
 
 #include <stdint.h>
 
+#include "frame.h"
+
 enum {
     MAGIC = 0x4c4d564e,
-    LAYOUT = 1,
+    LAYOUT = 2,
     GPUS = 16,
     PROFILES = 18, /* NVML_GPU_INSTANCE_PROFILE_COUNT */
     PLACES = 12,
@@ -18,9 +20,7 @@ enum {
     COMPUTES = 8,
     PROCESSES = 8,
     LINKS = 18,
-    RULES = 32,
     EVENTS = 64,
-    COUNTS = 96,
     ENGINES = 5, /* copy, decode, encode, jpeg, ofa */
 };
 
@@ -65,37 +65,19 @@ struct gpu {
     struct link link[LINKS];
 };
 
-enum { NO_RULE, FAIL, DELAY, KILL_BEFORE, KILL_AFTER };
-
-struct rule {
-    uint32_t action;
-    int32_t gpu;   /* -1: any */
-    int32_t code;  /* FAIL */
-    int32_t times; /* -1: for ever */
-    uint32_t skip; /* so many matching calls pass first */
-    uint32_t microseconds;
-    char symbol[64]; /* "*": any */
-};
-
 struct event {
     uint64_t sequence; /* from 1 */
     uint64_t type, data;
     uint32_t gpu, instance, compute, unused;
 };
 
-struct count {
-    uint64_t calls;
-    char symbol[64];
-};
-
 struct state {
-    uint32_t magic, layout, size, gpus, driver_loaded, cuda;
+    struct header header;
+    uint32_t gpus, cuda;
     uint64_t next_serial, next_event;
     char driver[64];
     struct gpu gpu[GPUS];
-    struct rule rule[RULES];
     struct event event[EVENTS];
-    struct count count[COUNTS];
 };
 
 #endif

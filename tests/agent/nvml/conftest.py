@@ -5,7 +5,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from testbed.fakes.nvml import FakeNvml, preload
+from testbed.fakes.nvml import FakeNvml
 from testbed.fakes.nvml_host import lay_out
 from tests.agent.nvml.nodes import Node, Nodes
 
@@ -21,7 +21,7 @@ def node_with(tmp_path: Path) -> Iterator[Nodes]:
         folder = tmp_path / str(len(made))
         folder.mkdir()
         fake = FakeNvml.create(folder / "nvml", models, mig=mig)
-        preload(fake)
+        fake.preload()
         made.append(Node(fake, lay_out(fake, folder / "root")))
         return made[-1]
 

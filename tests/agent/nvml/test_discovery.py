@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -105,8 +106,8 @@ def test_ampere_without_mig_mode_is_not_offered_in_parts(node_with: Nodes) -> No
 
 def test_a_driver_that_tells_no_profiles_without_mig_mode_leaves_the_gpu_whole(node: Node) -> None:
     """The 535 line: with MIG mode on it tells them."""
-    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, gpu=0)
-    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, gpu=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 3, times=-1, card=0)
+    node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, card=0)
     whole, other = node.backend.devices()
     assert (whole.profiles, whole.totals) == ((), {})
     assert other.profiles
@@ -190,7 +191,7 @@ def test_a_lost_session_opens_again(node: Node) -> None:
     node.backend.devices()
     pynvml.nvmlShutdown()
     with pytest.raises(HardwareError, match="Uninitialized"):
-        node.backend.partitions()
+        node.backend.partitions_of("gpu-0")
     assert node.backend.partitions() == ()
     assert node.fake.calls()["nvmlDeviceGetHandleByUUID"] == 2
 
@@ -200,28 +201,33 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
     (backend,) = backends(AgentOptions(node="n", backend="nvml", host_root=node.root))
     assert isinstance(backend, NvmlBackend)
     assert [card.location.pcie_root for card in backend.devices()] == ["pci0000:10"] * 2
-    with pytest.raises(BrokenInput, match="known are auto, nvml, simulated"):
+    with pytest.raises(BrokenInput, match="known are auto, nvml, ascend, simulated"):
         backends(AgentOptions(node="n", backend="nonsense"))
 
 
 def test_auto_finds_the_gpus_that_are_there(node: Node) -> None:
     """Where the library is, its GPUs are served; where its driver does not answer, that is an error, not a node without GPUs."""
-    (backend,) = backends(AgentOptions(node="n", host_root=node.root))
-    assert len(backend.devices()) == 2
-    pynvml.nvmlShutdown()
+    assert _auto(node.fake.environment, host_root=node.root) == "[2]"
     node.fake.unload()
-    with pytest.raises(HardwareError, match="Driver Not Loaded"):
-        backends(AgentOptions(node="n", host_root=node.root))
+    assert "Driver Not Loaded" in _auto(node.fake.environment, host_root=node.root)
 
 
 @pytest.mark.skipif(find_library("nvidia-ml") is not None, reason="this machine has NVIDIA's library")
 def test_auto_takes_a_node_without_the_library_for_one_without_gpus() -> None:
     """As on every control-plane node."""
-    script = "from apportion.agent.agent import *; print(backends(AgentOptions(node='n')))"
-    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    paths = os.pathsep.join(sys.path)
+    assert _auto({}) == "[]"
+
+
+def _auto(libraries: Mapping[str, str], host_root: Path = Path("/")) -> str:
+    """Return how many devices each backend that is found has, or the error; in a process that has no other library."""
+    script = (
+        "from pathlib import Path; from apportion.agent.agent import *; from apportion.errors import HardwareError\n"
+        f"try: print([len(b.devices()) for b in backends(AgentOptions(node='n', host_root=Path({str(host_root)!r})))])\n"
+        "except HardwareError as error: print(error)"
+    )
+    others = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    environment = others | libraries | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == "()"
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip().splitlines()[-1]

@@ -17,7 +17,16 @@ class Backend(Protocol):
         """Discover the cards, in a stable order, with every profile that they can be cut into."""
 
     def partitions(self) -> tuple[LivePartition, ...]:
-        """List every partition that exists, foreign and half-made ones included."""
+        """List every partition that exists, foreign and half-made ones included.
+
+        A card that does not answer shows what was last seen on it, and counts as sick or lost in `health`.
+        """
+
+    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
+        """List what exists on one card now.
+
+        Raises HardwareError when that cannot be told: whoever decides by it must not take unknown for gone.
+        """
 
     def create(self, spot: Spot) -> LivePartition:
         """Make a partition at exactly this place.

@@ -46,6 +46,11 @@ class Hardware:
         found = await asyncio.gather(*(self._call(backend.partitions) for backend in self._backends))
         return tuple(live for partitions in found for live in partitions)
 
+    async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
+        """List what exists on one card; raises HardwareError when nobody can tell, nothing for a card that is not here."""
+        backend = self._owner.get(card)
+        return await self._call(backend.partitions_of, card) if backend is not None else ()
+
     async def create(self, spot: Spot) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`."""
         backend = self._of(spot.card)

@@ -1,6 +1,7 @@
-"""Models: the data files of the simulated backend as profiles and totals.
+"""Models: the data files as profiles and totals.
 
-In: a model's name. Out: what such a card has. Only the simulated backend reads this; real backends discover.
+In: a model's name, or what an Ascend driver says of a chip. Out: what such a card has. Real backends discover; only vNPU
+templates, which Ascend's library does not tell, are looked up here when npu-smi is not there to ask.
 """
 
 from collections.abc import Mapping
@@ -38,6 +39,12 @@ class Model:
     """How many partitions a chip holds, 0 for no limit of its own; NPUs only."""
     architecture: str = ""
     cuda: str = ""
+    family: str = ""
+    """Chips whose board ids are one space; NPUs only."""
+    chips: frozenset[str] = frozenset()
+    """Names that the driver gives such chips; NPUs only."""
+    boards: frozenset[int] = frozenset()
+    """Board ids of such chips, where they decide; NPUs only."""
 
 
 def model(name: str) -> Model:
@@ -46,6 +53,18 @@ def model(name: str) -> Model:
     if name not in known:
         raise BrokenInput(f"unknown model {name!r}; known are {', '.join(sorted(known))}", field="model")
     return known[name]
+
+
+def of_chip(chip: str, board: int | None, memory: int) -> Model | None:
+    """Return the model of an NPU chip by the driver's words: its name, board id and memory (bytes); None: not known.
+
+    The board decides before the name: so does the driver when it checks a template's name.
+    """
+    npus = [found for found in _models().values() if found.kind is Kind.NPU]
+    named = [found for found in npus if chip in found.chips]
+    families = {found.family for found in named}
+    boarded = [found for found in npus if found.family in families and board in found.boards]
+    return min(boarded or named, key=lambda found: abs(found.totals["memory"] - memory), default=None)
 
 
 def names() -> tuple[str, ...]:
@@ -116,6 +135,9 @@ def _npu(name: str, raw: Mapping[str, Any]) -> Model:
         ids=raw["ids"],
         ring=raw.get("ring", 0),
         most=raw["most"],
+        family=raw["family"],
+        chips=frozenset(raw["chips"]),
+        boards=frozenset(raw.get("boards", ())),
     )
 
 

@@ -14,6 +14,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices import nvml_cards
+from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.nvml_cards import HOPPER, Gpu
 from apportion.agent.devices.nvml_driver import DriverFiles
 from apportion.agent.devices.nvml_files import DeviceFiles
@@ -21,6 +22,7 @@ from apportion.agent.devices.nvml_health import Watch
 from apportion.agent.devices.nvml_instances import Instance, Instances
 from apportion.agent.devices.nvml_profiles import Shape
 from apportion.agent.devices.nvml_session import Session
+from apportion.agent.devices.sightings import Sightings
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, Placement, Spot
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
@@ -37,8 +39,13 @@ def _nothing(_: str) -> None:
 class NvmlBackend:
     """The NVIDIA GPUs of this node."""
 
-    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing) -> None:
-        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests."""
+    def __init__(
+        self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing, marks: Marks | None = None
+    ) -> None:
+        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
+
+        `marks` keep what the driver reports once and never again.
+        """
         self._root = root
         self._at = at
         self._driver = DriverFiles(root)
@@ -46,10 +53,10 @@ class NvmlBackend:
             self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
-        self._watch = Watch(self._session)
+        self._watch = Watch(self._session, marks)
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
-        self._seen: dict[str, tuple[LivePartition, ...]] = {}
+        self._seen = Sightings("nvml")
 
     def present(self) -> bool:
         """Say whether NVIDIA's library is here; raises HardwareError when it is and no driver answers it (yet)."""
@@ -68,15 +75,11 @@ class NvmlBackend:
 
         A GPU that does not answer shows what was last seen on it: nobody may take its partitions for removed.
         """
-        files = DeviceFiles(self._root, self._driver.edits())
-        for gpu in self._known().values():
-            try:
-                self._seen[gpu.name] = tuple(
-                    self._live(gpu, instance, files) for instance in self._instances.of(gpu)
-                )
-            except Lost as error:
-                _log.warning("nvml.gpu_lost", card=gpu.name, error=str(error))
-        return tuple(live for name in self._known() for live in self._seen.get(name, ()))
+        return self._seen.all(self._known(), self._look)
+
+    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
+        """List the GPU instances of one GPU; raises HardwareError when it does not answer."""
+        return self._seen.one(card, self._look) if card in self._known() else ()
 
     def create(self, spot: Spot) -> LivePartition:
         """Cut a partition: MIG mode, GPU instance, compute instance. A refusal leaves nothing of it behind."""
@@ -125,7 +128,8 @@ class NvmlBackend:
 
     def health(self) -> Mapping[str, Health]:
         """Say which GPUs do not answer or have reported errors."""
-        return self._watch.look(tuple(self._known().values()))
+        known = self._known()
+        return self._seen.health(known, self._watch.look(tuple(known.values())))
 
     def make_whole(self, card: str) -> None:
         """Make a GPU usable uncut: MIG mode off. Raises Busy while it has instances, Unsupported if it needs a reset."""
@@ -149,6 +153,11 @@ class NvmlBackend:
             self.devices()
             known = self._gpus
         return known
+
+    def _look(self, card: str) -> tuple[LivePartition, ...]:
+        gpu = self._known()[card]
+        files = DeviceFiles(self._root, self._driver.edits())
+        return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
 
     def _shape(self, spot: Spot) -> tuple[Gpu, Shape]:
         gpu = self._known().get(spot.card)

@@ -15,7 +15,7 @@ from apportion.agent.devices import nvml_links, nvml_profiles, pci
 from apportion.agent.devices.nvml_files import NO_DRIVER, DeviceFiles
 from apportion.agent.devices.nvml_profiles import Shape
 from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
-from apportion.agent.devices.values import Card, Edits, Kind
+from apportion.agent.devices.values import UNCUT, Card, Edits, Kind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
 from apportion.errors import Lost
@@ -105,14 +105,14 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
     session.remember(uuid, handle)
     memory = int(call("nvmlDeviceGetMemoryInfo").total)
     architecture = int(call("nvmlDeviceGetArchitecture"))
-    shapes = _shapes(session, handle, name, memory, architecture)
+    shapes, uncut = _shapes(session, handle, name, memory, architecture)
     totals = nvml_profiles.totals(shapes)
     card = Card(
         name=name,
         kind=Kind.GPU,
         uuid=uuid,
         location=pci.locate(text(call("nvmlDeviceGetPciInfo").busId), root),
-        attributes=_attributes(session, handle, name, architecture),
+        attributes=_attributes(session, handle, name, architecture) | ({UNCUT: uncut} if uncut else {}),
         capacity={**totals, "memory": memory},
         totals=totals,
         slices=nvml_profiles.memory_slices(shapes),
@@ -122,21 +122,24 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
     return Gpu(card, architecture, shapes)
 
 
-def _shapes(session: Session, handle: Any, name: str, memory: int, architecture: int) -> tuple[Shape, ...]:
+def _shapes(
+    session: Session, handle: Any, name: str, memory: int, architecture: int
+) -> tuple[tuple[Shape, ...], str]:
+    """Return the shapes, and why there are none on a GPU that could be cut."""
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
     if mode is None:
-        return ()
+        return (), ""
     if not mode[0] and architecture < HOPPER:
         # What could be cut after a reset is not offered: nobody could cut it when asked.
         _log.warning(
             "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
         )
-        return ()
+        return (), "MIGModeNeedsReset"
     found = nvml_profiles.shapes(session, handle, memory, name)
     if not found:
         # Drivers of the 535 line say nothing about profiles while MIG mode is off.
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")
-    return found
+    return found, "" if found else "MIGProfilesUnknown"
 
 
 def _attributes(session: Session, handle: Any, name: str, architecture: int) -> dict[str, Scalar]:

@@ -66,6 +66,10 @@ class SimulatedBackend:
         """Return every partition of the state file."""
         return tuple(self._live(row) for row in self.state.read()["partitions"])
 
+    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
+        """Return those of one card; simulated cards always answer this."""
+        return tuple(live for live in self.partitions() if live.card == card)
+
     def create(self, spot: Spot) -> LivePartition:
         """Cut a partition, in two steps with a pause between, as a GPU instance and its compute instance are."""
         card, model = self._card(spot.card)

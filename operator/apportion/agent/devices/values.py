@@ -15,6 +15,9 @@ Amounts = Mapping[str, int]
 
 MIB = 2**20
 
+UNCUT = "notPartitionable"
+"""Attribute of a card that could be cut and is published whole only; its value says why, in one word."""
+
 
 class Kind(StrEnum):
     """What a card is; the value is its `type` attribute."""

@@ -54,7 +54,7 @@ class MetadataFolder:
             base = request.split("/")[0]
             path = self._folder / claim.uid / base / "metadata.json"
             rows = [device for device in devices if request in device.requests]
-            write(path, content(claim, self._driver, request, rows))
+            write(path, content(claim, self._driver, request, rows), sync=False)
             mounts[base] = Mount(str(path), inside(claim, self._driver, base), _OPTIONS)
         return mounts
 

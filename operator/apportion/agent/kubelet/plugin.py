@@ -6,6 +6,7 @@ registration socket appears in the folder that kubelet watches; on the way out t
 
 import asyncio
 import hashlib
+import socket
 from pathlib import Path
 
 import grpc
@@ -44,7 +45,12 @@ class Plugin:
         """Set once kubelet said that it took us."""
 
     async def start(self) -> None:
-        """Serve both sockets."""
+        """Serve both sockets; those of agents that died without a word go first, or kubelet would try them for ever."""
+        for folder, name in (
+            (self.registration.parent, f"{self.driver}-*-reg.sock"),
+            (self.socket.parent, "dra-*.sock"),
+        ):
+            await asyncio.to_thread(_clear_dead, folder, name)
         await self._serve(self.socket, plugin_handlers(self.preparer, self._health))
         info = registration_handler(self.driver, str(self.socket), self._told)
         await self._serve(self.registration, (info,))
@@ -79,6 +85,19 @@ def _clear(path: Path) -> None:
     """Make way for a socket: a killed agent leaves its own behind, and grpc binds over nothing but sockets."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
+
+
+def _clear_dead(folder: Path, pattern: str) -> None:
+    """Remove sockets of our name that nobody answers on. Another agent of a rolling update does answer."""
+    for path in folder.glob(pattern):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink(missing_ok=True)
+                _log.info("plugin.dead_socket_removed", socket=str(path))
+            except OSError:
+                continue
 
 
 def _fit(folder: Path, name: str) -> Path:

@@ -182,7 +182,7 @@ async def _make(desk: Desk, row: PartitionRow, live: Live) -> PartitionRow:
         try:
             found = await desk.hardware.create(row.spot)
         except HardwareError:
-            if not any(seen.spot == row.spot for seen in await desk.hardware.partitions()):
+            if row.spot not in await desk.live(row.spot.card):
                 # Nothing was begun: a later try may take another place, and nothing here is ours.
                 await asyncio.to_thread(desk.journal.drop_partition, row.uid)
             raise

@@ -75,8 +75,8 @@ class Desk:
         return self._locks[card].held()
 
     async def live(self, card: str) -> dict[Spot, LivePartition]:
-        """Return what exists on a card now, by place."""
-        return {found.spot: found for found in await self.hardware.partitions() if found.card == card}
+        """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
+        return {found.spot: found for found in await self.hardware.partitions_of(card)}
 
     def users(self, partition: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 import structlog
 
+from apportion.agent.devices.values import Card
 from apportion.agent.lifecycle.cut import cut, recognized
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.release import let_go, release
 from apportion.agent.lifecycle.report import report
 from apportion.agent.lifecycle.wish import Wish
-from apportion.agent.rows import PartitionRow
+from apportion.agent.rows import PartitionRow, Step
 from apportion.cluster.kinds import PARTITIONS
-from apportion.errors import ApportionError, Overtaken
+from apportion.errors import ApportionError, Lost, Overtaken
 
 _LONGEST = 60.0
 """Seconds after which a card is looked at although nobody rang: people cut and remove by hand."""
@@ -164,7 +165,7 @@ class CardWorker:
                 await report(desk, wish, None, Outcome(Phase.CREATING, "Cutting"))
                 wish = desk.wishes.get(wish.uid) or wish
             async with desk.lock(self.card):
-                outcome = await cut(desk, card, wish, await desk.live(self.card), hopeful=self._hopeful(wish))
+                outcome = await self._cut(card, wish)
         row = desk.journal.partition(wish.uid)
         self._note_refusal(wish, outcome)
         await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
@@ -176,6 +177,18 @@ class CardWorker:
             self._waits[wish.uid] = _Wait(desk.clock(), failed, desk.clock() + failed)
             return [failed]
         return [self._pause(wish.uid)]
+
+    async def _cut(self, card: Card, wish: Wish) -> Outcome:
+        desk = self._desk
+        try:
+            live = await desk.live(self.card)
+        except Lost as error:
+            row = desk.journal.partition(wish.uid)
+            if row is not None and row.step is not Step.INTENT:
+                # It was made, and nobody can say that it is gone.
+                raise
+            return Outcome(Phase.FAILED, "Lost", str(error), again=True)
+        return await cut(desk, card, wish, live, hopeful=self._hopeful(wish))
 
     def _hopeful(self, wish: Wish) -> bool:
         """Say whether room may come: another partition of the card is leaving or may be taken away, or we just came."""

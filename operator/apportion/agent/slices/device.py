@@ -38,7 +38,7 @@ def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that can be cut on demand."""
     device = {
         "name": cut.name,
-        "attributes": attributes({**_kinship(card, cut.profile), **_shared(card)}),
+        "attributes": attributes({**_kinship(card, cut.profile), **_inherited(card)}),
         **_capacity(cut.profile.amounts),
     }
     return device | _consumes(card, cut.profile.amounts, cut.placement) | _tainted(taints)
@@ -47,7 +47,7 @@ def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
 def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
     own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
-    written = attributes({**own, **_shared(card)})
+    written = attributes({**own, **_inherited(card)})
     capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
     # As NVIDIA's driver has it: which memory slices it has. Dynamic ones say so by their counters.
     place = range(made.placement.start, made.placement.start + made.placement.size) if made.placement else ()
@@ -70,7 +70,8 @@ def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str 
     found = cut_of(card, device)
     own: dict[str, Scalar] = {"type": str(card.kind)} if found is None else _kinship(card, found.profile)
     layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
-    return attributes({**own, "uuid": uuid, **layouts, **_shared(card)})
+    common = _shared(card) if found is None else _inherited(card)
+    return attributes({**own, "uuid": uuid, **layouts, **common})
 
 
 def counter_set(card: Card) -> str:
@@ -100,11 +101,19 @@ def attributes(values: dict[str, Scalar]) -> Json:
 def _shared(card: Card) -> dict[str, Scalar]:
     place = card.location
     found: dict[str, Scalar] = dict(card.attributes)
-    found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
-    found[f"{STANDARD}/pcieRoot"] = place.pcie_root
+    # Unknown is left out: cards that do not say where they are would else match each other.
+    if place.pci_bus_id:
+        found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
+    if place.pcie_root:
+        found[f"{STANDARD}/pcieRoot"] = place.pcie_root
     if place.numa_node is not None:
         found[f"{STANDARD}/numaNode"] = place.numa_node
     return found
+
+
+def _inherited(card: Card) -> dict[str, Scalar]:
+    # MIG switches NVLink off between instances (NVIDIA MIG User Guide), so partitions are in no NVLink group.
+    return {name: value for name, value in _shared(card).items() if name != "nvlinkGroup"}
 
 
 def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:

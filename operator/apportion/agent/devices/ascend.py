@@ -1,0 +1,205 @@
+"""The Ascend backend: whole NPUs and vNPUs through DCMI.
+
+In: spots and live partitions. Out: what the driver says, or a HardwareError. A vNPU is made in one call under an id that
+the caller chose, so a crash leaves it made or not made, and the place says whose it is. It has no UUID: chip and id stand
+for one, and a vNPU that a person makes under the id of one of ours looks the same.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from ctypes import byref, c_int, c_uint
+from pathlib import Path
+
+import structlog
+
+from apportion.agent.devices import ascend_chips, ascend_vnpus
+from apportion.agent.devices.ascend_chips import Chip
+from apportion.agent.devices.ascend_files import NpuFiles
+from apportion.agent.devices.ascend_health import Watch
+from apportion.agent.devices.ascend_layout import AUTO, Made, Wanted
+from apportion.agent.devices.ascend_session import FILE_FAILED, NO_SUCH_DEVICE, Session, refusal
+from apportion.agent.devices.ascend_vnpus import Vnpu
+from apportion.agent.devices.sightings import Sightings
+from apportion.agent.devices.values import Card, Health, LivePartition, Placement, Profile, Spot
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+
+_log = structlog.get_logger()
+
+_CREATE = "dcmi_create_vdevice"
+_DESTROY = "dcmi_set_destroy_vdevice"
+
+
+def _nothing(_: str) -> None:
+    return
+
+
+class AscendBackend:
+    """The Ascend NPUs of this node."""
+
+    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing) -> None:
+        """`root` is where the host's /sys, /dev and /usr are; `at` is called between two driver calls, for crash tests."""
+        self._root = root
+        self._at = at
+        self._session = Session(root)
+        self._watch = Watch(self._session)
+        self._lock = threading.Lock()
+        self._chips: dict[str, Chip] = {}
+        self._seen = Sightings("ascend")
+
+    def present(self) -> bool:
+        """Say whether Huawei's library is here; raises HardwareError when it is and no driver answers it (yet)."""
+        return self._session.present()
+
+    def devices(self) -> tuple[Card, ...]:
+        """Discover the chips; raises HardwareError when there is no driver."""
+        chips = ascend_chips.discover(self._session, self._root)
+        with self._lock:
+            self._chips = {chip.name: chip for chip in chips}
+        return tuple(chip.card for chip in chips)
+
+    def partitions(self) -> tuple[LivePartition, ...]:
+        """List every vNPU; a chip that does not answer shows what was last seen on it."""
+        return self._seen.all(self._known(), self._look)
+
+    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
+        """List the vNPUs of one chip; raises HardwareError when it does not answer."""
+        return self._seen.one(card, self._look) if card in self._known() else ()
+
+    def create(self, spot: Spot) -> LivePartition:
+        """Make a vNPU with the id that the placement names."""
+        chip, profile = self._profile(spot)
+        if spot.placement.size != 1 or spot.placement.start not in chip.card.instance_ids:
+            raise Unsupported(f"{spot}: {chip.name} has no such vNPU id")
+        self._check_mode(spot)
+        there = ascend_vnpus.list_all(self._session, chip.place)
+        if any(vnpu.id == spot.placement.start for vnpu in there):
+            raise NoRoom(f"{spot}: the id is taken; {_listed(chip, there)}")
+        self._stop_recovery()
+        self._at("hardware.half_made")
+        wanted = Wanted(id=spot.placement.start, group=AUTO, template=spot.profile.encode())
+        made = Made()
+        self._create(chip, profile, spot, wanted, made)
+        if made.id != spot.placement.start:
+            self._remove(chip, made.id, spot)
+            raise Unsupported(f"{spot}: the driver made a vNPU {made.id} instead")
+        return self._live(
+            chip, ascend_vnpus.describe(self._session, chip.place, made.id), NpuFiles(self._root)
+        )
+
+    def destroy(self, live: LivePartition) -> None:
+        """Remove exactly this vNPU; another one under its id, by its template, is left alone."""
+        chip = self._chip(live.card)
+        for found in ascend_vnpus.list_all(self._session, chip.place):
+            if found.id != live.placement.start or found.template != live.profile:
+                continue
+            if found.in_use:
+                raise Busy(f"{live.spot}: a container uses it")
+            self._remove(chip, found.id, live.spot)
+
+    def health(self) -> Mapping[str, Health]:
+        """Say which chips do not answer or have raised an alarm."""
+        known = self._known()
+        return self._seen.health(known, self._watch.look(tuple(known.values())))
+
+    def make_whole(self, card: str) -> None:
+        """A chip without vNPUs is whole: the driver undoes what the first one changed when the last one goes."""
+        chip = self._chip(card)
+        there = ascend_vnpus.list_all(self._session, chip.place) if chip.divisible else ()
+        if there:
+            raise Busy(f"{card}: it is cut; {_listed(chip, there)}")
+
+    def _known(self) -> Mapping[str, Chip]:
+        with self._lock:
+            known = self._chips
+        if not known:
+            self.devices()
+            known = self._chips
+        return known
+
+    def _chip(self, card: str) -> Chip:
+        chip = self._known().get(card)
+        if chip is None:
+            raise Unsupported(f"no NPU {card} on this node")
+        return chip
+
+    def _profile(self, spot: Spot) -> tuple[Chip, Profile]:
+        chip = self._chip(spot.card)
+        profile = chip.card.profile(spot.profile)
+        if profile is None:
+            raise Unsupported(f"{spot.card} offers no template {spot.profile}")
+        return chip, profile
+
+    def _look(self, card: str) -> tuple[LivePartition, ...]:
+        chip = self._chip(card)
+        if not chip.divisible:
+            return ()
+        files = NpuFiles(self._root)
+        return tuple(
+            self._live(chip, vnpu, files) for vnpu in ascend_vnpus.list_all(self._session, chip.place)
+        )
+
+    def _check_mode(self, spot: Spot) -> None:
+        mode = c_int()
+        self._session.call("dcmi_get_vdevice_mode", byref(mode), about=str(spot))
+        if mode.value != 0:
+            raise Unsupported(
+                f"{spot}: the node makes vNPUs for virtual machines; npu-smi set -t vnpu-mode -d 0 changes it"
+            )
+
+    def _stop_recovery(self) -> None:
+        """Keep the driver from making our vNPUs again at boot, when nobody may want them any more.
+
+        Where other vNPUs exist, somebody may count on it: then it stays, and what comes back is found by its id.
+        """
+        on = c_uint()
+        if self._session.ask("dcmi_get_vnpu_config_recover_mode", byref(on)) != 0 or not on.value:
+            return
+        if any(self._seen.all(self._known(), self._look)):
+            return
+        code = self._session.ask("dcmi_set_vnpu_config_recover_mode", c_uint(0))
+        if code == 0:
+            _log.info("ascend.recovery_off", hint="vNPUs that apportion makes do not come back at boot")
+        else:
+            error = refusal(code, "dcmi_set_vnpu_config_recover_mode", "DCMI")
+            _log.warning("ascend.recovery_stays_on", error=str(error))
+
+    def _create(self, chip: Chip, profile: Profile, spot: Spot, wanted: Wanted, made: Made) -> None:
+        place = chip.place
+        code = self._session.ask(_CREATE, place.card, place.device, byref(wanted), byref(made))
+        if code == 0:
+            return
+        error = refusal(code, _CREATE, str(spot))
+        if code == FILE_FAILED:
+            raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?") from None
+        if not isinstance(error, (Busy, Lost)):
+            # The library does not say why; what is left of the chip does.
+            left = ascend_vnpus.left(self._session, place)
+            short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
+            if short:
+                there = ascend_vnpus.list_all(self._session, place)
+                raise NoRoom(f"{spot}: not enough {', '.join(short)}; {_listed(chip, there)}") from None
+        raise error
+
+    def _remove(self, chip: Chip, number: int, spot: Spot) -> None:
+        code = self._session.ask(_DESTROY, chip.place.card, chip.place.device, c_uint(number))
+        if code in NO_SUCH_DEVICE and number not in ascend_vnpus.list_ids(self._session, chip.place):
+            return
+        if code != 0:
+            raise refusal(code, _DESTROY, str(spot))
+
+    def _live(self, chip: Chip, vnpu: Vnpu, files: NpuFiles) -> LivePartition:
+        die = chip.card.uuid.removeprefix("NPU-")
+        return LivePartition(
+            card=chip.name,
+            profile=vnpu.template,
+            placement=Placement(vnpu.id, 1),
+            uuid=f"VNPU-{die}-{vnpu.id}",
+            instance={"vnpu": str(vnpu.id)},
+            in_use=vnpu.in_use,
+            edits=files.vnpu(vnpu.id),
+        )
+
+
+def _listed(chip: Chip, there: tuple[Vnpu, ...]) -> str:
+    rows = ", ".join(f"{vnpu.template or 'an unknown template'} as {vnpu.id}" for vnpu in there)
+    return f"{chip.name} has {rows}" if rows else f"{chip.name} is empty"

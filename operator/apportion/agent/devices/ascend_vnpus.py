@@ -1,0 +1,100 @@
+"""The vNPUs of one chip, as its driver tells them: which there are, what they take, what is left.
+
+In: a session, a chip's place in DCMI. Out: values. Nothing is remembered.
+"""
+
+from collections.abc import Mapping
+from ctypes import Structure
+from dataclasses import dataclass
+from typing import Any
+
+from apportion.agent.devices.ascend_layout import (
+    FREE,
+    ONE,
+    TOTAL,
+    VDEVICES,
+    FreeInfo,
+    Resources,
+    TotalInfo,
+    VdeviceInfo,
+)
+from apportion.agent.devices.ascend_session import Session
+from apportion.agent.devices.values import MIB, Amounts
+
+_NO_MEMORY = 0xFFFFFFFFFFFFFFFF
+_NO_CPUS = 0xFFFF
+_NO_NAME = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chip is in DCMI."""
+
+    name: str
+    """Of its card in slices, for messages."""
+    card: int
+    device: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vnpu:
+    """One vNPU that exists."""
+
+    id: int
+    template: str
+    """"" when the driver does not tell."""
+    in_use: bool
+    group: int
+    amounts: Amounts
+
+
+def list_ids(session: Session, place: Place) -> tuple[int, ...]:
+    """Return the ids of the vNPUs that exist, lowest first."""
+    found = _ask(session, place, TOTAL, TotalInfo())
+    return tuple(sorted(found.ids[: found.number]))
+
+
+def list_all(session: Session, place: Place) -> tuple[Vnpu, ...]:
+    """Describe every vNPU that exists, lowest id first."""
+    return tuple(describe(session, place, number) for number in list_ids(session, place))
+
+
+def describe(session: Session, place: Place, number: int) -> Vnpu:
+    """Describe one vNPU; raises Lost when it is not there."""
+    found = _ask(session, place, ONE, VdeviceInfo(id=number))
+    raw = bytes(found.name)
+    return Vnpu(
+        id=number,
+        template="" if raw[0] == _NO_NAME else raw.split(b"\0", 1)[0].decode(errors="replace"),
+        in_use=bool(found.in_use),
+        group=found.group,
+        amounts=_amounts(found.resources),
+    )
+
+
+def left(session: Session, place: Place) -> Amounts:
+    """Return what nobody has of the chip; what the driver does not count is not in it."""
+    return _amounts(_ask(session, place, FREE, FreeInfo()).resources)
+
+
+def total(session: Session, place: Place) -> Amounts:
+    """Return what the chip has for vNPUs, taken or not."""
+    return _amounts(_ask(session, place, TOTAL, TotalInfo()).resources)
+
+
+def _ask(session: Session, place: Place, sub: int, out: Structure) -> Any:
+    return session.info(place.card, place.device, VDEVICES, sub, out, about=place.name)
+
+
+def _amounts(found: Resources) -> Amounts:
+    told: dict[str, int] = {}
+    if found.computing.cores >= 0:
+        told["aicore"] = int(found.computing.cores)
+    if found.computing.aicpu != _NO_CPUS:
+        told["aicpu"] = found.computing.aicpu
+    if found.computing.memory != _NO_MEMORY:
+        told["memory"] = found.computing.memory * MIB
+    engines: Mapping[str, float] = {
+        name: getattr(found.media, name) for name in ("vpc", "vdec", "venc", "jpegd", "jpege")
+    }
+    return told | {name: int(value) for name, value in engines.items() if value >= 0}

@@ -1,0 +1,49 @@
+/* One call of the interface: from card and device number to the chip it means, under the lock, with faults. */
+#ifndef FAKE_DCMI_CALL_H
+#define FAKE_DCMI_CALL_H
+
+#include <stddef.h>
+
+#include "state.h"
+
+enum {
+    OK = 0,
+    INVALID_PARAMETER = -8001,
+    NOT_PERMITTED = -8002,
+    INNER_ERROR = -8005,
+    TIME_OUT = -8006,
+    DEVICE_NOT_EXIST = -8008,
+    NOT_READY = -8012,
+    FILE_FAILED = -8014,
+    OCCUPIED = -8020,
+    NOT_SUPPORTED = -8255,
+};
+
+enum { NO_CHIP = -1, AUTO = 0xffffffff, EVERY = 0xffff };
+
+struct call {
+    int code;
+    int kill_after;
+    struct state *state;
+    struct chip *chip; /* NULL for calls about the whole node */
+};
+
+/* Begin a call on a chip, or on none (card NO_CHIP). Returns 0 if it is refused. */
+int begin(struct call *call, const char *symbol, int card, int device);
+/* End a call; returns `code`. */
+int finish(struct call *call, int code);
+
+struct chip *chip_at(struct state *state, int card, int device);
+int split(const struct chip *chip);
+struct amounts in_all(const struct chip *chip);
+struct amounts left(const struct chip *chip);
+
+/* Write the recovery file from the rows that are saved in it. */
+int save(const struct state *state);
+
+#define BEGIN(card, device)                                      \
+    struct call call;                                            \
+    if (!begin(&call, __func__, (card), (device))) return call.code
+#define DONE(code) return finish(&call, (code))
+
+#endif

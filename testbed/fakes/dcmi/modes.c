@@ -1,0 +1,69 @@
+/* What holds for the whole node: who may use vNPUs, the 910's work mode, and what comes back at boot. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "call.h"
+
+EXPORT int dcmi_get_vdevice_mode(int *mode) {
+    BEGIN(NO_CHIP, 0);
+    if (!call.state->permitted) DONE(NOT_PERMITTED);
+    *mode = (int)call.state->mode;
+    DONE(OK);
+}
+
+static int any_split(const struct state *state) {
+    for (unsigned i = 0; i < state->chips; i++)
+        if (split(&state->chip[i])) return 1;
+    return 0;
+}
+
+EXPORT int dcmi_set_vdevice_mode(int mode) {
+    BEGIN(NO_CHIP, 0);
+    if (!call.state->permitted) DONE(NOT_PERMITTED);
+    if (mode != 0 && mode != 1) DONE(INVALID_PARAMETER);
+    if ((unsigned)mode != call.state->mode && any_split(call.state)) DONE(OCCUPIED);
+    call.state->mode = (uint32_t)mode;
+    DONE(OK);
+}
+
+EXPORT int dcmi_get_npu_work_mode(int card, unsigned char *mode) {
+    BEGIN(card, 0);
+    if (call.chip->family != A910) DONE(NOT_SUPPORTED);
+    *mode = (unsigned char)call.state->smp;
+    DONE(OK);
+}
+
+EXPORT int dcmi_get_vnpu_config_recover_mode(unsigned *mode) {
+    BEGIN(NO_CHIP, 0);
+    if (!call.state->permitted) DONE(NOT_PERMITTED);
+    *mode = call.state->recover;
+    DONE(OK);
+}
+
+/* Switching it off forgets every vNPU that was to come back. */
+EXPORT int dcmi_set_vnpu_config_recover_mode(unsigned mode) {
+    BEGIN(NO_CHIP, 0);
+    if (!call.state->permitted) DONE(NOT_PERMITTED);
+    if (mode > 1) DONE(INVALID_PARAMETER);
+    call.state->recover = mode;
+    for (unsigned i = 0; mode == 0 && i < call.state->chips; i++)
+        for (int j = 0; j < VDEVICES; j++) call.state->chip[i].vdevice[j].saved = 0;
+    DONE(save(call.state) == OK ? OK : INNER_ERROR);
+}
+
+int save(const struct state *state) {
+    if (state->recovery[0] == 0) return OK;
+    struct stat facts;
+    if (lstat(state->recovery, &facts) == 0 && !S_ISREG(facts.st_mode)) return FILE_FAILED;
+    FILE *file = fopen(state->recovery, "w");
+    if (file == NULL) return FILE_FAILED;
+    fprintf(file, "vnpu_config_recover:%s\n[vnpu-config start]\n", state->recover ? "enable" : "disable");
+    for (const struct chip *chip = state->chip; chip < state->chip + state->chips; chip++)
+        for (const struct vdevice *row = chip->vdevice; row < chip->vdevice + VDEVICES; row++)
+            if (row->used && row->saved)
+                fprintf(file, "%u:%u:npu-smi set -t create-vnpu -i %u -c %u -f %s -v %u\n", chip->phy, row->id, chip->card,
+                        chip->device, chip->template[row->template].name, row->id);
+    fprintf(file, "[vnpu-config end]\n");
+    return fclose(file) == 0 ? OK : FILE_FAILED;
+}

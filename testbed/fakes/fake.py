@@ -1,0 +1,121 @@
+"""A fake driver library seen from outside: its state file, how a process finds it, and the faults that can be asked for.
+
+In: the library, the layout of its state file. Out: a base class for the fakes. What a library does is in its C sources.
+"""
+
+import ctypes
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+from testbed.fakes.compile import library
+from testbed.fakes.frame_layout import Rule
+
+FRAME = Path(__file__).parent / "frame"
+_FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER = 1, 2, 3, 4
+_FOR_EVER = -1
+
+S = TypeVar("S", bound=ctypes.Structure)
+
+
+class Fake(Generic[S]):
+    """One fake node's driver: a state file, shared by every process that has `environment`."""
+
+    layout: type[S]
+    """Of the state file; its first field is a `Header` called `header`."""
+    variable: ClassVar[str]
+    """Environment variable that names the state file."""
+
+    def __init__(self, path: Path, library: Path) -> None:
+        """Take an existing state file."""
+        self.path = path
+        self.library = library
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment, from its start on."""
+        return {"LD_LIBRARY_PATH": str(self.library.parent), self.variable: str(self.path)}
+
+    @contextmanager
+    def changing(self) -> Iterator[S]:
+        """Yield the state under its lock and write it back; everybody sees the changes at once."""
+        with self.path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            state = self.layout.from_buffer_copy(file.read())
+            yield state
+            # In place: processes that have mapped the file must see it.
+            os.pwrite(file.fileno(), bytes(state), 0)
+
+    def read(self) -> S:
+        """Return a copy of the state."""
+        with self.path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            return self.layout.from_buffer_copy(file.read())
+
+    def calls(self) -> dict[str, int]:
+        """Say how often each function was called since the file was made, by all processes."""
+        rows = self.read().header.count
+        return {row.symbol.decode(): row.calls for row in rows if row.symbol}
+
+    def fail(self, symbol: str, code: int, *, times: int = 1, skip: int = 0, card: int = -1) -> None:
+        """Make the next calls of a function fail with an error code of the driver's; `times` -1: for ever."""
+        self._rule(symbol, _FAIL, code=code, times=times, skip=skip, card=card)
+
+    def delay(self, symbol: str, seconds: float, *, times: int = _FOR_EVER, card: int = -1) -> None:
+        """Make calls of a function take longer; the lock is not held meanwhile."""
+        self._rule(symbol, _DELAY, microseconds=int(seconds * 1e6), times=times, card=card)
+
+    def kill(self, symbol: str, *, after: bool, skip: int = 0, card: int = -1) -> None:
+        """End the next process that calls this function with SIGKILL, before or after it took effect."""
+        self._rule(symbol, _KILL_AFTER if after else _KILL_BEFORE, times=1, skip=skip, card=card)
+
+    def forgive(self) -> None:
+        """Forget every fault that was asked for and did not happen yet."""
+        with self.changing() as state:
+            for rule in state.header.rule:
+                rule.action = 0
+
+    def unload(self, *, loaded: bool = False) -> None:
+        """Take the driver away (or bring it back): new sessions fail."""
+        with self.changing() as state:
+            state.header.driver_loaded = int(loaded)
+
+    def preload(self) -> None:
+        """Let this very process use the fake from its next session on.
+
+        The loader matches a library that is already there by its soname, so nothing that opens it by name need know.
+        For tests that need many short sessions; a process of its own with `environment` proves the same without this.
+        """
+        ctypes.CDLL(str(self.library), mode=ctypes.RTLD_GLOBAL)
+        os.environ[self.variable] = str(self.path)
+
+    def _rule(
+        self,
+        symbol: str,
+        action: int,
+        *,
+        card: int,
+        times: int,
+        code: int = 0,
+        skip: int = 0,
+        microseconds: int = 0,
+    ) -> None:
+        with self.changing() as state:
+            rules = state.header.rule
+            for index, rule in enumerate(rules):
+                if rule.action == 0 or rule.times == 0:
+                    rules[index] = Rule(action, card, code, times, skip, microseconds, symbol.encode())
+                    return
+        raise RuntimeError("the state file has no room for another fault")
+
+
+def build(sources: Path, name: str, layout: type[ctypes.Structure], *, cache: Path | None = None) -> Path:
+    """Return the path of the library, built if need be. Raises Unavailable without a compiler."""
+    built = library(sources, name, shared=FRAME, cache=cache)
+    size = ctypes.CDLL(str(built)).fake_state_size()
+    if size != ctypes.sizeof(layout):
+        raise AssertionError(f"{name}: the mirror has {ctypes.sizeof(layout)} bytes, state.h {size}")
+    return built

@@ -1,0 +1,60 @@
+"""The agent on a real node: inside the node's cell, with the paths that it has in production and its ServiceAccount's token."""
+
+import os
+import sys
+from pathlib import Path
+
+from testbed.controlplane import ControlPlane
+from testbed.installation import NAMESPACE, REPOSITORY
+from testbed.ports import free_ports
+from testbed.process import Process
+from testbed.readiness import answers, until_ready
+from testbed.realnode.hardware import Hardware
+from testbed.realnode.node import RealNode
+
+_GRACE_SECONDS = 15.0
+
+
+class NodeAgent:
+    """One agent process. `instance` is what the pod's UID is in production, where two may overlap; "" leaves it out."""
+
+    def __init__(self, node: RealNode, hardware: Hardware, *, instance: str = "") -> None:
+        self.log: Path = node.cell.folder / f"agent{instance and '-'}{instance}.log"
+        self.instance = instance
+        self._node = node
+        self._hardware = hardware
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Start it, and wait until it serves kubelet and has published. Raises ComponentDiedError or NotReadyInTimeError."""
+        cluster: ControlPlane = self._node.cluster
+        token = await cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=self._node.name)
+        [port] = free_ports(1)
+        command = self._node.cell.command(
+            *(sys.executable, "-m", "apportion", "agent", "--node-name", self._node.name),
+            *self._hardware.options,
+            *("--kubeconfig", token, "--log-format", "console", "--health-port", str(port)),
+            *(("--instance", self.instance) if self.instance else ()),
+        )
+        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+        environment = {
+            **kept,
+            "PYTHONPATH": str(REPOSITORY / "operator"),
+            "PYTHONUNBUFFERED": "1",
+            **self._hardware.environment,
+        }
+        self._process = Process.start("agent", command, self.log, environment=environment)
+        await until_ready(self._process, lambda: answers(f"http://127.0.0.1:{port}/readyz"))
+
+    async def stop(self) -> None:
+        """SIGTERM, and wait until it is gone."""
+        if self._process is not None:
+            await self._process.stop(_GRACE_SECONDS)
+            self._process = None
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            await self._process.stop(0.0)
+            self._process = None

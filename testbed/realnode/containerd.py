@@ -1,0 +1,130 @@
+"""containerd of a real node: its configuration, its start, the images in it.
+
+Inside the node it lies where it always lies (/run/containerd, /var/lib/containerd), so two nodes never meet.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from testbed.binaries import Binaries
+from testbed.errors import TestbedError
+from testbed.process import Process
+from testbed.readiness import until_ready
+from testbed.realnode.cell import Cell
+from testbed.realnode.images import PAUSE, archive
+
+SOCKET = "/run/containerd/containerd.sock"
+_GRACE_SECONDS = 5.0
+
+# Snapshots are copies (`native`): they work on every file system, and the images are small. What would write outside of the
+# node's own folders (NRI, opt) is off. `restrict_oom_score_adj`: not every root may lower a score (CAP_SYS_RESOURCE).
+_CONFIG = """\
+version = 3
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt"]
+[plugins.'io.containerd.cri.v1.images']
+snapshotter = "native"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "{pause}"
+[plugins.'io.containerd.cri.v1.runtime']
+enable_cdi = true
+cdi_spec_dirs = ["/var/run/cdi"]
+restrict_oom_score_adj = true
+disable_apparmor = true
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+default_runtime_name = "runc"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+runtime_path = "{shim}"
+sandboxer = "podsandbox"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+BinaryName = "{runc}"
+SystemdCgroup = false
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ["{plugins}"]
+conf_dir = "{networks}"
+"""
+_RUNTIME = """\
+#!/bin/sh
+for word; do
+  [ "$word" = create ] && exec {python} -I -S {script} {runc} "$@"
+done
+exec {runc} "$@"
+"""
+_NETWORK = {"cniVersion": "1.0.0", "name": "loopback", "plugins": [{"type": "loopback"}]}
+
+
+class Containerd:
+    """The container runtime inside of a cell."""
+
+    def __init__(self, cell: Cell, binaries: Binaries) -> None:
+        self._cell = cell
+        self._binaries = binaries
+        self.log = cell.folder / "containerd.log"
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Start it, wait until it answers, and see to its images. Raises ComponentDiedError or NotReadyInTimeError."""
+        command: list[str | Path] = [
+            self._binaries["containerd"],
+            "--config",
+            self._configure(),
+            "--log-level",
+            "info",
+        ]
+        self._process = Process.start("containerd", self._cell.command(*command), self.log)
+
+        async def answers() -> bool:
+            return (await self._ctr("version"))[0] == 0
+
+        await until_ready(self._process, answers)
+        if PAUSE not in (await self.ctr("images", "list", "--quiet")).split():
+            await self.ctr("images", "import", "--local", "--snapshotter", "native", str(await archive()))
+
+    async def stop(self) -> None:
+        """End it; shims and containers go on."""
+        if self._process is not None:
+            await self._process.stop(_GRACE_SECONDS)
+            self._process = None
+
+    async def ctr(self, *words: str) -> str:
+        """Run ctr in kubelet's containerd namespace. Raises TestbedError with what it says."""
+        code, said = await self._ctr(*words)
+        if code != 0:
+            raise TestbedError(f"ctr {' '.join(words)}: {said}")
+        return said
+
+    async def containers(self) -> list[str]:
+        """Return the ids of all containers with a running process, sandboxes included."""
+        rows = (await self.ctr("tasks", "list")).splitlines()[1:]
+        return [row.split()[0] for row in rows if "RUNNING" in row]
+
+    async def _ctr(self, *words: str) -> tuple[int, str]:
+        command = self._cell.command(self._binaries["ctr"], "--address", SOCKET, "-n", "k8s.io", *words)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        said, _ = await process.communicate()
+        return process.returncode or 0, said.decode(errors="replace")
+
+    def _configure(self) -> Path:
+        folder = self._cell.folder / "containerd"
+        networks = folder / "net.d"
+        networks.mkdir(parents=True, exist_ok=True)
+        (networks / "10-loopback.conflist").write_text(json.dumps(_NETWORK))
+        runtime = folder / "runc"
+        script = Path(__file__).with_name("runtime.py")
+        runtime.write_text(_RUNTIME.format(python=sys.executable, script=script, runc=self._binaries["runc"]))
+        runtime.chmod(0o755)
+        config = folder / "config.toml"
+        config.write_text(
+            _CONFIG.format(
+                pause=PAUSE,
+                shim=self._binaries["containerd-shim-runc-v2"],
+                runc=runtime,
+                plugins=self._binaries["loopback"].parent,
+                networks=networks,
+            )
+        )
+        return config

@@ -1,0 +1,73 @@
+"""The accelerators of a real node: fake driver libraries, and the device files and tables that belong to them.
+
+In: a node, models. Out: what the agent's process needs (environment, options) and what is on the hardware, read without the
+product. It survives a reboot of the node as real cards do: without partitions.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from testbed.fakes import dcmi_host, nvml_host
+from testbed.fakes.dcmi import FakeDcmi
+from testbed.fakes.nvml import FakeNvml
+from testbed.realnode.cell import Cell
+
+DAVINCI_MAJOR: Final = 235
+VDAVINCI_MAJOR: Final = 236
+"""Numbers that no kernel module of this machine serves: a container that opens such a file gets an error, and no harm is done."""
+_VNPUS_PER_CHIP = 16
+
+
+class Hardware:
+    """GPUs and NPUs, as many as models are named."""
+
+    def __init__(self, cell: Cell, *, gpus: Sequence[str], npus: Sequence[str]) -> None:
+        """Raises Unavailable without a C compiler."""
+        folder = cell.folder / "hardware"
+        folder.mkdir()
+        self.root = folder / "root"
+        self.nvml = FakeNvml.create(folder / "nvml", gpus)
+        nvml_host.lay_out(self.nvml, self.root)
+        self.dcmi = FakeDcmi.create(folder / "dcmi", npus)
+        dcmi_host.lay_out(self.dcmi, self.root)
+        self._device_files(len(npus))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the agent's process needs in its environment to find the libraries."""
+        parts = (self.nvml.environment, self.dcmi.environment)
+        folders = os.pathsep.join(each["LD_LIBRARY_PATH"] for each in parts)
+        return {**parts[0], **parts[1], "LD_LIBRARY_PATH": folders}
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The agent's options for this hardware: it finds both libraries, as on a node that has both drivers."""
+        return ("--backend", "auto", "--host-root", str(self.root))
+
+    def partitions(self) -> list[str]:
+        """Return every partition that exists, in words."""
+        gpus = [f"gpu-{each.gpu} {each.profile} at {each.start}" for each in self.nvml.instances()]
+        return gpus + [f"npu {each.phy} {each.template} as {each.id}" for each in self.dcmi.vnpus()]
+
+    def reboot(self) -> None:
+        """Forget what a reboot of the node makes cards forget."""
+        self.nvml.reboot()
+        self.dcmi.reboot()
+
+    def _device_files(self, chips: int) -> None:
+        """Make the NPUs' device files as the driver does, with numbers by which a container's files can be told apart."""
+        files = {name: (DAVINCI_MAJOR, 250 + index) for index, name in enumerate(dcmi_host.MANAGERS)}
+        for chip in range(chips):
+            files[f"davinci{chip}"] = (DAVINCI_MAJOR, chip)
+            first = chip * 16 + 100
+            files |= {
+                f"vdavinci{number}": (VDAVINCI_MAJOR, number)
+                for number in range(first, first + _VNPUS_PER_CHIP)
+            }
+        for name, (major, minor) in files.items():
+            path: Path = self.root / "dev" / name
+            path.unlink(missing_ok=True)
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))

@@ -1,0 +1,74 @@
+"""What a real node leaves when its test is killed, and who cleans it up: the next start.
+
+In: a running node's ids. Out: a file per node in the user's state folder. The kernel ends the processes with their owner; the
+control groups and the folder remain, and for nodes of owners that are gone `sweep` removes them.
+"""
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+import platformdirs
+import psutil
+
+from testbed.process import Identity
+from testbed.realnode import cgroups
+from testbed.realnode.cell import end
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One node: who started it, its process 1, its control group and its folder."""
+
+    owner: Identity
+    init: Identity
+    group: str
+    folder: str
+
+
+def save(record: Record) -> None:
+    """Write the record, in one step; a later one of the same group takes its place."""
+    file = _file(record.group)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_suffix(".new")
+    fresh.write_bytes(orjson.dumps(asdict(record)))
+    fresh.replace(file)
+
+
+def forget(group: str) -> None:
+    """Remove the record of a node that has ended."""
+    _file(group).unlink(missing_ok=True)
+
+
+def this_process() -> Identity:
+    """Return who we are."""
+    me = psutil.Process()
+    return Identity(me.pid, me.create_time())
+
+
+async def sweep() -> list[str]:
+    """Clean up after owners that died; returns the groups that were cleaned. Nodes of living owners stay."""
+    swept = []
+    for file in sorted(_folder().glob("*.json")):
+        try:
+            raw = orjson.loads(file.read_bytes())
+        except FileNotFoundError:
+            continue  # another testbed sweeps too
+        record = Record(Identity(**raw["owner"]), Identity(**raw["init"]), raw["group"], raw["folder"])
+        if record.owner.running():
+            continue
+        await end(record.init)
+        await cgroups.remove(record.group)
+        shutil.rmtree(record.folder, ignore_errors=True)
+        forget(record.group)
+        swept.append(record.group)
+    return swept
+
+
+def _folder() -> Path:
+    return platformdirs.user_state_path("apportion") / "nodes"
+
+
+def _file(group: str) -> Path:
+    return _folder() / f"{group}.json"

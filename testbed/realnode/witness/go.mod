@@ -1,0 +1,3 @@
+module apportion.dev/testbed/witness
+
+go 1.26.0

@@ -1,0 +1,59 @@
+// The program of every container on a real node: it prints what it was given, and sleeps until it is told to end.
+//
+//	witness         one line per environment variable and device file, then `ready`
+//	witness pause   nothing; process 1 of a pod's sandbox
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+func main() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	if len(os.Args) < 2 || os.Args[1] != "pause" {
+		tell()
+	}
+	orphans := make(chan os.Signal, 16)
+	signal.Notify(orphans, syscall.SIGCHLD)
+	for {
+		select {
+		case <-orphans:
+			for {
+				pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+				if err != nil || pid <= 0 {
+					break
+				}
+			}
+		case <-told:
+			fmt.Println("told to end")
+			return
+		}
+	}
+}
+
+func tell() {
+	for _, each := range os.Environ() {
+		fmt.Println("env", each)
+	}
+	_ = filepath.WalkDir("/dev", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+			return nil
+		}
+		number := uint64(info.Sys().(*syscall.Stat_t).Rdev)
+		major := number>>8&0xfff | number>>32&^0xfff
+		minor := number&0xff | number>>12&^0xff
+		fmt.Printf("device %s %d:%d\n", path, major, minor)
+		return nil
+	})
+	fmt.Println("ready")
+}

@@ -1,0 +1,191 @@
+"""Pods for a real node, and how long they took.
+
+In: a bed, a namespace, which partition is wanted. Out: a running pod with what its container saw: environment, device files.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from testbed.api import Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError, NotReadyInTimeError
+from testbed.eventually import eventually
+from testbed.realnode.images import IMAGE
+from testbed.realnode.node import RealNode
+
+_LOOK_SECONDS = 0.01
+_PATIENCE_SECONDS = 60.0
+MANAGED: Final = {"apportion.dev/managed": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which kind of partition a claim asks for."""
+
+    title: str
+    device_class: str
+    expression: str
+
+    @property
+    def name(self) -> str:
+        """What pods of this kind can be called."""
+        return self.device_class.split(".")[0]
+
+
+def mig(profile: str) -> Wish:
+    """Ask for a MIG partition."""
+    attribute = f'device.attributes["gpu.apportion.dev"].profile == "{profile}"'
+    return Wish(f"MIG {profile}", "mig.apportion.dev", attribute)
+
+
+def vnpu(template: str) -> Wish:
+    """Ask for a vNPU."""
+    attribute = f'device.attributes["npu.apportion.dev"].template == "{template}"'
+    return Wish(f"vNPU {template}", "vnpu.apportion.dev", attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pod that runs, and what its container printed."""
+
+    pod: Json
+    claim: Json
+    environment: dict[str, str]
+    devices: dict[str, str]
+    """`major:minor` of every device file, by path."""
+    allocated: float
+    """Seconds from making the pod to its claim's allocation."""
+    started: float
+    """Seconds from the allocation to phase Running."""
+
+    @property
+    def device(self) -> str:
+        """Name of the device that the claim got."""
+        results = self.claim["status"]["allocation"]["devices"]["results"]
+        name: str = results[0]["device"]
+        return name
+
+
+class Workload:
+    """Pods in one namespace of a bed."""
+
+    def __init__(self, cluster: ControlPlane, node: RealNode, namespace: str) -> None:
+        self._api = cluster.api
+        self._node = node
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+    async def create(self, name: str, wish: Wish, *, restart: str = "Never") -> None:
+        """Make a claim and a pod of the same name that uses it."""
+        exactly = {
+            "deviceClassName": wish.device_class,
+            "selectors": [{"cel": {"expression": wish.expression}}],
+        }
+        claim = {
+            "metadata": {"name": name},
+            "spec": {"devices": {"requests": [{"name": "part", "exactly": exactly}]}},
+        }
+        await self._api.create(self._claims, claim)
+        container = {
+            "name": "main",
+            "image": IMAGE,
+            "imagePullPolicy": "Never",
+            "resources": {"claims": [{"name": "part"}], "requests": {"cpu": "10m", "memory": "16Mi"}},
+        }
+        spec = {
+            "hostNetwork": True,
+            "restartPolicy": restart,
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 5,
+            "resourceClaims": [{"name": "part", "resourceClaimName": name}],
+            "containers": [container],
+        }
+        await self._api.create(self._pods, {"metadata": {"name": name}, "spec": spec})
+
+    async def run(self, name: str, wish: Wish, *, restart: str = "Never") -> Running:
+        """Make claim and pod, and wait until the container has told what it sees."""
+        began = time.monotonic()
+        await self.create(name, wish, restart=restart)
+        allocated: float | None = None
+        while True:
+            now = time.monotonic()
+            if allocated is None and "allocation" in (await self.claim(name)).get("status", {}):
+                allocated = now
+            pod = await self.pod(name)
+            if pod["status"].get("phase") == "Running":
+                break
+            if now - began > _PATIENCE_SECONDS:
+                raise NotReadyInTimeError(f"pod {name} does not run; its status is {pod['status']}")
+            await asyncio.sleep(_LOOK_SECONDS)
+        running = time.monotonic()
+        lines = await self.told(pod)
+        return Running(
+            pod=pod,
+            claim=await self.claim(name),
+            environment=dict(
+                line.removeprefix("env ").split("=", 1) for line in lines if line.startswith("env ")
+            ),
+            devices={
+                words[1]: words[2] for line in lines if (words := line.split())[:1] == ["device"]
+            },
+            allocated=(allocated or running) - began,
+            started=running - (allocated or running),
+        )  # fmt: skip
+
+    async def told(self, pod: Json) -> list[str]:
+        """Wait until the pod's container has told all, and return the lines of its last run."""
+
+        async def lines() -> list[str]:
+            return self._node.output(pod)
+
+        return await eventually(lines, lambda found: "ready" in found)
+
+    async def delete(self, name: str) -> None:
+        """Delete pod and claim, and wait until they are gone."""
+        await self._api.delete(f"{self._pods}/{name}")
+        await eventually(lambda: self._absent(f"{self._pods}/{name}"), within=_PATIENCE_SECONDS)
+        await self._api.delete(f"{self._claims}/{name}")
+        await eventually(lambda: self._absent(f"{self._claims}/{name}"), within=_PATIENCE_SECONDS)
+
+    async def ask_to_go(self, name: str) -> None:
+        """Delete a pod, and do not wait."""
+        await self._api.delete(f"{self._pods}/{name}")
+
+    async def delete_by_force(self, name: str) -> None:
+        """Take the pod out of the API at once, whatever its kubelet thinks."""
+        await self._api.delete(f"{self._pods}/{name}", grace=0)
+
+    async def empty(self) -> None:
+        """Delete all pods and claims, and wait until they are gone."""
+        for collection in (self._pods, self._claims):
+            await self._api.delete_all(collection)
+
+            async def gone(path: str = collection) -> bool:
+                return not (await self._api.items(path))[0]
+
+            await eventually(gone, within=_PATIENCE_SECONDS)
+
+    async def running(self, name: str) -> Json:
+        """Wait until a pod runs, and return it."""
+        return await eventually(
+            lambda: self.pod(name),
+            lambda pod: pod["status"].get("phase") == "Running",
+            within=_PATIENCE_SECONDS,
+        )
+
+    async def pod(self, name: str) -> Json:
+        """Read a pod."""
+        return await self._api.get(f"{self._pods}/{name}")
+
+    async def claim(self, name: str) -> Json:
+        """Read a claim."""
+        return await self._api.get(f"{self._claims}/{name}")
+
+    async def _absent(self, path: str) -> bool:
+        try:
+            await self._api.get(path)
+        except ApiError as error:
+            return error.status == 404
+        return False

@@ -1,0 +1,33 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from testbed.fakes.dcmi import FakeDcmi, build
+from testbed.fakes.dcmi_host import lay_out
+from tests.agent.ascend.nodes import Node, Nodes
+
+
+@pytest.fixture
+def node_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    """Make a node with chips of these models; one at a time."""
+    monkeypatch.setenv(FakeDcmi.variable, "")
+    build()
+    # The machine that runs the tests may have an npu-smi of its own.
+    monkeypatch.setenv("PATH", "")
+    made = iter(range(100))
+
+    def make(models: Sequence[str] = ("910B4",), *, recover: bool = False) -> Node:
+        folder = tmp_path / str(next(made))
+        folder.mkdir()
+        fake = FakeDcmi.create(folder / "dcmi", models, recovery=folder / "vnpu.cfg", recover=recover)
+        fake.preload()
+        return Node(fake, lay_out(fake, folder / "root"))
+
+    return make
+
+
+@pytest.fixture
+def node(node_with: Nodes) -> Node:
+    """Give a node with two 910B4."""
+    return node_with(["910B4", "910B4"])

@@ -1,0 +1,19 @@
+from collections.abc import Callable
+from pathlib import Path
+
+from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.values import Placement, Spot
+from testbed.fakes.dcmi import FakeDcmi
+
+Nodes = Callable[..., "Node"]
+WANTED = Spot("npu-0", "vir05_1c_8g", Placement(103, 1))
+"""On a 910B4; not the first id, so that nobody gets it by chance."""
+
+
+class Node:
+    """A fake driver, the host around it, and the backend in this process."""
+
+    def __init__(self, fake: FakeDcmi, root: Path) -> None:
+        self.fake = fake
+        self.root = root
+        self.backend = AscendBackend(root)

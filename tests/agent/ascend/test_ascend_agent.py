@@ -1,0 +1,141 @@
+"""The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from testbed.eventually import eventually
+from testbed.fakes.dcmi import FakeDcmi
+from testbed.fakes.dcmi_host import lay_out
+from tests.agent.simulated_node import NPU, SimulatedNode, holder
+from tests.agent.test_crashes import doomed, journal
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeDcmi]]]
+DEVICE = "npu-0-vir05-1c-8g-2"
+TEMPLATE = "vir05_1c_8g"
+CALLS = [
+    ("dcmi_set_vnpu_config_recover_mode", False),
+    ("dcmi_create_vdevice", False),
+    ("dcmi_set_destroy_vdevice", False),
+    # Somebody else's vNPU keeps the driver's recovery on: then each call also writes its file.
+    ("dcmi_create_vdevice.save", True),
+    ("dcmi_set_destroy_vdevice.save", True),
+]
+
+
+@pytest.fixture
+def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
+    """Make a node whose agent processes find the fake driver."""
+
+    @asynccontextmanager
+    async def make(*models: str, recover: bool = False) -> AsyncIterator[tuple[SimulatedNode, FakeDcmi]]:
+        async with make_node() as node:
+            fake = FakeDcmi.create(
+                node.folder / "dcmi", models, recovery=node.folder / "vnpu.cfg", recover=recover
+            )
+            for name, value in fake.environment.items():
+                monkeypatch.setenv(name, value)
+            node.options = replace(
+                node.options, backend="ascend", host_root=lay_out(fake, node.folder / "root")
+            )
+            yield node, fake
+
+    return make
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("call", "foreign"), CALLS, ids=str)
+async def test_a_kill_inside_a_driver_call_is_made_good(
+    faked: MakeFake, namespace: str, call: str, *, foreign: bool, after: bool
+) -> None:
+    """One vNPU, never two; its device file in the container; at the end only what is not ours is left."""
+    async with faked("910B4", recover=True) as (node, fake):
+        if foreign:
+            fake.plant(0, TEMPLATE, 115)
+        theirs = fake.vnpus()
+        fake.kill(call, after=after)
+        async with doomed(node, "never") as agent:
+            claim = await node.claim(namespace, "lives", DEVICE, driver=NPU)
+            uid = claim["metadata"]["uid"]
+            await node.partition(DEVICE, TEMPLATE, holder=holder(claim), driver=NPU)
+            ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
+            (live,) = (row for row in fake.vnpus() if row not in theirs)
+            assert live.template == TEMPLATE
+            assert ready["status"]["instance"] == {"vnpu": str(live.id)}
+            assert ready["status"]["uuid"].endswith(f"-{live.id}")
+            answer = await agent.insist(lambda: node.prepare(claim, driver=NPU))
+            assert answer[uid].error == ""
+            (cdi,) = node.cdi().values()
+            edits = cdi["devices"][0]["containerEdits"]
+            assert {
+                "path": f"/dev/davinci{live.id}", "hostPath": f"/dev/vdavinci{live.id}"
+            } in edits["deviceNodes"]  # fmt: skip
+            assert "ASCEND_VISIBLE_DEVICES=void" in edits["env"]
+            await agent.insist(lambda: node.unprepare(claim, driver=NPU))
+            assert live in fake.vnpus()
+            await node.remove(DEVICE)
+            await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
+            assert fake.vnpus() == theirs
+            assert fake.recovers == foreign
+            fake.reboot()
+            assert [row.id for row in fake.vnpus()] == [row.id for row in theirs]
+            assert journal(node) == ([], [])
+            assert agent.deaths == 1
+
+
+async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> None:
+    """Beside ours on one chip, and the id that it has is not asked for."""
+    async with faked("910B4") as (node, fake):
+        fake.plant(0, "vir10_3c_16g", 100)
+        async with doomed(node, "never") as agent:
+            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            await agent.insist(lambda: node.phase(DEVICE, "Idle"))
+            assert [(row.id, row.template) for row in fake.vnpus()] == [
+                (100, "vir10_3c_16g"),
+                (101, TEMPLATE),
+            ]
+            counters = await eventually(lambda: node.counters("npu-0", NPU), bool)
+            assert (counters["aicore"], counters["aicpu"]) == ("10", "4")
+            fake.uproot(100)
+            await eventually(lambda: node.counters("npu-0", NPU), lambda row: row.get("aicore") == "20")
+
+
+async def test_a_chip_that_does_not_answer_has_lost_nothing(faked: MakeFake) -> None:
+    """Its vNPU stays Ready and in the journal while nobody can see it, and goes only when it was seen to go."""
+    async with faked("910B4", "910B4") as (node, fake), doomed(node, "never") as agent:
+        await node.partition(DEVICE, TEMPLATE, driver=NPU)
+        await agent.insist(lambda: node.phase(DEVICE, "Idle"))
+        (made,) = fake.vnpus()
+        fake.lose(0)
+        taints = await eventually(
+            lambda: node.devices(NPU),
+            lambda rows: any(
+                taint.get("value") == "lost" for taint in rows.get("npu-0", {}).get("taints", ())
+            ),
+        )
+        assert all(taint.get("value") != "lost" for taint in taints["npu-1"]["taints"])
+        await node.remove(DEVICE)
+        # A partition on the other chip shows that the agent goes on meanwhile.
+        await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU)
+        await agent.insist(lambda: node.phase("npu-1-vir05-1c-8g-0", "Idle"))
+        assert (await node.see(DEVICE))["metadata"]["deletionTimestamp"]
+        assert journal(node)[0] == ["Ready", "Ready"]
+        assert made in fake.vnpus()
+        fake.heal()
+        await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
+        assert made not in fake.vnpus()
+
+
+async def test_a_lost_chip_fails_what_is_asked_of_it(faked: MakeFake) -> None:
+    """So that the claim can go elsewhere; the reason is told."""
+    async with faked("910B4", "910B4") as (node, fake), doomed(node, "never") as agent:
+        await agent.insist(lambda: eventually(lambda: node.devices(NPU), lambda rows: "npu-0" in rows))
+        fake.lose(0)
+        await node.partition(DEVICE, TEMPLATE, driver=NPU)
+        failed = await agent.insist(lambda: node.phase(DEVICE, "Failed"))
+        assert "Lost" in {row["reason"] for row in failed["status"]["conditions"]}
+        fake.heal()
+        await agent.insist(lambda: node.phase(DEVICE, "Idle"))

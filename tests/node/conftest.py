@@ -1,0 +1,44 @@
+"""One real node for all tests of this folder, with operator and agent; every test leaves it as it found it."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from testbed.binaries import Binaries
+from testbed.realnode.bed import RealBed
+from testbed.realnode.workload import MANAGED, Workload
+
+_TAIL = 60
+"""Lines of each log that a failed test shows."""
+
+
+@pytest.fixture(scope="session")
+async def bed(binaries: Binaries, node_binaries: Binaries) -> AsyncIterator[RealBed]:
+    """Run control plane, operator, node and agent."""
+    async with RealBed(binaries=binaries, programs=node_binaries) as made:
+        yield made
+
+
+@pytest.fixture
+async def work(bed: RealBed) -> AsyncIterator[Workload]:
+    """Give a namespace for pods; whatever a test leaves in it is ended."""
+    bed.cluster.check()
+    name = await bed.cluster.make_namespace("team", MANAGED)
+    work = Workload(bed.cluster, bed.node, name)
+    yield work
+    await work.empty()
+    await bed.cluster.drop_namespace(name)
+    await bed.nothing_left(warm=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Show what kubelet, containerd, agents and operator said last, when a test failed."""
+    report = yield
+    made = getattr(item, "funcargs", {}).get("bed")
+    if isinstance(made, RealBed) and report.failed:
+        logs = [*made.node.cell.folder.glob("*.log"), *(each.log for each in made.installation.operators)]
+        for log in logs:
+            lines = log.read_text(errors="replace").splitlines()
+            report.sections.append((f"log {log.name}", "\n".join(lines[-_TAIL:])))
+    return report
