@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
+from apportion.agent.foreign import Foreign
 from apportion.cli import allocate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
@@ -112,6 +113,13 @@ def agent(
     driver_rdma: Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")] = (
         "rdma.apportion.dev"
     ),
+    foreign: Annotated[
+        Foreign,
+        typer.Option(
+            help="Partitions made by hand: leave them, adopt those that a layout wants, or quarantine their card.",
+            envvar="FOREIGN",
+        ),
+    ] = Foreign.LEAVE,
     instance: Annotated[
         str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
     ] = "",
@@ -139,6 +147,7 @@ def agent(
         kubeconfig=kubeconfig,
         health_port=health_port,
         instance=instance,
+        foreign=foreign,
     )
     _run(run_agent, options)
 

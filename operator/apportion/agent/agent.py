@@ -7,7 +7,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -22,17 +22,22 @@ from apportion.agent.devices.nvml import NvmlBackend
 from apportion.agent.devices.rdma import RdmaBackend
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Kind
+from apportion.agent.foreign import Foreign
 from apportion.agent.journal import Journal
+from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.held import Held
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.kubelet.recollect import recollect
 from apportion.agent.kubelet.reports import Reports
 from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.outcome import Phase
 from apportion.agent.lifecycle.wish import Wish, Wishes
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.notices import Notices
+from apportion.agent.rows import ClaimRow
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.view import View
@@ -113,9 +118,10 @@ class Agent:
             locks_dir=options.state_dir / "locks",
             patience=options.patience,
             at=options.at,
+            adopting=options.foreign is Foreign.ADOPT,
         )
-        self._held = Held(self.desk, interval=options.held_interval)
-        self._view = View(self.desk, self._held)
+        self._held = Held(self.desk, interval=options.held_interval, abandon=self._abandon)
+        self._view = View(self.desk, self._held, quarantine=options.foreign is Foreign.QUARANTINE)
         self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
         self.desk.published = self.publisher.ring
         node = f"spec.nodeName={options.node}"
@@ -178,6 +184,7 @@ class Agent:
                 ]
                 # Without the whole list a partition of a claim would look like one that nobody wants.
                 await self._partitions.synced.wait()
+                await self._recollect(kinds)
                 for row in self.desk.journal.partitions().values():
                     self._worker(row.spot.card)
                 for card in cards:
@@ -211,12 +218,31 @@ class Agent:
                 for task in (*running, *self._worker_tasks):
                     task.cancel()
 
+    async def _recollect(self, kinds: Collection[Kind]) -> None:
+        """Remember what a lost journal knew, before anybody takes it for free."""
+        if self.desk.journal.fresh:
+            begun = (wish for wish in self.desk.wishes.all() if wish.status.get("phase") == Phase.CREATING)
+            self.desk.forgotten = frozenset(wish.uid for wish in begun)
+        for kind, driver in self._options.drivers.items():
+            if kind in kinds:
+                cdi, metadata = self._files(driver)
+                await recollect(self.desk, cdi, metadata, driver=driver, kind=kind, node=self._options.node)
+
+    def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
+        options = self._options
+        return CdiFolder(options.cdi_dir), MetadataFolder(options.plugins_dir / driver, driver)
+
+    async def _abandon(self, row: ClaimRow) -> bool:
+        """Undo a preparation that was never finished, for a claim that is gone."""
+        ref = ClaimRef(row.namespace, row.name, row.uid)
+        found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
+        return bool(found) and await found[0].abandon(ref)
+
     def _plugin(self, driver: str, kind: Kind) -> Plugin:
         options = self._options
         preparer = Preparer(
             self.desk,
-            CdiFolder(options.cdi_dir),
-            MetadataFolder(options.plugins_dir / driver, driver),
+            *self._files(driver),
             driver=driver,
             kind=kind,
             node=options.node,
