@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo real-node bench crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos real-node bench crds proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,11 @@ quick: venv ## Only the tests that need no control plane (seconds)
 
 demo: venv ## The whole product on this machine; `make demo ARGS=--keep` leaves it running
 	@$(BIN)/python -m testbed demo $(ARGS)
+
+KILLS ?= 1000
+SEED ?= 7
+chaos: venv ## Kill the agent again and again: `make chaos KILLS=1000 SEED=7 REPORT=kills.csv`
+	@$(BIN)/python -m testbed chaos --kills $(KILLS) --seed $(SEED) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 
 real-node: venv ## Pods with partitions on a real kubelet and containerd (root only)
 	@$(BIN)/python -m testbed real-node

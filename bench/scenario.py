@@ -23,6 +23,8 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
+from apportion.collector import Collector
+from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
@@ -60,12 +62,14 @@ class Outcome:
     status: str
     """allocated, unallocated, timeout or error."""
     ms: float
-    """From the claim object to the AllocationResult, with hold()."""
+    """From the claim object to its Allocation, with hold(); written as JSON later, as by the peer."""
     nodes: int
     """Nodes that could be asked."""
     node: str = ""
     error: str = ""
-    result: Mapping[str, Any] | None = None
+    result: Allocation | None = None
+    cpu_ms: float = 0.0
+    """The same in CPU time: another program's turns do not count."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the peer's line for one claim."""
@@ -76,7 +80,7 @@ class Outcome:
         if self.error:
             line["error"] = self.error
         if self.result is not None:
-            line["result"] = self.result
+            line["result"] = self.result.to_json()
         return line
 
 
@@ -158,6 +162,8 @@ def run(scenario: Scenario, strategy: Strategy, limit: float = 0) -> tuple[list[
             if event.op == "release":
                 if event.claim in held:
                     scenario.state.release(event.claim)
+                    # The operator does this as soon as it has seen the event.
+                    scenario.state.settle()
                     held.discard(event.claim)
                     released += 1
                 continue
@@ -176,21 +182,22 @@ def run(scenario: Scenario, strategy: Strategy, limit: float = 0) -> tuple[list[
 def _one(scenario: Scenario, claim: Claim, strategy: Strategy, limit: float) -> Outcome:
     state, found, status, error = scenario.state, None, "unallocated", ""
     result = None
-    began = time.perf_counter()
+    cpu, began = time.thread_time(), time.perf_counter()
     try:
         with deadline(limit):
             found = allocate(state, Demand((claim,)), strategy=strategy)
         if isinstance(found, Decision):
             status = "allocated"
-            result = found.allocations[0].to_json()
+            result = found.allocations[0]
             state.hold(claim.name, found.allocations[0].results)
     except Expired:
         status = "timeout"
     except BrokenInput as broken:
         status, error = "error", str(broken)
     ms = (time.perf_counter() - began) * 1000
+    cpu = (time.thread_time() - cpu) * 1000
     node = found.node if isinstance(found, Decision) else ""
-    return Outcome(claim.name, status, ms, scenario.nodes, node, error, result)
+    return Outcome(claim.name, status, ms, scenario.nodes, node, error, result, cpu)
 
 
 def _figures(
@@ -198,6 +205,7 @@ def _figures(
 ) -> dict[str, Any]:
     statuses = [outcome.status for outcome in outcomes]
     times = sorted(outcome.ms for outcome in outcomes)
+    cpu_times = sorted(outcome.cpu_ms for outcome in outcomes)
     return {
         "scenario": scenario.name,
         "nodes": scenario.nodes,
@@ -212,6 +220,8 @@ def _figures(
         "p50Ms": percentile(times, 0.5),
         "p99Ms": percentile(times, 0.99),
         "maxMs": percentile(times, 1),
+        "p99CpuMs": percentile(cpu_times, 0.99),
+        "maxCpuMs": percentile(cpu_times, 1),
         "nodesTried": sum(outcome.nodes for outcome in outcomes),
         "mode": strategy.value,
         "parallel": 1,
@@ -227,12 +237,13 @@ def percentile(ordered: list[float], part: float) -> float:
 
 @contextmanager
 def _quiet_collector() -> Iterator[None]:
-    """Take what was loaded out of the garbage collector's sight, as the operator does after its first sweep."""
-    gc.collect()
-    gc.freeze()
+    """Tell the garbage collector when to work, as the operator does once it has seen everything."""
+    former = gc.get_threshold()
+    Collector().take_over(time.monotonic())
     try:
         yield
     finally:
+        gc.set_threshold(*former)
         gc.unfreeze()
 
 

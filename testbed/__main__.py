@@ -7,6 +7,7 @@ from rich.console import Console
 
 from testbed.errors import TestbedError
 from testbed.verbs.binaries import binaries
+from testbed.verbs.chaos import chaos
 from testbed.verbs.demo import demo
 from testbed.verbs.down import down
 from testbed.verbs.kubelets import kubelets
@@ -28,6 +29,7 @@ app.command()(status)
 app.command()(binaries)
 app.command()(proto)
 app.command()(demo)
+app.command()(chaos)
 app.command("real-node")(real_node)
 app.command(hidden=True)(kubelets)
 

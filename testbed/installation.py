@@ -102,11 +102,7 @@ class Installation:
 
     async def apply(self) -> None:
         """Apply the manifests, and wait until the CRDs serve."""
-        await self.cluster.kubectl("apply", "--server-side", "-k", str(self._manifests))
-        crds = [
-            f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")
-        ]
-        await self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+        await install(self.cluster, self._manifests)
 
     def state(self, node: str) -> dict[str, Any]:
         """Return the live state of a node's simulated hardware."""
@@ -174,6 +170,13 @@ class Installation:
     def folder(self, node: str) -> Path:
         """Return where a node's agent keeps its simulation and its journal."""
         return self.cluster.folder / "agents" / node
+
+
+async def install(cluster: ControlPlane, manifests: Path = MANIFESTS) -> None:
+    """Apply the manifests to a control plane, and wait until the CRDs serve."""
+    await cluster.kubectl("apply", "--server-side", "-k", str(manifests))
+    crds = [f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")]
+    await cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
 
 
 def _environment() -> dict[str, str]:

@@ -6,6 +6,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -13,7 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
-from apportion.cli import allocate, release, select
+from apportion.cli import allocate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -139,6 +140,16 @@ def agent(
 
 
 app.command()(crds)
+
+
+def _node_tools(where: node.Where) -> node.Tools:
+    from apportion.agent.byhand import NodeTools
+    from apportion.agent.settings import AgentOptions
+
+    return NodeTools(AgentOptions(**asdict(where)))
+
+
+app.add_typer(node.commands(_node_tools), name="node")
 app.command("allocate")(allocate.command)
 app.command("select")(select.select)
 app.command("release")(release.release)

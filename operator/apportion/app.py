@@ -6,7 +6,6 @@ replica holds the lease, and never before every kind was listed and every listed
 
 import asyncio
 import contextlib
-import gc
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,6 +30,7 @@ from apportion.cluster.server import require_version
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.sweep import Sweep
 from apportion.cluster.window import Window
+from apportion.collector import Collector
 from apportion.partitions.controller import Controller
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.errands import Errands
@@ -40,6 +40,8 @@ from apportion.settings import OperatorSettings
 MANAGER = "apportion-operator"
 """Field manager of everything that the operator writes, and name on its Events."""
 
+_REST = 1.0
+"""Seconds without a pass after which there is time to tidy up."""
 _STUCK = 60.0
 """Seconds without a pass after which a leader counts as dead."""
 
@@ -157,12 +159,12 @@ class App:
             await self._synced()
             # The first claim should not wait for views of all nodes to be built.
             self.snapshot.state.settle()
-            # What was loaded stays: moving it out of the collector's sight spares long pauses.
-            gc.collect()
-            gc.freeze()
+            collector = Collector()
+            collector.take_over(time.monotonic())
             metrics.LEADING.set(1)
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
             acting = asyncio.ensure_future(self._act())
+            resting = asyncio.ensure_future(self._rest(collector))
             lost = asyncio.ensure_future(self.lease.lost.wait())
             try:
                 await asyncio.wait((acting, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -171,6 +173,7 @@ class App:
             finally:
                 metrics.LEADING.set(0)
                 lost.cancel()
+                resting.cancel()
                 acting.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await acting
@@ -179,6 +182,14 @@ class App:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.cycle.run())
             group.create_task(self.partitions.run())
+
+    async def _rest(self, collector: Collector) -> None:
+        """Use moments without a pass for what would make a claim wait later."""
+        while True:
+            await asyncio.sleep(_REST)
+            if self.cycle.age() >= _REST:
+                self.snapshot.state.settle()
+                collector.quiet(time.monotonic())
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:

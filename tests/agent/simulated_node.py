@@ -16,7 +16,7 @@ import yaml
 
 from apportion.agent.agent import run_agent
 from apportion.agent.devices.simulated_state import StateFile
-from apportion.agent.proto import dra_v1_pb2, registration_pb2
+from apportion.agent.proto import dra_v1_pb2, health_v1_pb2, registration_pb2
 from apportion.agent.settings import AgentOptions
 from testbed.api import Api
 from testbed.controlplane import ControlPlane
@@ -70,7 +70,8 @@ class SimulatedNode:
         task = asyncio.create_task(run_agent(replace(self.options, **changes), stop))
         try:
             registry = changes.get("registry_dir", self.folder / "r")
-            socket = registry / f"{next(iter(self.drivers()))}-reg.sock"
+            suffix = f"-{changes['instance']}" if "instance" in changes else ""
+            socket = registry / f"{next(iter(self.drivers()))}{suffix}-reg.sock"
             while not socket.exists():
                 if task.done():
                     await task
@@ -216,6 +217,25 @@ class SimulatedNode:
         answer = await self._call("NodeUnprepareResources", "NodeUnprepareResource", claims, driver)
         return {uid: row.error for uid, row in answer.claims.items()}
 
+    @asynccontextmanager
+    async def health(
+        self, messages: ModuleType = health_v1_pb2, driver: str = GPU
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        """Open the health stream as kubelet does; gives an iterator of lists, each by device name."""
+        service = messages.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name
+        async with grpc.aio.insecure_channel(f"unix:{self.folder}/p/{driver}/dra.sock") as channel:
+            call = channel.unary_stream(
+                f"/{service}/NodeWatchResources",
+                request_serializer=messages.NodeWatchResourcesRequest.SerializeToString,
+                response_deserializer=messages.NodeWatchResourcesResponse.FromString,
+            )(messages.NodeWatchResourcesRequest())
+
+            async def lists() -> AsyncIterator[dict[str, Any]]:
+                async for answer in call:
+                    yield {row.device.device_name: row for row in answer.devices}
+
+            yield lists()
+
     async def _call(self, method: str, message: str, claims: tuple[Json, ...], driver: str) -> Any:
         request, response = (getattr(self.messages, f"{message}s{end}") for end in ("Request", "Response"))
         service = self.messages.DESCRIPTOR.services_by_name["DRAPlugin"].full_name
@@ -249,6 +269,12 @@ class SimulatedNode:
             for item in await self.slices(driver)
             for device in item["spec"].get("devices", ())
         }
+
+    async def events(self, reason: str = "", about: str = "") -> list[Json]:
+        """Return the Events about this node, or about another object of the cluster."""
+        name = about or self.name
+        found, _ = await self.api.items("/api/v1/events", fieldSelector=f"involvedObject.name={name}")
+        return [event for event in found if reason in ("", event["reason"])]
 
     async def counters(self, card: str, driver: str = GPU) -> dict[str, str]:
         """Return what a card's counter set says."""

@@ -1,6 +1,7 @@
 """CDI files say what a container gets, and are never seen unfinished."""
 
 import json
+import uuid
 from pathlib import Path
 
 from apportion.agent.cdi import CdiFolder, Injection, device_id, spec
@@ -71,9 +72,25 @@ def test_a_damaged_or_missing_file_is_written_again(tmp_path: Path) -> None:
 def test_removing_is_fine_twice_and_leaves_other_claims(tmp_path: Path) -> None:
     """One file per claim and driver."""
     folder = CdiFolder(tmp_path)
-    folder.write(DRIVER, "one", [injection("gpu-0")])
-    folder.write(DRIVER, "two", [injection("gpu-1")])
-    folder.remove(DRIVER, "one")
-    folder.remove(DRIVER, "one")
-    assert folder.claims(DRIVER) == {"two"}
-    assert json.loads(folder.path(DRIVER, "two").read_text())["cdiVersion"] == "0.5.0"
+    one, two = str(uuid.uuid4()), str(uuid.uuid4())
+    folder.write(DRIVER, one, [injection("gpu-0")])
+    folder.write(DRIVER, two, [injection("gpu-1")])
+    folder.remove(DRIVER, one)
+    folder.remove(DRIVER, one)
+    assert folder.claims(DRIVER) == {two}
+    assert json.loads(folder.path(DRIVER, two).read_text())["cdiVersion"] == "0.5.0"
+
+
+def test_only_files_of_our_name_and_kind_count_as_ours(tmp_path: Path) -> None:
+    """Others' files may begin with our driver's name; half written ones of ours cannot say whose they are."""
+    folder = CdiFolder(tmp_path)
+    ours, damaged, unfinished, theirs = (str(uuid.uuid4()) for _ in range(4))
+    folder.write(DRIVER, ours, [injection("gpu-0")])
+    (tmp_path / f"{DRIVER}_{damaged}.json").write_text('{"kind": "gpu.app')
+    (tmp_path / f"{DRIVER}_{unfinished}.new").write_text("")
+    (tmp_path / f"{DRIVER}_{theirs}.json").write_text('{"kind": "vendor.example/gpu", "devices": []}')
+    (tmp_path / f"{DRIVER}_nvidia.json").write_text("{}")
+    (tmp_path / f"k8s.{DRIVER}_{theirs}.json").write_text("{}")
+    assert folder.claims(DRIVER) == {ours, damaged, unfinished}
+    assert folder.whole(DRIVER, ours)
+    assert not folder.whole(DRIVER, damaged)

@@ -165,6 +165,14 @@ async def test_a_partitions_whole_life_on_the_oldest_kubernetes(
         claim = await node.claim(oldest_namespace, "old", device, driver=NPU)
         await node.partition(device, "vir05_1c_8g", holder=holder(claim), driver=NPU)
         assert (await node.prepare(claim, driver=NPU))[claim["metadata"]["uid"]].error == ""
+        path = f"/apis/resource.k8s.io/v1/namespaces/{oldest_namespace}/resourceclaims/old"
+
+        async def ready() -> str:
+            (entry,) = (await node.api.get(path))["status"].get("devices", [{"conditions": [{"status": ""}]}])
+            status: str = entry["conditions"][0]["status"]
+            return status
+
+        await eventually(ready, lambda status: status == "True")
         await node.unprepare(claim, driver=NPU)
         await node.remove(device)
         await eventually(lambda: node.see(device), lambda item: item == {})

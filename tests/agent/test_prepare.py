@@ -137,6 +137,8 @@ async def test_the_installed_rights_are_enough_and_all_used(
         (node.folder / "node.yaml").write_text(json.dumps({"cards": [H100]}))
         async with node.agent():
             await eventually(node.slices, lambda slices: len(slices) == 2)
+            # Still sick: the Event about it is counted up.
+            await eventually(node.events, lambda events: [event["count"] for event in events] == [2])
     asked = [
         request
         for request in control_plane.audited()[before:]
@@ -151,6 +153,9 @@ async def test_the_installed_rights_are_enough_and_all_used(
         ("update", "resourceslices", ""),
         ("delete", "resourceslices", ""),
         ("get", "resourceclaims", ""),
+        ("patch", "resourceclaims", "status"),
+        ("create", "events", ""),
+        ("patch", "events", ""),
         ("list", "partitions", ""),
         ("watch", "partitions", ""),
         ("patch", "partitions", ""),
@@ -207,10 +212,15 @@ def using(claim: Json, node: str) -> Json:
     }
 
 
-async def test_the_registration_offers_both_versions(make_node: MakeNode) -> None:
+async def test_the_registration_offers_every_version(make_node: MakeNode) -> None:
     """Kubelet takes the first that it knows."""
     async with make_node(cards=[H100]) as node, node.agent():
         info = await node.registered()
         assert (info.type, info.name) == ("DRAPlugin", "gpu.apportion.dev")
-        assert list(info.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
+        assert list(info.supported_versions) == [
+            "v1.DRAPlugin",
+            "v1beta1.DRAPlugin",
+            "v1.DRAResourceHealth",
+            "v1alpha1.DRAResourceHealth",
+        ]
         assert info.endpoint == f"{node.folder}/p/gpu.apportion.dev/dra.sock"

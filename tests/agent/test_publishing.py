@@ -5,7 +5,10 @@ from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 
+from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from testbed.kubelet import FakeKubelet
+from testbed.node import NodeShape
 from testbed.ports import free_ports
 from tests.agent.simulated_node import RDMA, SLICES, SimulatedNode
 
@@ -55,6 +58,27 @@ async def test_wiped_slices_are_back_within_two_seconds(make_node: MakeNode) -> 
             await node.api.delete(f"{SLICES}/{item['metadata']['name']}")
         back = await eventually(node.slices, lambda slices: len(slices) == 3, within=2)
         assert {s["spec"]["pool"]["generation"] > 1 for s in back} == {True}
+
+
+async def test_a_kubelet_that_starts_anew_has_the_slices_back_within_two_seconds(
+    make_node: MakeNode, control_plane: ControlPlane
+) -> None:
+    """It deletes all of the node's at its start, as the real one does; the agent's own rights are enough to put them back."""
+    async with make_node(cards=[H100]) as node:
+        folders = {"plugins_dir": node.folder / "plugins", "registry_dir": node.folder / "plugins_registry"}
+        rights = control_plane.client_kubeconfig(f"system:node:{node.name}", ["system:nodes"])
+        async with node.agent(**folders):
+            await eventually(node.slices, lambda slices: len(slices) == 2)
+            for start in (2, 3):
+                async with FakeKubelet(NodeShape(node.name), kubeconfig=rights, root=node.folder):
+                    back = await eventually(
+                        node.slices,
+                        lambda found, start=start: (
+                            len(found) == 2 and {s["spec"]["pool"]["generation"] for s in found} == {start}
+                        ),
+                        within=2,
+                    )
+                    assert len(back) == 2
 
 
 async def test_a_layouts_partition_is_published_and_served(make_node: MakeNode, namespace: str) -> None:

@@ -164,6 +164,10 @@ class Tenant:
         found, _ = await self._api.items(self._collection("ResourceClaim"))
         return found
 
+    async def annotate(self, name: str, annotations: Mapping[str, str]) -> None:
+        """Set annotations of a pod."""
+        await self._api.patch(f"{self._collection('Pod')}/{name}", {"metadata": {"annotations": annotations}})
+
     async def delete(self, kind: str, name: str) -> None:
         """Delete an object, and wait until it is gone."""
         path = f"{self._collection(kind)}/{name}"

@@ -86,6 +86,11 @@ def test_every_mounted_folder_and_account_is_defined(binaries: Binaries, folder:
                 for _, _, value in (a.partition("=") for a in container["args"])
                 if value.startswith("/")
             }
+            paths |= {
+                variable["value"]
+                for variable in container.get("env", [])
+                if variable.get("value", "").startswith("/")
+            }
             assert paths <= set(mounts)
 
 
@@ -128,6 +133,44 @@ def test_probes_and_services_point_at_the_health_port(binaries: Binaries, folder
     assert {
         service["selector"]["app.kubernetes.io/name"]: service["ports"][0]["port"] for service in services
     } == ports
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_every_variable_is_read_by_an_option_or_an_argument(binaries: Binaries, folder: str) -> None:
+    """A misspelt name would be silently ignored."""
+    for pod in pods(rendered(binaries, folder)):
+        (container,) = pod["containers"]
+        command = typer.main.get_command(program.app)
+        read = {
+            parameter.envvar
+            for parameter in command.commands[container["args"][0]].params  # type: ignore[attr-defined]
+        }
+        used = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+        assert {variable["name"] for variable in container.get("env", [])} <= read | used
+        assert used <= {variable["name"] for variable in container["env"]} if used else True
+
+
+def test_an_agent_is_replaced_without_a_gap(binaries: Binaries) -> None:
+    """The new one serves before the old one leaves, which takes sockets of its own; the host shows itself and later mounts."""
+    (agent,) = [item for item in rendered(binaries, "manifests") if item["kind"] == "DaemonSet"]
+    update = agent["spec"]["updateStrategy"]["rollingUpdate"]
+    pod = agent["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (host,) = [mount for mount in container["volumeMounts"] if mount["name"] == "host"]
+    root = next(volume["hostPath"]["path"] for volume in pod["volumes"] if volume["name"] == "host")
+
+    assert (update["maxUnavailable"], update["maxSurge"]) == (0, "10%")
+    assert "--instance=$(POD_UID)" in container["args"]
+    assert {"name": "HOST_ROOT", "value": host["mountPath"]} in container["env"]
+    assert (root, host["readOnly"], host["mountPropagation"]) == ("/", True, "HostToContainer")
+    assert pod["priorityClassName"] == "system-node-critical"
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    # What kubelet and runtime read has the same path on both sides; files name each other by it.
+    for volume in pod["volumes"]:
+        mounts = [
+            mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == volume["name"]
+        ]
+        assert mounts in ([volume["hostPath"]["path"]], ["/host"])
 
 
 def test_the_simulated_cards_of_the_development_install_can_be_read() -> None:

@@ -32,25 +32,30 @@ NOT_ALLOWED = {
         "patch nodes",
         "list resourceclaims.resource.k8s.io",
         "patch resourceclaims.resource.k8s.io",
-        "patch resourceclaims.resource.k8s.io/status",
+        "update resourceclaims.resource.k8s.io/status",
         "patch resourceclaims.resource.k8s.io/binding",
+        "arbitrary-node:patch resourceclaims.resource.k8s.io/driver",
         "deletecollection resourceslices.resource.k8s.io",
         "create partitions.apportion.dev",
         "delete partitions.apportion.dev",
-        "create events",
+        "list events",
+        "delete events",
         "get leases.coordination.k8s.io",
     ],
 }
 """By account: verb, resource with its group, subresource."""
 
 
-async def allowed(cluster: ControlPlane, account: str, right: str, *, namespace: str = "") -> bool:
-    """Ask the API server whether a ServiceAccount may do something, in all namespaces or in one."""
+async def allowed(
+    cluster: ControlPlane, account: str, right: str, *, namespace: str = "", name: str = ""
+) -> bool:
+    """Ask the API server whether a ServiceAccount may do something, in all namespaces or in one, to all or to one object."""
     verb, _, what = right.partition(" ")
     resource, _, subresource = what.partition("/")
     resource, _, group = resource.partition(".")
     attributes = {
         "namespace": namespace,
+        "name": name,
         "verb": verb,
         "group": group,
         "resource": resource,
@@ -93,15 +98,18 @@ class Rights:
         """The roles are bound to the accounts that the workloads use."""
         role = await cluster.api.get(f"{RBAC}/clusterroles/{account}")
         rights = [
-            f"{verb} {named(resource, group)}"
+            (f"{verb} {named(resource, group)}", name)
             for rule in role["rules"]
             for group in rule["apiGroups"]
             for resource in rule["resources"]
             for verb in rule["verbs"]
+            for name in rule.get("resourceNames", [""])
         ]
 
         assert len(rights) > 10
-        assert [right for right in rights if not await allowed(cluster, account, right)] == []
+        assert [
+            right for right, name in rights if not await allowed(cluster, account, right, name=name)
+        ] == []
 
     async def test_the_lease_is_written_in_the_installations_namespace_only(
         self, cluster: ControlPlane

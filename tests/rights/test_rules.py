@@ -37,6 +37,10 @@ PROVEN: dict[tuple[str, Right], str] = {
     (OPERATOR, ("resource.k8s.io", "resourceclaims/binding", "patch")): (
         "tests/install/test_rights.py::test_an_allocation_needs_the_right_to_bind"
     ),
+    # The same for the entries of `status.devices`.
+    (AGENT, ("resource.k8s.io", "resourceclaims/driver", "associated-node:patch")): (
+        "tests/agent/test_reports.py::test_a_claim_says_that_its_devices_are_ready"
+    ),
 }
 """Rights that the audit log cannot show, and the test that fails without each."""
 
@@ -116,12 +120,17 @@ class Paths:
         await eventually(lambda: self._slices("h100-a"), lambda found: found > 3)
 
     async def a_node_that_loses_a_card(self) -> None:
-        """Its agent takes back the slice of that card."""
+        """Its agent takes back the slice of that card, and says again what it has said before of another one."""
+        hardware = StateFile(self.cluster.folder / "agents" / "ascend-910b4-a" / "simulation.yaml.state.json")
+        with hardware.changing() as state:
+            state["faults"]["sick"] = ["npu-5"]
+        await eventually(lambda: self._said("ascend-910b4-a"), lambda count: count == 1)
         before = await self._slices("ascend-910b4-a")
         await self.installation.agents["ascend-910b4-a"].stop()
         self.installation.nodes["ascend-910b4-a"] = _smaller(self.installation.nodes["ascend-910b4-a"])
         await self.installation.start_agent("ascend-910b4-a")
         await eventually(lambda: self._slices("ascend-910b4-a"), lambda found: found == before - 1, within=30)
+        await eventually(lambda: self._said("ascend-910b4-a"), lambda count: count == 2)
 
     async def a_class_that_others_change(self) -> None:
         """The operator makes a layout's class right again, and drops it when the layout wants it no more."""
@@ -172,6 +181,10 @@ class Paths:
             return len(claims) + len(mig)
 
         await eventually(left, lambda count: count == 0, within=40)
+
+    async def _said(self, node: str) -> int:
+        found, _ = await self.api.items("/api/v1/events", fieldSelector=f"involvedObject.name={node}")
+        return max((each["count"] for each in found if each["reason"] == "CardSick"), default=0)
 
     async def _allocated(self, name: str) -> bool:
         claim = await self.api.get(f"{self.claims}/{name}")

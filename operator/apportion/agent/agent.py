@@ -6,8 +6,9 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 """
 
 import asyncio
-from collections.abc import Mapping
+import time
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -18,23 +19,29 @@ from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml import NvmlBackend
 from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.devices.values import Kind, LivePartition, Spot
+from apportion.agent.devices.values import Kind
 from apportion.agent.journal import Journal
+from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.held import Held
+from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.kubelet.reports import Reports
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish, Wishes
 from apportion.agent.lifecycle.worker import CardWorker
-from apportion.agent.rows import PartitionRow, Step
+from apportion.agent.notices import Notices
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.view import View
+from apportion.agent.watch import HardwareWatch
 from apportion.agent.web import serve
-from apportion.cluster.client import Client, connect
+from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES
+from apportion.cluster.kinds import Kind as ApiKind
+from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
-from apportion.errors import ApportionError, BrokenInput, HardwareError
+from apportion.errors import ApportionError, BrokenInput
 
 _log = structlog.get_logger()
 
@@ -67,11 +74,11 @@ def backends(options: AgentOptions) -> tuple[Backend, ...]:
             f"unknown backend {options.backend!r}; known are auto, nvml, ascend, simulated", field="backend"
         )
     if options.backend == "nvml":
-        return (NvmlBackend(options.host_root, at=options.at),)
+        return (NvmlBackend(options.host_root, at=options.at, marks=options.marks()),)
     if options.backend == "ascend":
         return (AscendBackend(options.host_root, at=options.at),)
     if options.backend == "auto" and options.simulation is None:
-        nvml = NvmlBackend(options.host_root, at=options.at)
+        nvml = NvmlBackend(options.host_root, at=options.at, marks=options.marks())
         ascend = AscendBackend(options.host_root, at=options.at)
         return (*((nvml,) if nvml.present() else ()), *((ascend,) if ascend.present() else ()))
     if options.simulation is None:
@@ -99,7 +106,21 @@ class Agent:
         self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
         self.desk.published = self.publisher.ring
         node = f"spec.nodeName={options.node}"
-        self._partitions = Reflector(client, PARTITIONS, self.desk.wishes.observe, fieldSelector=node)
+        self._recorder = Recorder(
+            client, component="apportion-agent", clock=time.monotonic, now=lambda: datetime.now(UTC)
+        )
+        self._reports = Reports(client, self.desk.now)
+        self._notices = Notices(client, self._recorder, options.node)
+        self._watch = HardwareWatch(
+            self.desk,
+            self._view,
+            self._notices,
+            self._reports,
+            changed=self._look_everywhere,
+            interval=options.health_interval,
+            files_interval=options.files_interval,
+        )
+        self._partitions = Reflector(client, PARTITIONS, self._partition_seen, fieldSelector=node)
         self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
         self._workers: dict[str, CardWorker] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -149,13 +170,19 @@ class Agent:
                 running += [
                     tasks.create_task(self.publisher.run()),
                     tasks.create_task(self._held.run()),
-                    tasks.create_task(self._watch_hardware()),
+                    tasks.create_task(self._recorder.run()),
+                    tasks.create_task(self._reports.run()),
                 ]
                 self.plugins = tuple(
                     self._plugin(driver, kind)
                     for kind, driver in self._options.drivers.items()
                     if kind in kinds
                 )
+                preparers = [plugin.preparer for plugin in self.plugins]
+                running += [
+                    tasks.create_task(self._watch.run()),
+                    tasks.create_task(self._watch.keep_files(preparers)),
+                ]
                 try:
                     for plugin in self.plugins:
                         await plugin.start()
@@ -174,17 +201,39 @@ class Agent:
         preparer = Preparer(
             self.desk,
             CdiFolder(options.cdi_dir),
+            MetadataFolder(options.plugins_dir / driver, driver),
             driver=driver,
             kind=kind,
             node=options.node,
             urge=lambda card, partition: self._worker(card).urge(partition),
+            reports=self._reports,
             freed=self._held.forget,
             timed=self._prepare_seconds.labels(driver).observe,
             patience=options.prepare_patience,
         )
-        return Plugin(
-            preparer, plugins=options.plugins_dir, registry=options.registry_dir, instance=options.instance
+        health = HealthFeed(
+            options.node,
+            lambda: self._view.devices(kind),
+            looked=lambda: self._view.looked,
+            changed=self._watch.health,
         )
+        return Plugin(
+            preparer,
+            health,
+            plugins=options.plugins_dir,
+            registry=options.registry_dir,
+            instance=options.instance,
+        )
+
+    def _partition_seen(self, kind: ApiKind, change: str, item: Object) -> None:
+        self.desk.wishes.observe(kind, change, item)
+        self._notices.observe(kind, change, item)
+
+    def _look_everywhere(self) -> None:
+        """The hardware is not as it was."""
+        self.publisher.ring()
+        for worker in self._workers.values():
+            worker.ring()
 
     def _wished(self, wish: Wish) -> None:
         self.desk.moved.ring()
@@ -198,31 +247,3 @@ class Agent:
             if self._tasks is not None:
                 self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
         return self._workers[card]
-
-    async def _watch_hardware(self) -> None:
-        """Look for what no event tells: health, and partitions that people make or remove."""
-        before = None
-        while True:
-            try:
-                changed = await self._view.look()
-                now = _unexplained(await self._hardware.partitions(), self.desk.journal.partitions())
-            except HardwareError as error:
-                _log.warning("hardware.unreadable", error=str(error))
-            else:
-                if changed or now != before:
-                    before = now
-                    self.publisher.ring()
-                    for worker in self._workers.values():
-                        worker.ring()
-            await asyncio.sleep(self._options.health_interval)
-
-
-def _unexplained(
-    live: tuple[LivePartition, ...], rows: Mapping[str, PartitionRow]
-) -> tuple[frozenset[tuple[Spot, str]], frozenset[Spot]]:
-    """Return what is on the hardware without being ours, and what should be there and is not."""
-    ours = {row.spot: row.uuid for row in rows.values()}
-    foreign = {(found.spot, found.uuid) for found in live if ours.get(found.spot) not in ("", found.uuid)}
-    there = {found.spot for found in live}
-    gone = {row.spot for row in rows.values() if row.step is Step.READY and row.spot not in there}
-    return frozenset(foreign), frozenset(gone)

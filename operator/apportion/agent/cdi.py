@@ -11,14 +11,14 @@ A container finds its devices by
 """
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apportion.agent.devices.values import DeviceNode, Edits
+from apportion.agent import files
+from apportion.agent.devices.values import DeviceNode, Edits, Hook, Mount
 
 VERSION = "0.5.0"
 Json = dict[str, Any]
@@ -33,6 +33,8 @@ class Injection:
     uuid: str
     partition: bool
     edits: Edits
+    own: tuple[Mount, ...] = ()
+    """Mounts for those containers only that get this device (its metadata)."""
 
 
 class CdiFolder:
@@ -45,28 +47,31 @@ class CdiFolder:
         """Return where a claim's file is."""
         return self._folder / f"{driver}_{claim}.json"
 
-    def write(self, driver: str, claim: str, injections: Sequence[Injection]) -> None:
+    def write(self, driver: str, claim: str, injections: Sequence[Injection]) -> bool:
         """Write the claim's file, or leave it if it says the same already (a reboot empties the folder)."""
-        path = self.path(driver, claim)
         text = json.dumps(spec(driver, claim, injections), indent=1, sort_keys=True)
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        # The runtime reads *.json and *.yaml only: it never sees the unfinished file.
-        fresh = path.with_suffix(".new")
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        return files.write(self.path(driver, claim), text)
 
     def remove(self, driver: str, claim: str) -> None:
         """Remove the claim's file; an absent one is fine."""
-        self.path(driver, claim).unlink(missing_ok=True)
+        path = self.path(driver, claim)
+        path.unlink(missing_ok=True)
+        path.with_suffix(files.UNFINISHED).unlink(missing_ok=True)
+
+    def whole(self, driver: str, claim: str) -> bool:
+        """Say whether the claim's file is there and can be read."""
+        return _kind(self.path(driver, claim)) == f"{driver}/claim"
 
     def claims(self, driver: str) -> set[str]:
-        """Return the UIDs of the claims that have a file of this driver."""
-        return {path.stem.removeprefix(f"{driver}_") for path in self._folder.glob(f"{driver}_*.json")}
+        """Return the UIDs of the claims that have a file of this driver, unfinished ones included.
+
+        Only files whose name is exactly a driver of ours and a UID, and that do not say that they are somebody else's.
+        """
+        ours = re.compile(rf"{re.escape(driver)}_({files.UID.pattern})(\.json|{re.escape(files.UNFINISHED)})")
+        if not self._folder.is_dir():
+            return set()
+        found = ((path, ours.fullmatch(path.name)) for path in self._folder.iterdir())
+        return {match[1] for path, match in found if match and _kind(path) in {"", f"{driver}/claim"}}
 
 
 def device_id(driver: str, claim: str, device: str) -> str:
@@ -83,7 +88,7 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
     return {
         "cdiVersion": VERSION,
         "kind": f"{driver}/claim",
-        "containerEdits": {"env": _environment(common)},
+        "containerEdits": {"env": _environment(common), **_shared(injections)},
         "devices": [
             {
                 "name": f"{claim}-{row.device}",
@@ -92,6 +97,27 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
             for row in injections
         ],
     }
+
+
+def _kind(path: Path) -> str:
+    """Return the kind that a file says it is of, "" for one that cannot be read: ours, if a crash left it."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(raw.get("kind", "")) if isinstance(raw, dict) else ""
+
+
+def _shared(injections: Sequence[Injection]) -> Json:
+    """Return mounts and hooks of all devices, each once: they are the driver's, and hooks must not run twice."""
+    mounts = list(dict.fromkeys(mount for row in injections for mount in row.edits.mounts))
+    hooks = list(dict.fromkeys(hook for row in injections for hook in row.edits.hooks))
+    edits: Json = {}
+    if mounts:
+        edits["mounts"] = [_mount(mount) for mount in mounts]
+    if hooks:
+        edits["hooks"] = [_hook(hook) for hook in hooks]
+    return edits
 
 
 def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
@@ -105,20 +131,25 @@ def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
     edits: Json = {"env": _environment(dict(row.edits.env) | names)}
     if row.edits.nodes:
         edits["deviceNodes"] = [_node(node) for node in row.edits.nodes]
-    if row.edits.mounts:
-        edits["mounts"] = [
-            {
-                "hostPath": mount.host_path,
-                "containerPath": mount.path,
-                "options": ["ro", "rbind", "rprivate", "nosuid", "nodev"],
-            }
-            for mount in row.edits.mounts
-        ]
+    if row.own:
+        edits["mounts"] = [_mount(mount) for mount in row.own]
     return edits
 
 
 def _environment(values: dict[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in values.items() if value]
+
+
+def _mount(mount: Mount) -> Json:
+    return {
+        "hostPath": mount.host_path,
+        "containerPath": mount.container_path,
+        "options": list(mount.options),
+    }
+
+
+def _hook(hook: Hook) -> Json:
+    return {"hookName": hook.stage, "path": hook.path, "args": list(hook.args)}
 
 
 def _node(node: DeviceNode) -> Json:

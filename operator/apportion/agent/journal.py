@@ -10,8 +10,8 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import structlog
 
 from apportion.agent.devices.values import Placement, Spot
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.errors import NotReady
+from apportion.errors import BrokenInput, NotReady
 
 SCHEMA = 1
 """Goes up with every change of the tables below; a file of another schema is set aside like a broken one."""
@@ -152,6 +152,14 @@ class Journal:
         with self._transaction() as db:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
 
+    def unless_claimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
+        """Do something while it is certain that nobody begins with this claim; returns False when somebody has."""
+        with self._transaction() as db:
+            if db.execute("SELECT 1 FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone():
+                return False
+            act()
+            return True
+
     def _note_boot(self, boot_id: str) -> bool:
         with self._transaction() as db:
             known = db.execute("SELECT id FROM boot").fetchone()
@@ -173,6 +181,23 @@ class Journal:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+
+def look(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
+    """Read a journal that another process may be keeping, and change nothing; one that is not there is empty.
+
+    Raises BrokenInput when it cannot be read.
+    """
+    if not path.exists():
+        return {}, ()
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
+            db.row_factory = sqlite3.Row
+            rows = db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
+            claims = db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
+    except sqlite3.DatabaseError as error:
+        raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
+    return {row["uid"]: _partition(row) for row in rows}, tuple(_claim(row) for row in claims)
 
 
 def _open(path: Path) -> sqlite3.Connection:

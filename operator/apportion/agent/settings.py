@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.values import Kind
 from apportion.agent.lifecycle.desk import Patience
 
@@ -66,6 +67,9 @@ class AgentOptions:
     held_interval: float = 10.0
     """Seconds between two looks at every prepared claim (one GET each)."""
 
+    files_interval: float = 60.0
+    """Seconds between two looks at the files of claims: some are in nobody's use any more, some were removed by hand."""
+
     prepare_patience: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 
@@ -79,6 +83,10 @@ class AgentOptions:
     def drivers(self) -> dict[Kind, str]:
         """The driver of each kind of card."""
         return {Kind.GPU: self.driver_gpu, Kind.NPU: self.driver_npu, Kind.NIC: self.driver_rdma}
+
+    def marks(self) -> Marks:
+        """Return where marks of sick cards are kept: over restarts of the agent, not over a reboot."""
+        return Marks(self.state_dir / "sick", self.read_boot_id())
 
     def read_boot_id(self) -> str:
         """Return the boot id; a platform without one counts as never rebooted."""

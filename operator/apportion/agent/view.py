@@ -4,14 +4,17 @@ In: the desk and who holds what. Out: an inventory. Three kinds of partitions ar
 subtracted: allocations count them, and warm ones make way), ours for layouts, and foreign ones (both subtracted).
 """
 
+import time
 from collections import defaultdict
+from collections.abc import Mapping
 
-from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+from apportion.agent.devices.values import Card, Health, Kind, LivePartition, Spot
+from apportion.agent.kubelet.health import DeviceHealth
 from apportion.agent.kubelet.held import Held
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.rows import ClaimRow, PartitionRow, Step
 from apportion.agent.slices.inventory import HELD, REFUSED, Inventory, StaticPartition
-from apportion.agent.slices.naming import cut_of
+from apportion.agent.slices.naming import cut_of, cuts
 from apportion.dra.taint import Taint
 
 
@@ -22,13 +25,33 @@ class View:
         self._desk = desk
         self._held = held
         self._health: dict[str, Health] = {}
+        self.looked = 0.0
+        """When the hardware last answered, in seconds since the epoch."""
+
+    @property
+    def health(self) -> Mapping[str, Health]:
+        """The cards as they were at the last look."""
+        return self._health
 
     async def look(self) -> bool:
         """Ask the hardware how it is; returns whether the health of a card changed."""
         health = await self._desk.hardware.health()
         changed = health != self._health
         self._health = health
+        self.looked = time.time()
         return changed
+
+    def devices(self, kind: Kind) -> tuple[DeviceHealth, ...]:
+        """Return the health of all devices of a kind: whole cards, partitions that can be cut, those of layouts."""
+        layouts = [row for row in self._desk.journal.partitions().values() if row.layout]
+        found: list[DeviceHealth] = []
+        for card in self._desk.hardware.cards.values():
+            if card.kind is kind:
+                names = [card.name, *(cut.name for cut in cuts(card))]
+                names += [row.device for row in layouts if row.spot.card == card.name]
+                health = self._health.get(card.name, Health.HEALTHY)
+                found += [DeviceHealth(name, card.name, health) for name in names]
+        return tuple(found)
 
     async def inventory(self) -> Inventory:
         """Return what is to be published now."""

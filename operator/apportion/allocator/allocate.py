@@ -12,6 +12,8 @@ from apportion.allocator.decision import Decision, Refusal, Verdict
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
+from apportion.allocator.ladder.ladder import Ladder
+from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
@@ -21,7 +23,7 @@ from apportion.allocator.score.pack import Pack
 from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
-from apportion.allocator.shape import Shape, resolve
+from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standings
 from apportion.allocator.state import State
@@ -45,20 +47,24 @@ def allocate(
     strategy: Strategy = Strategy.PACK,
     prefer: Mapping[DeviceId, int] | None = None,
     share_ids: ShareIds | None = None,
+    ladder: Ladder | None = None,
     steps: int = STEPS,
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
 
     `prefer`: devices that cost nothing, by how good that is; they win over the strategy, not over the order of
-    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `steps`: devices that the
-    search may try per node.
+    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `ladder`: which devices to keep
+    close together; FirstFit pays no attention to it. `steps`: devices that the search may try per node.
 
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
     standings = state.settle()
-    shape = resolve(demand.claims, state.classes, state.features, demand.tolerations, state.meanings)
-    ranking = _ranking(state, shape, strategy, steps)
+    meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
+    shape = meaning.shape(demand.claims)
+    if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
+        ladder = None
+    ranking = _ranking(state, shape, strategy, steps, ladder)
     question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
@@ -70,15 +76,19 @@ def allocate(
     return Decision(name, made)
 
 
-def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking | Roster:
+def _ranking(
+    state: State, shape: Shape, strategy: Strategy, steps: int, ladder: Ladder | None
+) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
-    shared = state.shared(meaning)
-    found = state.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
+    recall = state.recall
+    shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder.mixed))
+    found = recall.ranking(meaning, strategy, shared=shared, ladder=ladder) if steps == STEPS else None
     if found is None:
-        found = Roster(SCORERS[strategy]) if shared else Ranking(SCORERS[strategy])
+        scorer = SCORERS[strategy] if ladder is None else Laddered(SCORERS[strategy], ladder)
+        found = Roster(scorer) if shared else Ranking(scorer)
         if steps == STEPS:
-            state.remember(meaning, strategy, found)
+            recall.remember(meaning, strategy, found, ladder)
     return found
 
 
@@ -173,13 +183,21 @@ class Question:
         # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
         usual = self.demand.nodes is None and not special
         moment = self.state.moment
-        if usual and isinstance(self.ranking.refusal, Refusal) and self.ranking.refused == moment:
+        if (
+            usual
+            and isinstance(self.ranking.refusal, Refusal)
+            and self.ranking.refused
+            == (
+                moment,
+                self.shape.meaning,
+            )
+        ):
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
         refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
         if usual:
-            self.ranking.refusal, self.ranking.refused = refusal, moment
+            self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)
         return refusal
 
     def _own_fault(self, name: str, outcome: Outcome) -> Fault:
@@ -225,8 +243,9 @@ class Question:
                     named[name] = None
         found: dict[str, Outcome] = {}
         for name in named:
-            index = self.state.view(name).index
-            excluded = sum(1 << index[device] for device in self.demand.excluded if device in index)
+            view = self.state.view(name)
+            here = {view.find(device) for device in self.demand.excluded}
+            excluded = sum(1 << index for index in here if index is not None)
             wanted = self._wanted(name)
             if excluded or wanted:
                 found[name] = self._solve(name, wanted, excluded)
@@ -240,7 +259,9 @@ class Question:
     def _wanted(self, name: str) -> dict[int, int]:
         """Return the preferred devices of a node that some request could take."""
         view = self.state.view(name)
-        here = {view.index[device]: worth for device, worth in self.prefer.items() if device in view.index}
+        here = {
+            index: worth for device, worth in self.prefer.items() if (index := view.find(device)) is not None
+        }
         if not here:
             return here
         mask = 0

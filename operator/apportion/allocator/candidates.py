@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from apportion.allocator.answers import Answers
 from apportion.allocator.counters import bits
+from apportion.allocator.pattern import Pattern
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
 from apportion.errors import SelectorError
@@ -18,12 +19,11 @@ MOST_TEXTS = 2048
 class Piece:
     """A slice in one version, with what was found out about its devices."""
 
-    __slots__ = ("_asked", "blocking", "slice")
+    __slots__ = ("_asked", "pattern", "slice")
 
-    def __init__(self, piece: Slice, blocking: Mapping[int, tuple[Taint, ...]]) -> None:
+    def __init__(self, piece: Slice, pattern: Pattern) -> None:
         self.slice = piece
-        self.blocking = blocking
-        """Taints that keep new users away, of the slice and of rules, by the device's position."""
+        self.pattern = pattern
         self._asked: dict[str, tuple[int, int, dict[int, SelectorError]]] = {}
 
     def matches(
@@ -36,8 +36,17 @@ class Piece:
             if len(self._asked) >= MOST_TEXTS:
                 self._asked.clear()
             ask = answers(text).ask
+            told: dict[tuple[int, int], bool | SelectorError] = {}
             for index in bits(fresh):
-                answer = ask(self.slice.devices[index])
+                device = self.slice.devices[index]
+                # Readers share equal parts, so most devices of a slice need not be asked.
+                parts = id(device.attributes), id(device.capacity)
+                if parts in told and not device.shareable and not device.unsupported:
+                    answer = told[parts]
+                else:
+                    answer = ask(device)
+                    if not device.shareable and not device.unsupported:
+                        told[parts] = answer
                 if answer is True:
                     matching |= 1 << index
                 elif answer is not False:

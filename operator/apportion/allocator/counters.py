@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+from apportion.allocator.spot import Spot
+
 Vector: TypeAlias = tuple[int, ...]
 Need: TypeAlias = tuple[tuple[int, int], ...]
 """(position of the counter, amount in 10^-9) for every counter that a device names."""
@@ -69,6 +71,11 @@ class GroupState:
             found = self._before[local] = self.make.state(tuple(left))
         return found
 
+    def forget(self) -> None:
+        """Let go of other states."""
+        self._after.clear()
+        self._before.clear()
+
     def losses(self, wanted: int) -> tuple[tuple[int, int], ...]:
         """Return (worth that is lost, device) for each wanted one that fits, the smallest loss first."""
         found = self._losses.get(wanted)
@@ -114,23 +121,49 @@ class GroupState:
         return bound
 
 
+MOST_STATES = 65_536
+"""States, and spots, kept per type; an H100 under any mix has some hundreds."""
+
+
 class GroupType:
     """Everything that groups of one make have in common."""
 
-    __slots__ = ("_states", "needs", "weights")
+    __slots__ = ("_spots", "_states", "needs", "weights")
 
     def __init__(self, needs: tuple[Need, ...]) -> None:
         self.needs = needs
         self.weights = _weights(needs)
         """What it is worth that a device can still be taken."""
         self._states: dict[Vector, GroupState] = {}
+        self._spots: dict[tuple[GroupState, int], Spot] = {}
 
     def state(self, left: Vector) -> GroupState:
         """Return the one object for these amounts."""
         found = self._states.get(left)
         if found is None:
+            if len(self._states) >= MOST_STATES:
+                self._forget()
             found = self._states[left] = GroupState(self, left)
         return found
+
+    def spot(self, state: GroupState, busy: int) -> Spot:
+        """Return the one object for this state with these devices held."""
+        key = state, busy
+        found = self._spots.get(key)
+        if found is None:
+            if len(self._spots) >= MOST_STATES:
+                self._forget()
+            found = self._spots[key] = Spot(state, busy)
+        return found
+
+    def _forget(self) -> None:
+        """Start over. Groups go on with the objects that they have; equal ones may then exist twice, which only costs."""
+        for spot in self._spots.values():
+            spot.forget()
+        for state in self._states.values():
+            state.forget()
+        self._spots.clear()
+        self._states.clear()
 
 
 Amounts: TypeAlias = Mapping[tuple[str, str], int]

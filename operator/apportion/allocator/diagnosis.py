@@ -174,7 +174,7 @@ def _own(number: int, want: Want) -> int:
 def _taints(view: NodeView, want: Want, tainted: int) -> tuple[tuple[str, int], ...]:
     counts: Counter[str] = Counter()
     for index in bits(tainted):
-        taint = untolerated(view.taints.get(index, ()), want.tolerations)
+        taint = untolerated(view.anatomy.taints.get(index, ()), want.tolerations)
         if taint is not None:
             value = f"={taint.value}" if taint.value else ""
             counts[f"{taint.key}{value}:{taint.effect}"] += 1

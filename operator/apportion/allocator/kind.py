@@ -5,49 +5,113 @@ devices are held. Attributes whose values differ from node to node are personal:
 devices agree, and selectors that read one are asked node by node.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from apportion.allocator.answers import Reads, capacity_of
 from apportion.allocator.layout import Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
-    from apportion.allocator.fault import Flaw
+    from apportion.allocator.ladder.closeness import Closeness
+    from apportion.allocator.plan import Plan
+    from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
-    from apportion.allocator.view import Atom, NodeView
+    from apportion.allocator.view import Answering, Atom, NodeView
 
 MOST_COLUMNS = 48
 """Ways in which one attribute may be spread over a node before it counts as personal."""
 
+LEAST_KEPT = 64
+"""Kinds without nodes are looked for when there are more kinds than this, and twice those with nodes."""
+
+MOST_NAMES = 2048
+"""Attributes that are followed at first; beyond it all is learnt anew."""
+
 MOST_TEXTS = 4096
 """Selectors whose devices are kept per kind."""
 
+MOST_TABLES = 16_384
+"""Selections, layouts and attributes that are remembered."""
+
 Column: TypeAlias = tuple[object, ...]
-Selected: TypeAlias = "tuple[int, dict[int, Flaw]]"
+
+
+Value = TypeVar("Value")
+
+
+class Tables:
+    """What is found out once for all kinds that hold the same where it matters."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Any] = {}
+
+    def get(self, key: object, make: Callable[[], Value]) -> Value:
+        """Return what `make` returned first for the key."""
+        if key not in self._kept:
+            if len(self._kept) >= MOST_TABLES:
+                self._kept.clear()
+            self._kept[key] = make()
+        found: Value = self._kept[key]
+        return found
 
 
 class Kind:
     """What is found out once for all nodes of a kind."""
 
-    __slots__ = ("_personal", "layout", "open", "selected", "values")
+    __slots__ = (
+        "_personal",
+        "_tables",
+        "closeness",
+        "columns",
+        "layout",
+        "nodes",
+        "plans",
+        "sample",
+        "selected",
+        "values",
+    )
 
-    def __init__(self, personal: frozenset[str]) -> None:
+    def __init__(
+        self,
+        personal: frozenset[str],
+        sample: "NodeView",
+        tables: "Tables",
+        columns: Mapping[str, int] | None = None,
+    ) -> None:
         self._personal = personal
+        self._tables = tables
+        self.sample = sample
+        """One of its nodes, as it was when the kind was first seen."""
+        self.columns = columns
+        """A number for what its devices hold, by attribute; None where it is like no other kind."""
+        self.nodes = 0
+        """How many nodes are of the kind now."""
         self.selected: dict[object, Selected] = {}
         self.values: dict[str, dict[Atom, int]] = {}
         self.layout: Layout | None = None
-        self.open: dict[Meaning, tuple[int, ...] | None] = {}
-        """Devices that each alternative of a claim for one device may take while none is held; None: it is another claim."""
+        self.closeness: dict[object, Closeness] = {}
+        """By ladder."""
+        self.plans: dict[Meaning, Plan | None] = {}
+        """What claims for one device may take; None: it is another claim."""
 
-    def remember(self, meaning: "Meaning", found: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    def remember(self, meaning: "Meaning", plan: "Plan | None") -> "Plan | None":
         """Keep what a claim for one device may take."""
-        if len(self.open) >= MOST_TEXTS:
-            self.open.clear()
-        self.open[meaning] = found
-        return found
+        if len(self.plans) >= MOST_TEXTS:
+            self.plans.clear()
+        self.plans[meaning] = plan
+        return plan
 
-    def keep(self, key: object, found: Selected) -> None:
+    def table(self, about: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
+        """Return what `make` returns for all kinds that are built alike and hold the same in these attributes."""
+        columns = self.columns
+        named = tuple(names)
+        if columns is None or not self._personal.isdisjoint(named):
+            return make()
+        numbers = tuple([columns.get(name) for name in named])
+        return self._tables.get((about, self.sample.anatomy, named, numbers), make)
+
+    def keep(self, key: object, found: "Selected") -> None:
         """Remember which devices some selectors accept."""
         if len(self.selected) >= MOST_TEXTS:
             self.selected.clear()
@@ -55,7 +119,19 @@ class Kind:
 
     def covers(self, reads: Iterable[Reads]) -> bool:
         """Say whether selectors that read these answer alike on all nodes of the kind."""
-        return not any(read is None or any(name in self._personal for _, name in read) for read in reads)
+        return _covers(self._personal, reads)
+
+    def signature(self, meaning: "Meaning", answers: "Answering") -> object:
+        """Return what the meaning's selectors accept here; claims of equal signatures are served alike."""
+        masks: list[int] = []
+        for slot in meaning.slots:
+            for want in slot.wants:
+                mask, errors = self.sample.selected(want, answers)
+                if errors:
+                    # An error's text names the selector.
+                    return meaning
+                masks.append(mask)
+        return tuple(masks)
 
     def shares(self, attribute: str) -> bool:
         """Say whether all nodes of the kind have the same values there."""
@@ -63,44 +139,99 @@ class Kind:
 
 
 class Kinds:
-    """The kinds seen so far."""
+    """The kinds that nodes have now, and some that they had."""
 
     def __init__(self) -> None:
         self.personal: frozenset[str] = frozenset()
         """Full names of attributes and capacities whose values differ from node to node."""
+        self.log: list[Kind] = []
+        """Every kind, in the order in which they were seen."""
+        self.epoch = 0
+        """Grows when kinds leave the log."""
+        self.era = 0
+        """Grows when all kinds become void, because `personal` changed."""
         self._columns: dict[str, dict[Column, int]] = {}
         self._kinds: dict[tuple[object, ...], Kind] = {}
+        self._numbers = 0
+        self._tables = Tables()
+        self._limit = LEAST_KEPT
+        self._most_names = MOST_NAMES
 
     def covers(self, reads: Iterable[Reads]) -> bool:
         """Say whether selectors that read these answer alike on all nodes of a kind."""
-        return Kind(self.personal).covers(reads)
+        return _covers(self.personal, reads)
 
     def of(self, view: "NodeView") -> Kind:
-        """Return the kind of a node. `personal` may grow by this; then every kind given before is void."""
+        """Return the kind of a node. The era may end by this; then every kind given before is void, this one too."""
+        if len(self.log) >= self._limit:
+            self._sweep()
         if view.peculiar:
             # Where messages name pools and capacities are shared, a node is like itself only.
-            return Kind(self.personal)
-        parts: list[object] = [view.build]
+            return self._note(Kind(self.personal, view, self._tables))
+        if len(self._columns) + len(self.personal) > self._most_names:
+            # If they are all in use, twice as many may be.
+            self._most_names *= 2
+            self.personal = frozenset()
+            self._void()
+            self._columns.clear()
+        parts: list[object] = [view.anatomy.build]
+        columns: dict[str, int] = {}
         for name, column in sorted(_columns(view).items()):
             number = self._number(name, column)
-            parts.append((name, number) if number is not None else (name, _partition(column)))
+            if number is None:
+                parts.append((name, _partition(column)))
+            else:
+                columns[name] = number
+        parts.append(tuple(columns.items()))
         key = tuple(parts)
         found = self._kinds.get(key)
         if found is None:
-            found = self._kinds[key] = Kind(self.personal)
+            found = self._kinds[key] = self._note(Kind(self.personal, view, self._tables, columns))
         return found
+
+    def _note(self, kind: Kind) -> Kind:
+        self.log.append(kind)
+        return kind
 
     def _number(self, name: str, column: Column) -> int | None:
         """Return a number that stands for the values; None if the attribute is personal."""
         if name in self.personal:
             return None
         known = self._columns.setdefault(name, {})
-        if column not in known and len(known) >= MOST_COLUMNS:
+        found = known.get(column)
+        if found is not None:
+            return found
+        if len(known) >= MOST_COLUMNS:
+            # Values of nodes that are gone do not count.
+            live = {kind.columns.get(name) for kind in self.log if kind.nodes and kind.columns}
+            known = self._columns[name] = {kept: number for kept, number in known.items() if number in live}
+        if len(known) >= MOST_COLUMNS:
             self.personal |= {name}
-            self._kinds.clear()
             del self._columns[name]
+            self._void()
             return None
-        return known.setdefault(column, len(known))
+        self._numbers += 1
+        known[column] = self._numbers
+        return self._numbers
+
+    def _void(self) -> None:
+        self._kinds.clear()
+        self.log.clear()
+        self.epoch += 1
+        self.era += 1
+
+    def _sweep(self) -> None:
+        """Forget the kinds that no node has."""
+        kept = [kind for kind in self.log if kind.nodes]
+        if len(kept) < len(self.log):
+            self.log = kept
+            self.epoch += 1
+            self._kinds = {key: kind for key, kind in self._kinds.items() if kind.nodes}
+        self._limit = LEAST_KEPT + 2 * len(kept)
+
+
+def _covers(personal: frozenset[str], reads: Iterable[Reads]) -> bool:
+    return not any(read is None or any(name in personal for _, name in read) for read in reads)
 
 
 def _columns(view: "NodeView") -> dict[str, Column]:

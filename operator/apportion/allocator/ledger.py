@@ -21,52 +21,70 @@ Resolve: TypeAlias = Callable[[PoolId, str], Consumption | None]
 class Holding:
     """One device in use, by one holder or several."""
 
-    __slots__ = ("_capacity", "_exclusive", "consumption", "holders")
+    __slots__ = ("_capacity", "_exclusive", "_key", "_more", "_result", "consumption")
 
-    def __init__(self) -> None:
-        self.holders: dict[str, list[DeviceResult]] = {}
-        self.consumption: Consumption | None = None
+    def __init__(self, key: str, result: DeviceResult, consumption: Consumption | None) -> None:
+        # Nearly every device has one holder, so that one is kept without a table.
+        self._key = key
+        self._result: DeviceResult | None = result
+        self._more: list[tuple[str, DeviceResult]] | None = None
+        self.consumption = consumption
         """None: the device was in no slice yet."""
         self._exclusive: bool | None = None
         self._capacity: dict[str, int] | None = None
 
+    def rows(self) -> list[tuple[str, DeviceResult]]:
+        """Return who holds what of it."""
+        first = [(self._key, self._result)] if self._result is not None else []
+        return first + self._more if self._more else first
+
     def add(self, key: str, result: DeviceResult) -> None:
-        """Let the key hold the device, or another share of it."""
-        mine = self.holders.get(key)
-        if mine is None:
-            self.holders[key] = [result]
-        else:
-            mine.append(result)
+        """Let the key hold the device as well, or another share of it."""
+        if self._more is None:
+            self._more = []
+        self._more.append((key, result))
         self._exclusive = self._capacity = None
 
     def remove(self, key: str) -> bool:
         """Let the key hold it no longer; say whether it did."""
         self._exclusive = self._capacity = None
-        return self.holders.pop(key, None) is not None
+        found = False
+        if self._result is not None and self._key == key:
+            self._result = None
+            found = True
+        if self._more:
+            kept = [row for row in self._more if row[0] != key]
+            found = found or len(kept) < len(self._more)
+            self._more = kept
+        return found
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody holds it any longer."""
+        return self._result is None and not self._more
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Return the keys that hold it, sorted."""
+        return tuple(sorted({key for key, _ in self.rows()}))
 
     @property
     def exclusive(self) -> bool:
         """Whether some holder has the device as a whole."""
         if self._exclusive is None:
-            self._exclusive = any(
-                result.share_id is None for results in self.holders.values() for result in results
-            )
+            self._exclusive = any(result.share_id is None for _, result in self.rows())
         return self._exclusive
 
     @property
     def capacity(self) -> dict[str, int]:
         """Capacity that shares consume, by name, in 10^-9."""
         if self._capacity is None:
-            self._capacity = self._sum()
-        return self._capacity
-
-    def _sum(self) -> dict[str, int]:
-        used: dict[str, int] = {}
-        for results in self.holders.values():
-            for result in results:
+            used: dict[str, int] = {}
+            for _, result in self.rows():
                 for name, amount in result.consumed.items():
                     used[name] = used.get(name, 0) + amount.nano
-        return used
+            self._capacity = used
+        return self._capacity
 
 
 class Ledger:
@@ -79,7 +97,9 @@ class Ledger:
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
         touched = self.release(key)
-        kept = tuple([result for result in results if not result.admin_access])
+        kept = tuple(results)
+        if any(result.admin_access for result in kept):
+            kept = tuple([result for result in kept if not result.admin_access])
         if kept:
             self._by_key[key] = kept
         pool: PoolId | None = None
@@ -89,15 +109,19 @@ class Ledger:
             if pool is None or pool.name != device.pool or pool.driver != device.driver:
                 pool = PoolId(device.driver, device.pool)
                 held = self._pools.setdefault(pool, {})
-            holding = held.get(device.name)
+            name = device.name
+            holding = held.get(name)
             if holding is None:
-                holding = held[device.name] = Holding()
+                consumption = resolve(pool, name)
+                held[name] = Holding(key, result, consumption)
+                touched.append((pool, name, consumption, 1))
+                continue
             holding.add(key, result)
             taken = 0
             if holding.consumption is None:
-                holding.consumption = resolve(pool, device.name)
+                holding.consumption = resolve(pool, name)
                 taken = 1
-            touched.append((pool, device.name, holding.consumption, taken))
+            touched.append((pool, name, holding.consumption, taken))
         return touched
 
     def release(self, key: str) -> list[Change]:
@@ -110,7 +134,7 @@ class Ledger:
                 pool = PoolId(device.driver, device.pool)
             # A claim may hold several shares of one device; the first one let go of all.
             holding = self._pools.get(pool, {}).get(device.name)
-            if holding is None or not holding.remove(key) or holding.holders:
+            if holding is None or not holding.remove(key) or not holding.free:
                 touched.append((pool, device.name, None, 0))
                 continue
             touched.append((pool, device.name, holding.consumption, -1))
@@ -141,7 +165,7 @@ class Ledger:
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return the keys that hold the device, sorted."""
         holding = self._pools.get(PoolId(device.driver, device.pool), {}).get(device.name)
-        return tuple(sorted(holding.holders)) if holding else ()
+        return holding.holders if holding else ()
 
     def keys(self) -> Iterable[str]:
         """Return every key that holds something."""

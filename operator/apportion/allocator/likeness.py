@@ -47,7 +47,11 @@ class Likeness:
         place = self._search.view.group_of.get(index)
         if place is None:
             return self._kind[index]
-        return self._group(place[0]), place[1]
+        return self.group(place[0]), place[1]
+
+    def kind(self, index: int) -> int:
+        """Return what a device is, whatever became of the counters that it draws from."""
+        return self._kind[index]
 
     def state(self) -> object:
         """Return the key of the whole search state."""
@@ -61,13 +65,14 @@ class Likeness:
         )
         return (
             tuple(sorted(plain.items())),
-            tuple(sorted(Counter(self._group(number) for number in range(len(view.groups))).items())),
+            tuple(sorted(Counter(self.group(number) for number in range(len(view.groups))).items())),
             tuple(rule.mask for rule in search.rules),
             tuple((index, tuple(sorted(used.items()))) for index, used in sorted(search.shares.items())),
             looked,
         )
 
-    def _group(self, number: int) -> tuple[int, int, int]:
+    def group(self, number: int) -> tuple[int, int, int]:
+        """Return the key of a group of devices that share counters."""
         search = self._search
         group = search.view.groups[number]
         # A state object is unique per type and amounts, so its identity stands for both.

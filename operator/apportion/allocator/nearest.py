@@ -80,7 +80,7 @@ def _missing(state: State, view: NodeView, want: Want, index: int) -> tuple[str,
         found += _selector(state.programs, device, text, f"class selector #{number}")
     for number, text in enumerate(want.selectors):
         found += _selector(state.programs, device, text, f"request selector #{number}")
-    taint = untolerated(view.taints.get(index, ()), want.tolerations)
+    taint = untolerated(view.anatomy.taints.get(index, ()), want.tolerations)
     if taint is not None:
         found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
     if view.exclusive >> index & 1 and not want.admin:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from apportion.allocator.fault import Fault
+from apportion.allocator.ladder.closest import closest
+from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
 from apportion.allocator.score.strategy import Score, Scorer
@@ -60,6 +62,9 @@ def solve(
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
     chosen = dict.fromkeys(range(len(shape.slots)), 0) | {pick.slot: pick.want for pick in picks}
+    if isinstance(scorer, Laddered):
+        picks, place = closest(search, tuple(chosen.values()), picks, scorer)
+        return Solved(tuple(chosen.values()), place, picks)
     bonus = sum(search.prefer.get(pick.device, 0) for pick in picks)
     return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks)
 

@@ -37,8 +37,8 @@ class Ranking:
         self._cursor = -1
         self.refusal: object = None
         """The explanation last given."""
-        self.refused = -1
-        """The state's moment when it was given."""
+        self.refused: object = None
+        """The state's moment when it was given, and who asked."""
 
     def catch_up(self, state: Touched) -> Iterator[str]:
         """Yield the nodes that must be looked at again; forget what was known of them."""

@@ -39,7 +39,8 @@ def allocations(
     view: NodeView, shape: Shape, names: Names, picks: Sequence[Pick], share_ids: ShareIds
 ) -> tuple[Allocation, ...]:
     """Return one allocation per claim; raises BrokenInput for a slice whose node selector has several terms."""
-    chosen = {pick.slot: pick.want for pick in picks}
+    configured = shape.meaning.configured
+    chosen: dict[int, int] | None = None
     made = []
     for number, claim in enumerate(names.claims):
         mine = (
@@ -47,13 +48,13 @@ def allocations(
             if len(names.claims) > 1
             else picks
         )
+        if chosen is None and (claim.config or configured):
+            chosen = {pick.slot: pick.want for pick in picks}
         made.append(
             Allocation(
                 tuple(_results(view, shape, names, mine, share_ids)),
-                _config(number, claim, shape, names, chosen)
-                if claim.config or shape.meaning.configured
-                else (),
-                _node_selector(view, [pick.device for pick in mine]),
+                _config(number, claim, shape, names, chosen) if chosen is not None else (),
+                view.local if view.homely and mine else _node_selector(view, [pick.device for pick in mine]),
             )
         )
     return tuple(made)
@@ -99,7 +100,7 @@ def _results(
             consumed,
             device.binding_conditions if binds else (),
             device.binding_failure_conditions if binds else (),
-            _skips(view.extra_of[index]) if optional else (),
+            _skips(view.piece_of(index).extra) if optional else (),
         )
         if plain and not shared:
             kept[index, label] = made
@@ -164,7 +165,7 @@ def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | Non
     fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     for index in devices:
         device = view.devices[index]
-        place = view.availability_of[index]
+        place = view.piece_of(index).availability
         if place.per_device:
             place = device.availability or Availability()
         if place.node is not None or device.binds_to_node:

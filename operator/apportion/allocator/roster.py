@@ -29,8 +29,8 @@ class Roster:
         self._cursor = -1
         self.refusal: object = None
         """The explanation last given."""
-        self.refused = -1
-        """The state's moment when it was given."""
+        self.refused: object = None
+        """The state's moment when it was given, and who asked."""
 
     @property
     def is_new(self) -> bool:

@@ -90,7 +90,7 @@ class Names:
 class Meaning:
     """What claims ask that say the same, whatever their own names."""
 
-    __slots__ = ("classes", "configured", "plain", "rules", "slots", "texts", "token")
+    __slots__ = ("classes", "configured", "frame", "most", "plain", "rules", "slots", "texts")
 
     def __init__(
         self, slots: tuple[Slot, ...], rules: tuple[Rule, ...], classes: Mapping[str, DeviceClass]
@@ -103,10 +103,20 @@ class Meaning:
         """Every selector in it."""
         self.plain = not any(want.everything or want.admin or want.capacity for want in every)
         """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
+        self.most = sum(
+            max(MOST_RESULTS if want.everything else want.count for want in slot.wants) for slot in slots
+        )
+        """The most devices that it may take."""
         self.configured = any(found.config for found in classes.values())
         """Whether some class brings parameters for drivers."""
-        self.token: object = self
-        """One object for all meanings with equal slots and rules."""
+        self.frame: object = (
+            tuple(
+                (slot.claim, tuple((want.count, want.tolerations, want.rules) for want in slot.wants))
+                for slot in slots
+            ),
+            rules,
+        )
+        """All that a plain one asks besides its selectors."""
 
     def shape(self, claims: Sequence[Claim]) -> Shape:
         """Return the shape with the names that these claims use."""
@@ -114,78 +124,13 @@ class Meaning:
         return Shape(self.slots, self.rules, Names(tuple(claims), named, self.classes), self)
 
 
-MOST_MEANINGS = 4096
-"""Ways to ask that are remembered."""
-
-
 def resolve(
     claims: Sequence[Claim],
     classes: Mapping[str, DeviceClass],
     features: Features,
     tolerations: tuple[Toleration, ...] = (),
-    known: dict[object, Meaning] | None = None,
-) -> Shape:
-    """Read the claims against the classes; raises BrokenInput naming claim, request and reason.
-
-    `known`: what claims meant that were read before against the same classes and features; grows by these.
-    """
-    said = _said(claims, tolerations)
-    meaning = known.get(said) if known is not None else None
-    if meaning is None:
-        meaning = _meaning(claims, classes, features, tolerations)
-        if known is not None:
-            if len(known) >= MOST_MEANINGS:
-                known.clear()
-            known[said] = meaning
-            meaning.token = known.setdefault((meaning.slots, meaning.rules), meaning)
-    return meaning.shape(claims)
-
-
-def _said(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> object:
-    """Return all that decides what claims mean; two that differ in nothing but names of their own say the same."""
-    return tolerations, tuple(
-        [
-            (
-                tuple(
-                    [
-                        (
-                            slot.name,
-                            slot.prioritized,
-                            tuple(
-                                [
-                                    (
-                                        way.name,
-                                        way.device_class,
-                                        way.selectors,
-                                        way.mode,
-                                        way.count,
-                                        way.admin_access,
-                                        way.tolerations,
-                                        tuple(way.capacity.items()) if way.capacity else (),
-                                        way.unknown_selector,
-                                    )
-                                    for way in slot.alternatives
-                                ]
-                            ),
-                        )
-                        for slot in claim.slots
-                    ]
-                ),
-                tuple([(rule.requests, rule.match, rule.distinct) for rule in claim.constraints])
-                if claim.constraints
-                else (),
-            )
-            for claim in claims
-        ]
-    )
-
-
-def _meaning(
-    claims: Sequence[Claim],
-    classes: Mapping[str, DeviceClass],
-    features: Features,
-    tolerations: tuple[Toleration, ...],
 ) -> Meaning:
+    """Read the claims against the classes; raises BrokenInput naming claim, request and reason."""
     slots: list[Slot] = []
     rules: list[Rule] = []
     used: dict[str, DeviceClass] = {}

@@ -1,13 +1,17 @@
 """Pack for the commonest claim, one device by its selectors: the same choice and score as the search, without it.
 
 In: a node's view, a shape. Out: what the search would answer, or None where only the search can tell. Per group of
-devices that share counters the best pick is known by the group's state, so a node costs one look-up per group.
+devices that share counters the best pick is known by the group's spot, so a node costs one look-up per group.
 """
 
 from apportion.allocator.outcome import BROKEN, NOTHING, Outcome, Solved
-from apportion.allocator.search import Pick
+from apportion.allocator.plan import Plan, Way, plan
 from apportion.allocator.shape import Shape
+from apportion.allocator.spot import LOST
 from apportion.allocator.view import Answering, NodeView
+
+_PLAIN = 1
+"""A device without counters: nothing is lost, and it is worth one."""
 
 
 def single(view: NodeView, shape: Shape, answers: Answering, *, shared: bool) -> Outcome | None:
@@ -15,82 +19,71 @@ def single(view: NodeView, shape: Shape, answers: Answering, *, shared: bool) ->
 
     `shared`: nodes of one kind answer alike, so what may be taken is found out once per kind.
     """
-    meaning = shape.meaning
-    if not shared or view.kind is None:
-        masks = _open(view, shape, answers)
-    elif meaning in view.kind.open:
-        masks = view.kind.open[meaning]
-    else:
-        masks = view.kind.remember(meaning, _open(view, shape, answers))
-    if masks is None:
+    made = plan(view, shape, answers, shared=shared)
+    if made is None:
         return None
-    free = ~view.exclusive & view.fit
-    for number, mask in enumerate(masks):
-        index = _best(view, mask & free, mask)
-        if index is not None:
-            return _taken(view, number, index)
+    for number, way in enumerate(made.ways):
+        found = _take(view, made, number, way)
+        if found is not None:
+            return found
     return NOTHING if view.invalid is None else BROKEN
 
 
-def _open(view: NodeView, shape: Shape, answers: Answering) -> tuple[int, ...] | None:
-    if len(shape.slots) != 1 or shape.rules or not shape.meaning.plain or view.limited:
-        return None
-    masks: list[int] = []
-    for want in shape.slots[0].wants:
-        mask, errors = view.selected(want, answers)
-        if errors or want.count != 1:
-            return None
-        masks.append(mask & view.tolerating(want.tolerations))
-    return tuple(masks)
-
-
-def _best(view: NodeView, open_: int, mask: int) -> int | None:
-    """Return the device to take: the least worth lost, the least left around, the most crowded place, the first."""
-    if not open_:
-        return None
-    least: tuple[int, int] | None = None
-    found: list[int] = []
+def _take(view: NodeView, made: Plan, want: int, way: Way) -> Solved | None:
+    """Take the least worth lost, the least left around, the most crowded place, the first."""
     groups = view.groups
-    layout = view.layout
-    for number in layout.groups_of(mask, view):
-        group = groups[number]
-        local = group.gather(open_)
-        if not local:
+    least = -1
+    best: list[tuple[int, tuple[int, ...]]] = []
+    for number, mask in way.groups:
+        spot = groups[number].spot
+        found = spot.bests.get(mask)
+        if found is None:
+            found = spot.best(mask)
+        if not found:
             continue
-        state = group.state
-        lost, first, locals_ = state.cheapest(local)
-        key = lost, state.worth
-        if least is None or key < least:
+        key = found[0]
+        if key == least:
+            best.append((number, found[1]))
+        elif key < least or least < 0:
             least = key
-            found.clear()
-        elif key > least:
-            continue
+            best = [(number, found[1])]
+    plain = way.plain & view.open
+    if plain and (least < 0 or least >= _PLAIN):
+        if least != _PLAIN:
+            best.clear()
+        least = _PLAIN
+    elif least < 0:
+        return None
+    else:
+        plain = 0
+    if plain or len(best) > 1 or len(best[0][1]) > 1:
+        index = _nearest(view, best, plain)
+    else:
+        number, locals_ = best[0]
+        index = groups[number].members[locals_[0]]
+    anatomy = view.anatomy
+    place = anatomy.group_of.get(index)
+    if place is None:
+        left = (view.open & view.holding(1 << index)).bit_count() - 1
+        return made.solved(want, index, 0, left)
+    spot = groups[place[0]].spot
+    around = (view.open & anatomy.pool_masks[anatomy.pool_of_group[place[0]]]).bit_count()
+    return made.solved(want, index, least // LOST, around - spot.room + spot.take(place[1]).room)
+
+
+def _nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int) -> int:
+    layout = view.layout
+    found: list[int] = []
+    for number, locals_ in best:
+        members = view.groups[number].members
         if layout.compact[number]:
-            found.append(group.members[first])
+            found.append(members[locals_[0]])
         else:
-            found.extend(group.members[one] for one in locals_)
-    plain = open_ & view.plain
+            found.extend([members[one] for one in locals_])
     if plain:
-        key = 0, 1
-        if least is None or key <= least:
-            if least != key:
-                found.clear()
-            found.extend(layout.firsts(plain))
+        found.extend(layout.firsts(plain))
     if len(found) == 1:
         return found[0]
     free = view.base & ~view.exclusive
     crowd = layout.crowd
-    return min((crowd(index, free), index) for index in found)[1]
-
-
-def _taken(view: NodeView, want: int, index: int) -> Solved:
-    bit = 1 << index
-    fit, lost = view.fit, 0
-    place = view.group_of.get(index)
-    if place is not None:
-        group = view.groups[place[0]]
-        after = group.state.after(place[1])
-        lost = group.state.worth - after.worth
-        fit = fit & ~group.mask | group.spread(after.fits)
-    left = view.holding(bit) & fit & ~view.exclusive & ~bit
-    return Solved((want,), (0, lost, left.bit_count()), (Pick(0, want, index),))
+    return min([(crowd(index, free), index) for index in found])[1]

@@ -14,19 +14,26 @@ from apportion.allocator.view import NodeView
 class Standing:
     """Nodes that a search cannot tell apart."""
 
-    __slots__ = ("_heap", "nodes")
+    __slots__ = ("_heap", "kind", "nodes")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.nodes: set[str] = set()
         self._heap: list[str] = []
 
     def add(self, name: str) -> None:
         """Let a node stand here."""
         self.nodes.add(name)
+        self.kind.nodes += 1
         heappush(self._heap, name)
         if len(self._heap) > 16 + 2 * len(self.nodes):
             self._heap = list(self.nodes)
             heapify(self._heap)
+
+    def discard(self, name: str) -> None:
+        """Let a node that stands here go."""
+        self.nodes.discard(name)
+        self.kind.nodes -= 1
 
     def first(self) -> str:
         """Return the first node by name; there must be one."""
@@ -52,12 +59,12 @@ class Standings:
         if found is None:
             if len(self._table) > 1024 + 4 * len(self._of):
                 self._sweep()
-            found = self._table[key] = Standing()
+            found = self._table[key] = Standing(kind)
         former = self._of.get(name)
         if former is found:
             return
         if former is not None:
-            former.nodes.discard(name)
+            former.discard(name)
         if not found.nodes or name < found.first():
             self._log.append(found)
             if len(self._log) > 1024 + 8 * len(self._of):
@@ -70,11 +77,12 @@ class Standings:
         """Forget a node."""
         former = self._of.pop(name, None)
         if former is not None:
-            former.nodes.discard(name)
+            former.discard(name)
 
     def clear(self) -> None:
         """Forget everything: the kinds are void."""
         for standing in self._table.values():
+            standing.kind.nodes -= len(standing.nodes)
             standing.nodes.clear()
         self._table.clear()
         self._of.clear()

@@ -7,9 +7,10 @@ from pydantic import Field, model_validator
 
 from apportion.api import duration
 from apportion.api.duration import Duration
+from apportion.api.ladder import LadderRung, LadderScope
 from apportion.api.metadata import Conditions, ObjectMeta
 from apportion.api.model import Model
-from apportion.api.names import AttributeName, ClassName, DriverName, ProfileName
+from apportion.api.names import ClassName, ProfileName
 from apportion.api.selector import LabelSelector
 
 
@@ -60,27 +61,6 @@ class PolicyClasses(Model):
         if not self.names and self.selector is None:
             raise ValueError("names or selector is needed")
         return self
-
-
-class LadderRung(Model):
-    """One level of closeness."""
-
-    rules = (
-        {
-            "rule": "self.attribute.indexOf('/') <= 63",
-            "message": "the domain of an attribute has at most 63 characters",
-            "fieldPath": ".attribute",
-        },
-    )
-
-    attribute: AttributeName
-    """Qualified name of a device attribute; devices with the same value are close at this level. Example:
-    resource.kubernetes.io/pcieRoot"""
-    drivers: Annotated[
-        tuple[DriverName, ...],
-        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
-    """Drivers whose devices this level is about. Absent: all that publish the attribute."""
 
 
 class ProfileShare(Model):
@@ -185,8 +165,12 @@ class AllocationPolicySpec(Model):
         | None
     ) = None
     """Which devices are close to each other, closest level first; a preference, never a must (that is
-    matchAttribute in the claim). Absent: same card, HCCS or NVLink group, PCIe root, NUMA node, socket. Empty: no
-    preference."""
+    matchAttribute in the claim). All devices of a pod are compared: the worst level among the pairs counts first, then
+    the sum of the levels, then the strategy; strategy FirstFit pays no attention to it. Absent: same card, NVLink or
+    HCCS group, PCIe root, NUMA node. Empty: no preference."""
+    ladder_scope: LadderScope = LadderScope.CLUSTER
+    """What the ladder decides. Cluster: the node, too: one where the devices are closer wins over one that the strategy
+    likes better. Node: only the devices on the node that the strategy chooses."""
     demand: Demand = Demand()
     """The demand that LeastFragmentation keeps room for."""
     partitions: PartitionSettings = PartitionSettings()

@@ -5,10 +5,9 @@ The fast form does not count costs, so a selector gets one only when this bound 
 
 from typing import Final
 
-from apportion.cel.check import Checked
+from apportion.cel.checked import Checked
 from apportion.cel.facts import LONGEST_LIST, LONGEST_TEXT
-from apportion.cel.literalcheck import children
-from apportion.cel.syntax import Const, ListLiteral, Macro, Node
+from apportion.cel.syntax import ListLiteral, Macro, Node, children
 from apportion.cel.types import Type
 from apportion.cel.values import Value
 
@@ -62,10 +61,8 @@ class _Bound:
 
     def cost(self, node: Node) -> tuple[int, int, int]:
         """Return (cost, size, weight)."""
-        if isinstance(node, Const):
-            return 0, *_weigh(node.value)
         if node in self._checked.constants:
-            return 0, 1, 1
+            return 0, *_weigh(self._checked.constants[node])
         resolved = self._checked.calls.get(node)
         parts = [self.cost(child) for child in (resolved.args if resolved else children(node))]
         if isinstance(node, Macro):
@@ -111,5 +108,9 @@ def _linear(name: str, parts: list[tuple[int, int, int]], size: int, weight: int
 
 
 def _weigh(value: Value) -> tuple[int, int]:
+    if type(value) is tuple:
+        return len(value), sum(_weigh(item)[1] for item in value) + len(value)
+    if type(value) is dict:
+        return len(value), sum(_weigh(key)[1] + _weigh(item)[1] for key, item in value.items()) + len(value)
     size = len(value) if type(value) in (str, bytes) else 1
     return size, size

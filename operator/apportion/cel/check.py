@@ -5,14 +5,12 @@ Raises SelectorError with line and column: undeclared reference, undefined field
 literals, bad constant patterns, a result that is no bool.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-
+from apportion.cel.checked import Checked, Resolved
 from apportion.cel.environment import FUNCTIONS, NAMES
 from apportion.cel.functions import Dispatch
-from apportion.cel.literalcheck import check_literals, children
-from apportion.cel.parse import located
+from apportion.cel.literalcheck import check_literals
+from apportion.cel.macrocheck import MacroCheck
+from apportion.cel.scope import unwrapped
 from apportion.cel.syntax import (
     Call,
     Conditional,
@@ -25,6 +23,7 @@ from apportion.cel.syntax import (
     Node,
     Repeated,
     Select,
+    children,
 )
 from apportion.cel.types import (
     BOOL,
@@ -38,7 +37,6 @@ from apportion.cel.types import (
     STRING,
     UINT,
     Type,
-    Unifier,
     list_of,
     map_of,
     optional_of,
@@ -52,7 +50,6 @@ _CONSTANTS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, byte
 TYPE_NAMES = {
     **{name: name for name in ("bool", "int", "uint", "double", "string", "bytes", "list", "map", "type")},
     "null_type": "null_type",
-    "dyn": "dyn",
     "optional_type": "optional_type",
     "google.protobuf.Timestamp": "google.protobuf.Timestamp",
     "google.protobuf.Duration": "google.protobuf.Duration",
@@ -60,25 +57,6 @@ TYPE_NAMES = {
     "net.CIDR": "net.CIDR",
 }
 """Type names that may stand as values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What a call means: the forms it may have, and its arguments with a receiver in front."""
-
-    dispatch: Dispatch
-    args: tuple[Node, ...]
-
-
-@dataclass(slots=True)
-class Checked:
-    """A tree that makes sense. `calls` and `constants` are what the evaluators go by."""
-
-    root: Node
-    types: dict[Node, Type] = field(default_factory=dict)
-    calls: dict[Node, Resolved] = field(default_factory=dict)
-    constants: dict[Node, TypeValue] = field(default_factory=dict)
-    """Names that mean a type."""
 
 
 def check(text: str, root: Node) -> Checked:
@@ -108,14 +86,7 @@ def _declared(found: Type) -> str:
     return f"{found.name}({', '.join(map(_declared, found.params))})"
 
 
-class _Checker:
-    def __init__(self, text: str, root: Node) -> None:
-        self.text = text
-        self.unifier = Unifier()
-        self.checked = Checked(root)
-        self._scope: dict[str, Type] = {"device": DEVICE}
-        self._fresh = 0
-
+class _Checker(MacroCheck):
     def finish(self) -> None:
         """Settle all types; what stayed open is dyn."""
         types = self.checked.types
@@ -160,7 +131,7 @@ class _Checker:
 
     def _names_type(self, node: Select) -> bool:
         name = "" if node.test or node.optional else _qualified(node)
-        return name in TYPE_NAMES and name.split(".")[0] not in self._scope
+        return name in TYPE_NAMES and name.split(".")[0] not in self.scope
 
     def _visit(self, node: Node) -> Type:
         match node:
@@ -184,15 +155,15 @@ class _Checker:
             case MapLiteral():
                 return self._map(node)
             case Macro():
-                return self._macro(node)
+                return self.macro(node)
 
     def _ident(self, node: Ident) -> Type:
-        found = self._scope.get(node.name)
+        found = self.scope.get(node.name)
         if found is not None:
             return found
         if node.name in TYPE_NAMES:
             return self._type_name(node, node.name)
-        raise self._error(node, f"undeclared reference to '{node.name}' (in container '')")
+        raise self.error(node, f"undeclared reference to '{node.name}' (in container '')")
 
     def _type_name(self, node: Node, name: str) -> Type:
         self.checked.constants[node] = TypeValue(TYPE_NAMES[name])
@@ -202,12 +173,12 @@ class _Checker:
         if self._names_type(node):
             return self._type_name(node, _qualified(node))
         operand = self.unifier.resolve(self.visit(node.operand))
-        target, wrapped = _unwrapped(operand)
+        target, wrapped = unwrapped(operand)
         if target.name == "map":
             found = target.params[1]
         elif target == DEVICE:
             if node.field not in DEVICE_FIELDS:
-                raise self._error(node, f"undefined field '{node.field}'")
+                raise self.error(node, f"undefined field '{node.field}'")
             found = DEVICE_FIELDS[node.field]
         elif target.is_param:
             self.unifier.assignable((DYN,), (target,))
@@ -215,7 +186,7 @@ class _Checker:
         elif target == DYN:
             found = DYN
         else:
-            raise self._error(node, f"type '{self._shown(target)}' does not support field selection")
+            raise self.error(node, f"type '{self.shown(target)}' does not support field selection")
         if node.test:
             return BOOL
         return optional_of(found) if wrapped or node.optional else found
@@ -225,7 +196,7 @@ class _Checker:
         if namespace:
             return self._resolve(node, namespace, node.args, method=False)
         if node.function not in NAMES:
-            raise self._error(node, f"undeclared reference to '{node.function}' (in container '')")
+            raise self.error(node, f"undeclared reference to '{node.function}' (in container '')")
         if node.target is not None:
             return self._resolve(node, node.function, (node.target, *node.args), method=True)
         return self._resolve(node, node.function, node.args, method=False)
@@ -242,7 +213,7 @@ class _Checker:
                 returned = self.unifier.resolve(returned)
                 result = returned if result is None or result == returned else DYN
         if result is None:
-            raise self._no_overload(node, name, actual, method=method)
+            raise self.no_overload(node, name, actual, method=method)
         self.checked.calls[node] = Resolved(Dispatch(tuple(fitting)), args)
         return result
 
@@ -250,10 +221,12 @@ class _Checker:
         actual = tuple(self.visit(arg) for arg in args)
         for found in actual:
             if not self.unifier.assignable((found,), (BOOL,)):
-                raise self._no_overload(node, name, actual)
+                raise self.no_overload(node, name, actual)
         return BOOL
 
     def _repeated(self, node: Repeated) -> Type:
+        if node.times % 2 == 0:
+            return self.visit(node.operand)
         if node.operator == "!":
             return self._booleans(node, "!_", (node.operand,))
         return self._resolve(node, "-_", (node.operand,), method=False)
@@ -262,7 +235,7 @@ class _Checker:
         actual = (self.visit(node.condition), self.visit(node.yes), self.visit(node.no))
         condition, yes, no = self.unifier.fresh((BOOL, Type("T"), Type("T")))
         if not self.unifier.assignable(actual, (condition, yes, no)):
-            raise self._no_overload(node, "_?_:_", actual)
+            raise self.no_overload(node, "_?_:_", actual)
         return self.unifier.resolve(yes)
 
     def _list(self, node: ListLiteral) -> Type:
@@ -272,7 +245,7 @@ class _Checker:
             if index in node.optional:
                 found = self._opened(item, found)
             joined = self._joined(joined, found)
-        return list_of(joined or self._new())
+        return list_of(joined or self.new())
 
     def _map(self, node: MapLiteral) -> Type:
         keys: Type | None = None
@@ -283,127 +256,23 @@ class _Checker:
             if optional:
                 found = self._opened(value, found)
             values = self._joined(values, found)
-        return map_of(keys or self._new(), values or self._new())
+        return map_of(keys or self.new(), values or self.new())
 
     def _opened(self, node: Node, found: Type) -> Type:
-        inner, wrapped = _unwrapped(self.unifier.resolve(found))
+        inner, wrapped = unwrapped(self.unifier.resolve(found))
         if not wrapped and inner != DYN:
-            raise self._error(
-                node, f"expected type 'optional_type({self._shown(inner)})' but found '{self._shown(inner)}'"
+            raise self.error(
+                node, f"expected type 'optional_type({self.shown(inner)})' but found '{self.shown(inner)}'"
             )
         return inner
 
     def _joined(self, one: Type | None, other: Type) -> Type:
         if one is None:
             return other
-        holder = self._new()
+        holder = self.new()
         if self.unifier.assignable((one, other), (holder, holder)):
             return self.unifier.resolve(holder)
         return DYN
-
-    def _macro(self, node: Macro) -> Type:
-        source = self.unifier.resolve(self.visit(node.source))
-        if node.kind == "bind":
-            with self._names({node.names[0]: source}):
-                return self.visit(node.bodies[0])
-        if node.kind in ("opt_map", "opt_flat_map"):
-            return self._optional_macro(node, source)
-        variables = self._ranged(node, source)
-        with self._names(dict(zip(node.names, variables, strict=True))):
-            bodies = [self.visit(body) for body in node.bodies]
-        return self._macro_result(node, source, variables, bodies)
-
-    def _macro_result(
-        self, node: Macro, source: Type, variables: tuple[Type, ...], bodies: list[Type]
-    ) -> Type:
-        match node.kind:
-            case "all" | "exists":
-                name = "_&&_" if node.kind == "all" else "_||_"
-                self._must_be_bool(node.bodies[0], bodies[0], name, (BOOL, bodies[0]))
-                return BOOL
-            case "exists_one":
-                self._must_be_bool(node.bodies[0], bodies[0], "_?_:_", (bodies[0], INT, INT))
-                return BOOL
-            case "filter":
-                kept = list_of(variables[0])
-                self._must_be_bool(node.bodies[0], bodies[0], "_?_:_", (bodies[0], kept, kept))
-                return kept
-            case "sort_by":
-                if source.name != "list" and source != DYN:
-                    raise self._no_overload(node, "sortBy", (source, bodies[0]), method=True)
-                return source
-        result = bodies[-1]
-        if len(bodies) == 2:
-            self._must_be_bool(
-                node.bodies[0], bodies[0], "_?_:_", (bodies[0], list_of(result), list_of(result))
-            )
-        match node.kind:
-            case "transform_map" | "transform_map_if":
-                return map_of(variables[0], result)
-            case "transform_entry" | "transform_entry_if":
-                entry = self.unifier.resolve(result)
-                if entry.name not in ("map", "dyn"):
-                    raise self._no_overload(node, "cel.@mapInsert", (map_of(DYN, DYN), entry))
-                return entry
-        return list_of(result)
-
-    def _optional_macro(self, node: Macro, source: Type) -> Type:
-        inner, wrapped = _unwrapped(source)
-        if not wrapped and inner != DYN:
-            raise self._no_overload(node, "hasValue", (source,), method=True)
-        with self._names({node.names[0]: inner}):
-            body = self.visit(node.bodies[0])
-        if node.kind == "opt_map":
-            return optional_of(body)
-        if not self.unifier.assignable((body,), (optional_of(self._new()),)):
-            raise self._no_overload(node, "_?_:_", (BOOL, body, optional_of(DYN)))
-        return body
-
-    def _ranged(self, node: Macro, source: Type) -> tuple[Type, ...]:
-        """Return the types of the variables that range over `source`."""
-        pair = len(node.names) == 2
-        if source.name == "list":
-            return (INT, source.params[0]) if pair else source.params
-        if source.name == "map":
-            return source.params if pair else source.params[:1]
-        if source.is_param:
-            self.unifier.assignable((DYN,), (source,))
-        elif source != DYN:
-            raise self._error(
-                node.source,
-                f"expression of type '{self._shown(source)}' cannot be range of a comprehension "
-                "(must be list, map, or dynamic)",
-            )
-        return (DYN, DYN) if pair else (DYN,)
-
-    def _must_be_bool(self, node: Node, found: Type, name: str, shown: tuple[Type, ...]) -> None:
-        if not self.unifier.assignable((found,), (BOOL,)):
-            raise self._no_overload(node, name, shown)
-
-    @contextmanager
-    def _names(self, bound: dict[str, Type]) -> Iterator[None]:
-        outer = self._scope
-        self._scope = {**outer, **bound}
-        try:
-            yield
-        finally:
-            self._scope = outer
-
-    def _new(self) -> Type:
-        return self.unifier.fresh((Type("T"),))[0]
-
-    def _shown(self, found: Type) -> str:
-        return str(self.unifier.resolve(found, final=True))
-
-    def _error(self, node: Node, reason: str) -> SelectorError:
-        return located(self.text, node.at, reason)
-
-    def _no_overload(
-        self, node: Node, name: str, actual: tuple[Type, ...], *, method: bool = False
-    ) -> SelectorError:
-        shown = [self._shown(found) for found in actual]
-        applied = f"{shown[0]}.({', '.join(shown[1:])})" if method and shown else f"({', '.join(shown)})"
-        return self._error(node, f"found no matching overload for '{name}' applied to '{applied}'")
 
 
 def _qualified(node: Node) -> str:
@@ -413,7 +282,3 @@ def _qualified(node: Node) -> str:
         parts.append(node.field)
         node = node.operand
     return ".".join([node.name, *reversed(parts)]) if isinstance(node, Ident) else ""
-
-
-def _unwrapped(found: Type) -> tuple[Type, bool]:
-    return (found.params[0], True) if found.name == "optional_type" and found.params else (found, False)

@@ -6,7 +6,7 @@ In: the closures of the parts. Out: one closure. All follow CEL: `&&` and `||` f
 
 from collections.abc import Callable
 
-from apportion.cel.check import Resolved
+from apportion.cel.checked import Resolved
 from apportion.cel.equality import contains
 from apportion.cel.functions import Overload
 from apportion.cel.library.standard import find
@@ -213,12 +213,16 @@ def opt_map(held: Closure, body: Closure, slot: int, *, flat: bool) -> Closure:
     """Apply the body to what an optional holds, if it holds something."""
 
     def opt_map(run: Run) -> Value:
+        before = run.cost
         found = held(run)
         if type(found) is not Optional:
             raise no_overload()
+        paid = run.cost - before
         run.cost += 2
         if not found.present:
             return NONE
+        # The macro asks its target twice: whether it holds something, and what.
+        run.cost += paid + 1
         run.slots[slot] = found.value
         made = body(run)
         if not flat:

@@ -11,6 +11,7 @@ from apportion.dra.semver import Semver
 
 _NUMBERS = frozenset((int, Uint, float))
 _MAPS = frozenset((dict, Domains))
+_ORDERED = frozenset((bool, str, bytes, Timestamp, Duration))
 CHOOSY: set[type] = {Quantity, Computed, Semver}
 """Classes whose values refuse to be compared with another class; the libraries add theirs."""
 
@@ -23,12 +24,12 @@ def equal(left: Value, right: Value) -> bool:
     if one in _NUMBERS:
         return other in _NUMBERS and left == right
     if one is tuple:
-        return other is tuple and len(left) == len(right) and all(map(equal, left, right))
+        return other is tuple and len(left) == len(right) and all(map(_agree, left, right))
     if one in _MAPS:
         return (
             other in _MAPS
             and len(left) == len(right)
-            and all(key in right and equal(value, right[key]) for key, value in left.items())
+            and all(key in right and _agree(value, right[key]) for key, value in left.items())
         )
     if one is Optional:
         if other is not Optional or left.present is not right.present:
@@ -40,6 +41,14 @@ def equal(left: Value, right: Value) -> bool:
             return bool(left == right)
         raise no_overload()
     return False
+
+
+def _agree(left: Value, right: Value) -> bool:
+    """Say whether two items let their lists be equal: a refused comparison does (cel-go looks for a false only)."""
+    try:
+        return equal(left, right)
+    except CelFailure:
+        return True
 
 
 def unequal(left: Value, right: Value) -> bool:
@@ -63,13 +72,18 @@ def same(left: Value, right: Value) -> bool:
         return False
 
 
+def ordered(value: Value) -> bool:
+    """Say whether the value is of a type that has an order."""
+    return type(value) in _NUMBERS or type(value) in _ORDERED
+
+
 def compare(left: Value, right: Value) -> int:
     """Return -1, 0 or 1 for two values of comparable types; raises CelFailure for others."""
     one, other = type(left), type(right)
     if one in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:  # noqa: PLR0124 - NaN
             raise CelFailure("NaN values cannot be ordered")
-    elif one is not other or one not in (bool, str, bytes, Timestamp, Duration):
+    elif one is not other or one not in _ORDERED:
         raise no_overload()
     if one is Timestamp or one is Duration:
         left, right = left.nanos, right.nanos

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from apportion.cel.bound import worst_cost
-from apportion.cel.check import Checked
-from apportion.cel.source import Unsupported, Writer
+from apportion.cel.checked import Checked
+from apportion.cel.piece import Unsupported
+from apportion.cel.source import Writer
+from apportion.cel.sourcecalls import CALLS
 from apportion.cel.values import COST_LIMIT
 from apportion.dra.device import Device
 
@@ -24,7 +26,7 @@ def fast(checked: Checked) -> Fast | None:
     try:
         if worst_cost(checked) > COST_LIMIT:
             return None
-        writer = Writer(checked)
+        writer = Writer(checked, CALLS)
         body = writer.boolean(checked.root)
         source = f"def match(d):\n{writer.prologue()}    return {body}\n"
         names: dict[str, Any] = writer.names

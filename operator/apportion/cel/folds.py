@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias
 
-from apportion.cel.equality import compare
+from apportion.cel.equality import compare, ordered
 from apportion.cel.run import Closure, Run
 from apportion.cel.values import GO_NAMES, CelFailure, Domains, Value, key_of, name_of, no_overload, value_of
 
@@ -114,8 +114,6 @@ def _exists_one(_: int, bodies: tuple[Closure, ...], __: int) -> Fold:
             if _true(body(run)):
                 found += 1
                 run.spend(2)
-            else:
-                run.spend(1)
         run.spend(2)
         return found == 1
 
@@ -132,8 +130,6 @@ def _filter(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
             if _true(body(run)):
                 out.append(item)
                 run.spend(_APPEND + 1)
-            else:
-                run.spend(1)
         run.spend(1)
         return tuple(out)
 
@@ -147,7 +143,6 @@ def _map(_: int, bodies: tuple[Closure, ...], append: int) -> Fold:
         out = []
         for _ in rounds:
             if condition is not None and not _true(condition(run)):
-                run.spend(1)
                 continue
             out.append(body(run))
             run.spend(append)
@@ -165,7 +160,6 @@ def _transform_map(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
         for _ in rounds:
             key = run.slots[slot]
             if condition is not None and not _true(condition(run)):
-                run.spend(1)
                 continue
             out[key_of(key)] = body(run)
             run.spend(3)
@@ -182,7 +176,6 @@ def _transform_entry(_: int, bodies: tuple[Closure, ...], __: int) -> Fold:
         out: dict[Value, Value] = {}
         for _ in rounds:
             if condition is not None and not _true(condition(run)):
-                run.spend(1)
                 continue
             entry = body(run)
             if type(entry) is not dict:
@@ -202,7 +195,7 @@ def _sort_by(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
     body = bodies[0]
 
     def by_key(one: tuple[Value, Value], other: tuple[Value, Value]) -> int:
-        return ordered(one[0], other[0])
+        return in_order(one[0], other[0])
 
     def sort(run: Run, rounds: Iterator[None]) -> Value:
         keyed = []
@@ -211,12 +204,14 @@ def _sort_by(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
             keyed.append((body(run), item))
             run.spend(_APPEND)
         run.spend(3)
+        if not all(ordered(key) for key, _ in keyed):
+            raise CelFailure("list elements must be comparable")
         return tuple(item for _, item in sorted(keyed, key=cmp_to_key(by_key)))
 
     return sort
 
 
-def ordered(one: Value, other: Value) -> int:
+def in_order(one: Value, other: Value) -> int:
     """Compare two items of a list to be sorted: they must be of one type that has an order."""
     if type(one) is not type(other):
         raise CelFailure("list elements must have the same type")

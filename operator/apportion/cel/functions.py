@@ -149,6 +149,11 @@ def first(args: tuple[Value, ...], _: Value) -> int:
     return tenth(size_of(args[0]))
 
 
+def second(args: tuple[Value, ...], _: Value) -> int:
+    """Cost of one pass over the second argument."""
+    return tenth(size_of(args[1]))
+
+
 def twice(args: tuple[Value, ...], _: Value) -> int:
     """Cost of two passes over the first argument."""
     return tenth(2 * size_of(args[0]))

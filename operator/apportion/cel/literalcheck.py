@@ -3,30 +3,17 @@
 Patterns, durations and timestamps that cannot be read, and list or map literals of mixed types.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
+from apportion.cel.checked import Checked, Resolved
 from apportion.cel.library.regexes import compiled
 from apportion.cel.library.stringformat import CLAUSES, TAKEN, clauses
 from apportion.cel.library.times import parse_duration, parse_timestamp
 from apportion.cel.parse import located
-from apportion.cel.syntax import (
-    Call,
-    Conditional,
-    Const,
-    ListLiteral,
-    Logic,
-    Macro,
-    MapLiteral,
-    Node,
-    Repeated,
-    Select,
-)
+from apportion.cel.syntax import Call, Const, ListLiteral, MapLiteral, children
 from apportion.cel.types import Type
 from apportion.cel.values import CelFailure
-
-if TYPE_CHECKING:
-    from apportion.cel.check import Checked, Resolved
 
 _READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
     ("matches", 1): compiled,
@@ -37,7 +24,7 @@ _READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
 }
 
 
-def check_literals(text: str, checked: "Checked") -> None:
+def check_literals(text: str, checked: Checked) -> None:
     """Raise SelectorError for the first constant that can never work."""
     # Iterative, with a mark for everything below a call of `format`, whose argument list may be mixed.
     waiting = [(checked.root, False)]
@@ -53,34 +40,7 @@ def check_literals(text: str, checked: "Checked") -> None:
         waiting.extend((inner, exempt) for inner in children(node))
 
 
-def children(node: Node) -> Iterator[Node]:
-    """Yield the direct parts of a node."""
-    match node:
-        case Select():
-            yield node.operand
-        case Call():
-            if node.target is not None:
-                yield node.target
-            yield from node.args
-        case Logic():
-            yield from node.args
-        case Repeated():
-            yield node.operand
-        case Conditional():
-            yield from (node.condition, node.yes, node.no)
-        case ListLiteral():
-            yield from node.items
-        case MapLiteral():
-            for key, value, _ in node.entries:
-                yield from (key, value)
-        case Macro():
-            yield node.source
-            yield from node.bodies
-        case _:
-            return
-
-
-def _check_call(text: str, node: Call, checked: "Checked") -> None:
+def _check_call(text: str, node: Call, checked: Checked) -> None:
     resolved = checked.calls.get(node)
     if resolved is None:
         return
@@ -96,7 +56,7 @@ def _check_call(text: str, node: Call, checked: "Checked") -> None:
             raise located(text, arg.at, f"invalid {node.function} argument: {error}") from None
 
 
-def _check_format(text: str, node: Call, resolved: "Resolved", checked: "Checked") -> None:
+def _check_format(text: str, node: Call, resolved: Resolved, checked: Checked) -> None:
     """Check the clauses of a constant format string against the types of a literal list."""
     pattern, values = resolved.args
     if not isinstance(pattern, Const) or not isinstance(values, ListLiteral) or values.optional:
@@ -117,7 +77,7 @@ def _check_format(text: str, node: Call, resolved: "Resolved", checked: "Checked
         raise located(text, node.at, reason)
 
 
-def _check_list(text: str, node: ListLiteral, checked: "Checked") -> None:
+def _check_list(text: str, node: ListLiteral, checked: Checked) -> None:
     expected: Type | None = None
     for index, item in enumerate(node.items):
         found = _opened(checked.types[item]) if index in node.optional else checked.types[item]
@@ -126,7 +86,7 @@ def _check_list(text: str, node: ListLiteral, checked: "Checked") -> None:
         expected = found
 
 
-def _check_map(text: str, node: MapLiteral, checked: "Checked") -> None:
+def _check_map(text: str, node: MapLiteral, checked: Checked) -> None:
     expected: tuple[Type, Type] | None = None
     for key, value, optional in node.entries:
         found = checked.types[key], _opened(checked.types[value]) if optional else checked.types[value]

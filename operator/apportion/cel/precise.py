@@ -6,9 +6,9 @@ operand decides; `cel.bind` is lazy; a missing key is an error and no match is n
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from apportion.cel.check import Checked
+from apportion.cel.checked import Checked
 from apportion.cel.closures import (
     Lazy,
     bind,
@@ -26,7 +26,6 @@ from apportion.cel.closures import (
 from apportion.cel.equality import equal, unequal
 from apportion.cel.folds import make_fold
 from apportion.cel.library.standard import find, find_optional, has
-from apportion.cel.literalcheck import children
 from apportion.cel.run import Closure, Run
 from apportion.cel.syntax import (
     Call,
@@ -40,6 +39,7 @@ from apportion.cel.syntax import (
     Node,
     Repeated,
     Select,
+    children,
 )
 from apportion.cel.values import (
     COST_LIMIT,
@@ -100,16 +100,20 @@ class _Maker:
                 self._made[at] = self._make(at)
                 continue
             waiting.append((at, True))
+            if at in self._checked.constants:
+                continue
             resolved = self._checked.calls.get(at)
             if resolved is not None:
                 waiting.extend((part, False) for part in resolved.args)
             elif isinstance(at, Macro):
                 waiting.append((at.source, False))
-            elif at not in self._checked.constants:
+            else:
                 waiting.extend((part, False) for part in children(at))
         return self._made[node]
 
     def _make(self, node: Node) -> Closure:
+        if node in self._checked.constants:
+            return constant_of(self._checked.constants[node])
         match node:
             case Const():
                 return constant_of(node.value)
@@ -124,7 +128,8 @@ class _Maker:
             case Repeated():
                 return self._repeated(node)
             case Conditional():
-                return conditional(self.make(node.condition), self.make(node.yes), self.make(node.no))
+                yes, no = (_unpaid(self.make(part), part) for part in (node.yes, node.no))
+                return conditional(self.make(node.condition), yes, no)
             case ListLiteral():
                 return self._list(node)
             case MapLiteral():
@@ -133,9 +138,6 @@ class _Maker:
                 return self._macro(node)
 
     def _ident(self, node: Ident) -> Closure:
-        constant = self._checked.constants.get(node)
-        if constant is not None:
-            return constant_of(constant)
         slot = self._scope.get(node.name)
         if slot is None:
 
@@ -153,33 +155,15 @@ class _Maker:
         return variable
 
     def _select(self, node: Select) -> Closure:
-        constant = self._checked.constants.get(node)
-        if constant is not None:
-            return constant_of(constant)
         operand, field = self._attribute(node.operand), node.field
         if node.test:
-
-            def test(run: Run) -> Value:
-                found = has(operand(run), field)
-                run.cost -= 1
-                return found
-
-            return test
-        look = find_optional if node.optional else field_of
-
-        def select(run: Run) -> Value:
-            found = operand(run)
-            run.cost += 1
-            return look(found, field)
-
-        return select
+            return lambda run: has(operand(run), field)
+        return _look(operand, constant_of(field), find_optional if node.optional else field_of)
 
     def _attribute(self, node: Node) -> Closure:
         """Make the operand of a look-up; a computed one costs a unit more, as a relative attribute."""
         operand = self.make(node)
-        if isinstance(node, Ident | Select) or (
-            isinstance(node, Call) and node.function in ("_[_]", "_[?_]")
-        ):
+        if _is_path(node):
             return operand
 
         def relative(run: Run) -> Value:
@@ -195,9 +179,9 @@ class _Maker:
             case "_[_]" | "_[?_]":
                 return self._index(node)
             case "@in":
-                known = self._constant_list(node.args[1])
-                if known is not None:
-                    return in_constants(self.make(node.args[0]), known)
+                known = self._checked.constants.get(node.args[1])
+                if isinstance(node.args[1], ListLiteral) and type(known) is tuple:
+                    return in_constants(self.make(node.args[0]), known) if known else constant_of(False)  # noqa: FBT003
             case "or" | "orValue" if node.target is not None:
                 return either(
                     self.make(node.target), self.make(node.args[0]), unwrap=node.function == "orValue"
@@ -209,57 +193,32 @@ class _Maker:
 
     def _index(self, node: Call) -> Closure:
         operand, key = self._attribute(node.args[0]), self.make(node.args[1])
-        look = find if node.function == "_[_]" else find_optional
-
-        def index(run: Run) -> Value:
-            container = operand(run)
-            found = key(run)
-            run.cost += 1
-            return look(container, found)
-
-        return index
+        return _look(operand, key, find if node.function == "_[_]" else find_optional)
 
     def _repeated(self, node: Repeated) -> Closure:
-        operand, times = self.make(node.operand), node.times
+        operand = self.make(node.operand)
+        if node.times % 2 == 0:
+            return operand
         if node.operator == "!":
-            odd = times % 2 == 1
 
             def negation(run: Run) -> Value:
                 found = operand(run)
-                run.cost += times
+                run.cost += 1
                 if type(found) is not bool:
                     raise no_overload()
-                return found is not odd
+                return not found
 
             return negation
         dispatch = self._checked.calls[node].dispatch
 
         def minus(run: Run) -> Value:
             found = dispatch(operand(run))
-            run.cost += times
-            return found if times % 2 else dispatch(found)
+            run.cost += 1
+            return found
 
         return minus
 
-    def _constant_list(self, node: Node) -> tuple[Value, ...] | None:
-        """Return the value of a list literal whose items are all constants."""
-        if not isinstance(node, ListLiteral) or node.optional:
-            return None
-        items = []
-        for item in node.items:
-            if isinstance(item, Const):
-                items.append(item.value)
-                continue
-            inner = self._constant_list(item)
-            if inner is None:
-                return None
-            items.append(inner)
-        return tuple(items)
-
     def _list(self, node: ListLiteral) -> Closure:
-        known = self._constant_list(node)
-        if known is not None:
-            return constant_of(known)
         parts = tuple(map(self.make, node.items))
         optional = node.optional
 
@@ -286,8 +245,6 @@ class _Maker:
 
     def _map(self, node: MapLiteral) -> Closure:
         parts = tuple((self.make(key), self.make(value), optional) for key, value, optional in node.entries)
-        constant = all(isinstance(key, Const) and isinstance(value, Const) for key, value, _ in node.entries)
-        cost = 0 if constant else _MAP_COST
 
         def build(run: Run) -> Value:
             found: dict[Value, Value] = {}
@@ -302,7 +259,7 @@ class _Maker:
                         continue
                     item = item.value
                 insert(found, name, item)
-            run.cost += cost
+            run.cost += _MAP_COST
             return found
 
         return build
@@ -319,5 +276,35 @@ class _Maker:
             return bind(source, bodies[0], first)
         if node.kind in ("opt_map", "opt_flat_map"):
             return opt_map(source, bodies[0], first, flat=node.kind == "opt_flat_map")
-        constant = isinstance(node.bodies[-1], Const)
+        constant = node.bodies[-1] in self._checked.constants
         return make_fold(node.kind, source, first, len(node.names), bodies, constant=constant)
+
+
+def _is_path(node: Node) -> bool:
+    return isinstance(node, Ident | Select) or (isinstance(node, Call) and node.function in ("_[_]", "_[?_]"))
+
+
+def _unpaid(branch: Closure, node: Node) -> Closure:
+    """Make a branch of `?:`; one that is a path is resolved with the conditional, which costs nothing itself."""
+    if not _is_path(node):
+        return branch
+
+    def unpaid(run: Run) -> Value:
+        found = branch(run)
+        run.cost -= 1
+        return found
+
+    return unpaid
+
+
+def _look(operand: Closure, key: Closure, look: Callable[[Value, Any], Value]) -> Closure:
+    """Make a look-up; an optional one that finds nothing is free."""
+
+    def step(run: Run) -> Value:
+        container = operand(run)
+        found = look(container, key(run))
+        if type(found) is not Optional or found.present:
+            run.cost += 1
+        return found
+
+    return step

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from apportion.cel.check import check
+from apportion.cel.constants import fold
 from apportion.cel.facts import facts
 from apportion.cel.fast import Fast, fast
 from apportion.cel.parse import parse
@@ -80,6 +81,7 @@ def compile_selector(text: str) -> Program:
     """Compile a selector; raises SelectorError with line and column when it cannot be one."""
     root = parse(text)
     checked = check(text, root)
+    fold(checked)
     try:
         exact = precise(checked)
     except RecursionError:

@@ -6,10 +6,9 @@ uses `device`, a whole map or a computed name, and so may read anything. A cache
 
 from typing import TypeAlias
 
-from apportion.cel.check import Checked
-from apportion.cel.literalcheck import children
+from apportion.cel.checked import Checked
 from apportion.cel.paths import Path, entry_of, path_of
-from apportion.cel.syntax import Ident, Macro, Node
+from apportion.cel.syntax import Ident, Macro, Node, children
 
 Reads: TypeAlias = frozenset[tuple[str, str]] | None
 

@@ -3,6 +3,7 @@
 Nodes compare by identity: the checker files what it learns under the node itself.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -119,3 +120,30 @@ class Macro:
 Node: TypeAlias = (
     Const | Ident | Select | Call | Logic | Repeated | Conditional | ListLiteral | MapLiteral | Macro
 )
+
+
+def children(node: Node) -> Iterator[Node]:
+    """Yield the direct parts of a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case Logic():
+            yield from node.args
+        case Repeated():
+            yield node.operand
+        case Conditional():
+            yield from (node.condition, node.yes, node.no)
+        case ListLiteral():
+            yield from node.items
+        case MapLiteral():
+            for key, value, _ in node.entries:
+                yield from (key, value)
+        case Macro():
+            yield node.source
+            yield from node.bodies
+        case _:
+            return

@@ -18,19 +18,15 @@ class PodIndex:
         self.unbound: set[str] = set()
         """With claims, without a node, and not finished."""
         self._users: dict[tuple[str, str], set[str]] = {}
+        self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
 
     def put(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         """Replace a pod; None: it is new, or gone."""
         before = {(old.namespace, c.claim) for c in old.claims if c.claim} if old else set()
         after = {(new.namespace, c.claim) for c in new.claims if c.claim} if new else set()
-        for name in before - after:
-            users = self._users.get(name, set())
-            users.discard(uid)
-            if not users:
-                self._users.pop(name, None)
-        for name in after - before:
-            self._users.setdefault(name, set()).add(uid)
+        _move(self._users, uid, before, after)
+        _move(self._members, uid, _group(old), _group(new))
         live = new is not None and not new.finished
         belong(self.gated, uid, belongs=new is not None and live and bool(new.gates) and not new.deleting)
         belong(self.unbound, uid, belongs=new is not None and live and new.node is None and bool(new.claims))
@@ -41,6 +37,10 @@ class PodIndex:
     def users(self, namespace: str, name: str) -> list[str]:
         """Return the pods that name a claim, in a stable order."""
         return sorted(self._users.get((namespace, name), ()))
+
+    def members(self, namespace: str, group: str) -> list[str]:
+        """Return the pods of a group, in a stable order."""
+        return sorted(self._members.get((namespace, group), ()))
 
     def load(self, node: str) -> Mapping[str, int]:
         """Return what pods that are bound to the node request of it, `pods` included."""
@@ -60,3 +60,23 @@ def _weighs(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
     if pod is None or pod.finished or pod.node is None:
         return None
     return pod.node, pod.requests
+
+
+def _group(pod: Pod | None) -> set[tuple[str, str]]:
+    return {(pod.namespace, pod.group.name)} if pod is not None and pod.group is not None else set()
+
+
+def _move(
+    index: dict[tuple[str, str], set[str]],
+    uid: str,
+    before: set[tuple[str, str]],
+    after: set[tuple[str, str]],
+) -> None:
+    """Let a pod be found under other names than before."""
+    for name in before - after:
+        uids = index.get(name, set())
+        uids.discard(uid)
+        if not uids:
+            index.pop(name, None)
+    for name in after - before:
+        index.setdefault(name, set()).add(uid)

@@ -8,6 +8,7 @@ from apportion.dra import reading
 from apportion.dra.allocation import Allocation
 from apportion.dra.quantity import Quantity
 from apportion.dra.reading import Json
+from apportion.dra.sharing import Sharing
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 
@@ -135,18 +136,10 @@ class Claim:
             name=reading.text(metadata, "name", at="metadata", default=""),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
             version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
-            slots=tuple(
-                _slot(row, path) for path, row in reading.rows(devices, "requests", at="spec.devices")
-            ),
-            constraints=tuple(
-                Constraint(
-                    requests=reading.words(row, "requests", at=path),
-                    match=reading.text(row, "matchAttribute", at=path, default="") or None,
-                    distinct=reading.text(row, "distinctAttribute", at=path, default="") or None,
-                    at=path,
-                )
-                for path, row in reading.rows(devices, "constraints", at="spec.devices")
-            ),
+            slots=_SLOTS.read(devices.get("requests"), "spec.devices", _slots),
+            constraints=_CONSTRAINTS.read(devices.get("constraints"), "spec.devices", _constraints)
+            if devices.get("constraints")
+            else (),
             config=tuple(config_from_json(devices, "spec.devices")),
             allocation=Allocation.from_json(allocation) if status.get("allocation") is not None else None,
             reserved_for=tuple(
@@ -166,6 +159,27 @@ class Claim:
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             allocated_by=_allocator(metadata),
         )
+
+
+def _slots(raw: Any, at: str) -> tuple[RequestSlot, ...]:
+    return tuple(_slot(row, path) for path, row in reading.rows({"requests": raw}, "requests", at=at))
+
+
+def _constraints(raw: Any, at: str) -> tuple[Constraint, ...]:
+    return tuple(
+        Constraint(
+            requests=reading.words(row, "requests", at=path),
+            match=reading.text(row, "matchAttribute", at=path, default="") or None,
+            distinct=reading.text(row, "distinctAttribute", at=path, default="") or None,
+            at=path,
+        )
+        for path, row in reading.rows({"constraints": raw}, "constraints", at=at)
+    )
+
+
+# Claims made from one template ask the same; equal parts are one object, and known again by identity.
+_SLOTS: Sharing[tuple[RequestSlot, ...]] = Sharing(8192)
+_CONSTRAINTS: Sharing[tuple[Constraint, ...]] = Sharing(8192)
 
 
 def config_from_json(devices: Json, at: str) -> list[Config]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from apportion.dra import reading
 from apportion.dra.node import Resources, resources
+from apportion.dra.podgroup import PodGroup
 from apportion.dra.reading import Json
 from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
@@ -44,6 +45,8 @@ class Pod:
     deleting: bool = False
     created: str = ""
     scheduler: str = "default-scheduler"
+    group: PodGroup | None = None
+    """Pods that it wants to start together with."""
 
     @property
     def key(self) -> str:
@@ -83,6 +86,7 @@ class Pod:
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             scheduler=reading.text(spec, "schedulerName", at="spec", default="default-scheduler"),
+            group=PodGroup.from_metadata(metadata),
         )
 
 

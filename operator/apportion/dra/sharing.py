@@ -1,4 +1,4 @@
-"""Equal parts of slices become one object: a driver writes the same capacities and counters on every device.
+"""Equal parts of objects become one object: a driver writes the same capacities and counters on every device.
 
 In: a part as decoded JSON and a reader. Out: what the reader makes of it, made once per content. Saves most of the time
 and memory of reading a cluster; what comes out must not be changed.
@@ -18,7 +18,8 @@ MOST = 65536
 class Sharing(Generic[T]):
     """Parts of one type that were read before."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._kept: dict[bytes, T] = {}
 
     def read(self, raw: Any, at: str, make: Callable[[Any, str], T]) -> T:
@@ -30,7 +31,7 @@ class Sharing(Generic[T]):
         found = self._kept.get(key)
         if found is None:
             found = make(raw, at)
-            if len(self._kept) >= MOST:
+            if len(self._kept) >= self._most:
                 self._kept.clear()
             self._kept[key] = found
         return found

@@ -5,16 +5,12 @@ task needs no locks and cannot race itself; what it decided is assumed at once, 
 when the write fails.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 
 from apportion import metrics
-from apportion.allocator.allocate import allocate
-from apportion.allocator.decision import Decision, Refusal
-from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
@@ -22,15 +18,16 @@ from apportion.cluster.window import Window
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
-from apportion.errors import BrokenInput
 from apportion.scheduling import notices
-from apportion.scheduling.candidates import candidates, no_node, promised, room_of
+from apportion.scheduling.candidates import room_of
+from apportion.scheduling.decider import Decider
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
+from apportion.scheduling.groups import Joint, Tangled, bundled, joints
 from apportion.scheduling.overlaps import Overlap, overlaps
-from apportion.scheduling.room import Room
+from apportion.scheduling.together import Together
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting, waiting
 from apportion.scheduling.writer import OWN_FINALIZER
 from apportion.settings import CycleSettings
@@ -74,16 +71,13 @@ class Cycle:
         self._settings = settings
         self._clock = clock
         self._exclusions = Exclusions(clock)
+        self._decider = Decider(snapshot, errands, recorder, self._exclusions, clock=clock, manager=manager)
+        self._together = Together(self._decider, clock)
         self._give_back = GiveBack(clock, manager=manager)
         self._manager = manager
         self._number = 0
-        self._refused: dict[str, tuple[int, int]] = {}
-        """Epoch in which a demand was last refused, by demand."""
         self._examined = -1
         """Slice epoch in which pools were last looked at for contradictions."""
-        self._idle: dict[DeviceId, int] = {}
-        """Live partitions that nobody uses: choosing one cuts nothing."""
-        self._first_seen: dict[str, float] = {}
         self._overlaps: tuple[int, list[Overlap]] | None = None
         """What was found, and in which device epoch."""
         self._last = clock()
@@ -120,13 +114,23 @@ class Cycle:
 
             # 3. Freeze the world: what layouts want, what is idle, how full the nodes are.
             self._partitions.reserve()
-            self._idle = dict.fromkeys(idle_partitions(self._snapshot), 1)
             room = room_of(self._snapshot)
+            asked = bundled(demands, self._snapshot)
+            self._decider.begin(
+                self._number, [*(one.key for one in demands), *(one.key for one in joints(asked))]
+            )
+            self._together.begin(joints(asked))
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
             granted = 0
-            for demand in demands:
-                granted += self._decide(demand, room)
+            for demand in asked:
+                match demand:
+                    case Waiting():
+                        granted += self._decider.decide(demand, room)
+                    case Joint():
+                        granted += self._together.decide(demand, room)
+                    case Tangled():
+                        notices.tangled(self._recorder, demand)
 
             # 6. Let go whose allocation the watch has shown, and give back what nobody wants.
             gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
@@ -191,82 +195,7 @@ class Cycle:
                 for claim in self._snapshot.claims_of(uids):
                     if self._snapshot.management.owns(claim):
                         notices.foreign(self._recorder, claim)
-        keys = {demand.key for demand in demands}
-        now = self._clock()
-        self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
-        self._refused = {key: epoch for key, epoch in self._refused.items() if key in keys}
-        self._errands.keep(keys)
-
-    def _decide(self, demand: Waiting, room: Room) -> int:
-        """Serve one demand or say why not; returns how many claims were granted."""
-        if self._errands.paused(demand.key) or self._refused.get(demand.key) == self._epoch():
-            return 0
-        nodes, reasons = candidates(demand, room, self._snapshot, self._exclusions)
-        if not nodes:
-            self._refused[demand.key] = self._epoch()
-            metrics.DECISIONS.labels("no node").inc()
-            notices.no_node(self._recorder, demand, no_node(reasons))
-            self._untie(demand)
-            return 0
-        policy = self._snapshot.management.policy(demand.claims[0])
-        try:
-            answer = allocate(
-                self._snapshot.state,
-                Demand(
-                    demand.claims,
-                    nodes,
-                    excluded=self._exclusions.devices(),
-                    tolerations=(_GUARD,),
-                    seed=f"{demand.key}/{self._number}",
-                ),
-                strategy=Strategy(policy.strategy.value),
-                prefer=self._idle,
-            )
-        except BrokenInput as error:
-            self._refused[demand.key] = self._epoch()
-            metrics.DECISIONS.labels("broken").inc()
-            notices.broken(self._recorder, demand, error)
-            return 0
-        if isinstance(answer, Refusal):
-            self._refused[demand.key] = self._epoch()
-            metrics.DECISIONS.labels(answer.verdict).inc()
-            notices.refused(self._recorder, demand, answer.explanation, self._named)
-            self._untie(demand)
-            return 0
-        metrics.DECISIONS.labels("granted").inc()
-        self._grant(demand, answer, room)
-        return len(demand.claims)
-
-    def _epoch(self) -> tuple[int, int]:
-        """Return what changes whenever a refused demand may get another answer."""
-        return self._snapshot.room_epoch, self._exclusions.epoch()
-
-    def _grant(self, demand: Waiting, decision: Decision, room: Room) -> None:
-        for pod in demand.pods:
-            if pod.node is None and promised(pod, self._snapshot) is None:
-                room.take(decision.node, pod)
-        pairs = list(zip(demand.claims, decision.allocations, strict=True))
-        for claim, allocation in pairs:
-            self._snapshot.assume(claim, allocation)
-        self._errands.write(demand, pairs, since=self._first_seen.get(demand.key))
-
-    def _named(self, uid: str) -> str:
-        claim = self._snapshot.claims.get(uid)
-        return f"claim {claim.key}" if claim is not None else uid
-
-    def _untie(self, demand: Waiting) -> None:
-        """Give back what ties a demand to a node that cannot serve the rest of it, unless somebody reserved it."""
-        for claim in demand.tied:
-            if (
-                claim.allocation is not None
-                and not claim.reserved_for
-                and claim.allocated_by == self._manager
-            ):
-                others = [p for p in self._snapshot.users(claim) if p.uid not in {q.uid for q in demand.pods}]
-                if not any(pod.node is not None and not pod.finished for pod in others):
-                    self._errands.clear(
-                        claim, "the pod's other claims cannot be served on its node", "untied"
-                    )
+        self._errands.keep(demand.key for demand in demands)
 
     # Tidying up. ------------------------------------------------------------------------------------------------
 
@@ -290,15 +219,3 @@ class Cycle:
         for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
             if OWN_FINALIZER in claim.finalizers and claim.allocation is None:
                 self._errands.release(claim)
-
-
-def idle_partitions(snapshot: Snapshot) -> Iterator[DeviceId]:
-    """Yield the devices whose partition is cut and held by nobody."""
-    for partition in snapshot.partitions.values():
-        spec, status = partition.spec, partition.status
-        if (
-            spec.holder is None
-            and status.phase == Phase.IDLE
-            and partition.metadata.deletion_timestamp is None
-        ):
-            yield DeviceId(spec.driver, spec.pool, spec.device)

@@ -77,6 +77,10 @@ class Errands:
                 self._ungating.add(pod.uid)
                 self._spawn(self._remove_gate(pod))
 
+    def ungating(self, pod: str) -> bool:
+        """Say whether a pod's gate (UID) is being removed."""
+        return pod in self._ungating
+
     def clear(self, claim: Claim, why: str, reason: str) -> None:
         """Give an allocation back; `why` is for people, `reason` for the metric."""
         if claim.uid not in self._clearing:

@@ -2,7 +2,8 @@
 
 In: the snapshot. Out: pods from which our gate can be removed. A gate goes only after our own watch has shown the
 allocation of every managed claim, without overlap, and (by policy) once the partitions behind it are cut. Pods that
-have no managed claim lose the gate at once: admission cannot look into claims.
+have no managed claim lose the gate at once: admission cannot look into claims. The gates of a group go together, once enough of
+its pods have what they need.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from apportion.api.partition import Phase
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.scheduling.groups import group_of, has_all
 from apportion.scheduling.waiting import GATE, claims_of
 
 PartitionPhase = Callable[[Claim], Phase | None]
@@ -19,12 +21,32 @@ PartitionPhase = Callable[[Claim], Phase | None]
 
 def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
     """Yield pods whose gate can go; `contested` are the UIDs of claims whose devices overlap."""
+
+    def has(claim: Claim) -> bool:
+        return _served(claim, snapshot, contested, phase)
+
+    whole: dict[tuple[str, str], bool] = {}
     for pod in snapshot.pods_of(snapshot.pod_index.gated):
         if GATE not in pod.gates:
             continue
         claims = claims_of(pod, snapshot)
-        if claims is not None and all(_served(claim, snapshot, contested, phase) for claim in claims):
-            yield pod
+        if claims is None or not all(has(claim) for claim in claims):
+            continue
+        if pod.group is not None:
+            key = pod.namespace, pod.group.name
+            if key not in whole:
+                whole[key] = _whole(pod, snapshot, has)
+            if not whole[key]:
+                continue
+        yield pod
+
+
+def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
+    """Say whether enough pods of a pod's group have what they need."""
+    group = group_of(pod, snapshot)
+    return group is None or (
+        not group.flaw and sum(has_all(each, snapshot, has) for each in group.pods) >= group.least
+    )
 
 
 def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:

@@ -13,6 +13,7 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
+from apportion.scheduling.groups import Group, Joint, Tangled
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting
 
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -146,3 +147,49 @@ def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> Non
 def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:
     """The API server refused an allocation."""
     recorder.warning(about_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")
+
+
+def group_broken(recorder: Recorder, group: Group) -> None:
+    """What the pods say of their group makes no sense."""
+    for pod in group.pods:
+        recorder.warning(about_pod(pod), "BrokenGroup", f"group {group.key} waits: {group.flaw}")
+
+
+def group_incomplete(recorder: Recorder, joint: Joint) -> None:
+    """Too few pods are there."""
+    group, ready = joint.group, len(joint.pods) + joint.served
+    text = f"group {group.key} waits for pods: {ready} of at least {group.least} are ready"
+    if len(group.pods) > ready:
+        text += f"; {len(group.pods) - ready} more exist behind other gates, or their claims cannot be served"
+    for pod in group.pods:
+        if pod.node is None:
+            recorder.warning(about_pod(pod), "GroupIncomplete", text)
+
+
+def held_up(recorder: Recorder, joint: Joint, demand: Waiting, served: int, blocked: Waiting) -> None:
+    """Another pod of the group cannot be served."""
+    text = (
+        f"group {joint.group.key} needs devices for {joint.enough} of its waiting pods together, and there are devices for"
+        f" {served}; {', '.join(pod.name for pod in blocked.pods)} found none"
+    )
+    for claim in demand.claims:
+        recorder.warning(about_claim(claim), "NotAllocated", text)
+    for pod in demand.pods:
+        recorder.warning(about_pod(pod), "ClaimsNotAllocated", text)
+
+
+def left_out(recorder: Recorder, group: Group, demand: Waiting) -> None:
+    """Enough other pods of the group are served; this one waits on."""
+    for pod in demand.pods:
+        recorder.warning(
+            about_pod(pod),
+            "ClaimsNotAllocated",
+            f"group {group.key} has the {group.least} pods that it needs; there are no devices for this one yet",
+        )
+
+
+def tangled(recorder: Recorder, found: Tangled) -> None:
+    """A claim joins pods of several groups."""
+    text = f"its claims join pods of several groups ({', '.join(found.groups)}), so none of them can be served as a whole"
+    for pod in found.demand.pods:
+        recorder.warning(about_pod(pod), "BrokenGroup", text)

@@ -23,6 +23,13 @@ class Room:
         self._load = load
         self._promised: dict[str, dict[str, int]] = {}
 
+    def copy(self) -> "Room":
+        """Return the room as it is now, to try things on."""
+        found = Room((), self._load)
+        found.nodes = self.nodes
+        found._promised = {node: dict(used) for node, used in self._promised.items()}
+        return found
+
     def take(self, node: str, pod: Pod) -> None:
         """Count a pod that our allocation sends to the node."""
         used = self._promised.setdefault(node, {})

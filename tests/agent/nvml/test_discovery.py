@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -206,22 +207,27 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
 
 def test_auto_finds_the_gpus_that_are_there(node: Node) -> None:
     """Where the library is, its GPUs are served; where its driver does not answer, that is an error, not a node without GPUs."""
-    (backend,) = backends(AgentOptions(node="n", host_root=node.root))
-    assert len(backend.devices()) == 2
-    pynvml.nvmlShutdown()
+    assert _auto(node.fake.environment, host_root=node.root) == "[2]"
     node.fake.unload()
-    with pytest.raises(HardwareError, match="Driver Not Loaded"):
-        backends(AgentOptions(node="n", host_root=node.root))
+    assert "Driver Not Loaded" in _auto(node.fake.environment, host_root=node.root)
 
 
 @pytest.mark.skipif(find_library("nvidia-ml") is not None, reason="this machine has NVIDIA's library")
 def test_auto_takes_a_node_without_the_library_for_one_without_gpus() -> None:
     """As on every control-plane node."""
-    script = "from apportion.agent.agent import *; print(backends(AgentOptions(node='n')))"
-    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    paths = os.pathsep.join(sys.path)
+    assert _auto({}) == "[]"
+
+
+def _auto(libraries: Mapping[str, str], host_root: Path = Path("/")) -> str:
+    """Return how many devices each backend that is found has, or the error; in a process that has no other library."""
+    script = (
+        "from pathlib import Path; from apportion.agent.agent import *; from apportion.errors import HardwareError\n"
+        f"try: print([len(b.devices()) for b in backends(AgentOptions(node='n', host_root=Path({str(host_root)!r})))])\n"
+        "except HardwareError as error: print(error)"
+    )
+    others = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    environment = others | libraries | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == "()"
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip().splitlines()[-1]

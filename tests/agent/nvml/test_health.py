@@ -1,8 +1,13 @@
 """What the NVML backend calls sick or lost."""
 
+import shutil
+from pathlib import Path
+
 import pynvml
 import pytest
 
+from apportion.agent.devices.marks import Marks
+from apportion.agent.devices.nvml import NvmlBackend
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError
 from tests.agent.nvml.nodes import Node
@@ -21,6 +26,42 @@ def test_an_xid_of_the_gpu_makes_it_sick(node: Node, xid: int) -> None:
     node.fake.xid(0, xid)
     assert node.backend.health() == {"gpu-0": Health.SICK}
     assert node.backend.health() == {"gpu-0": Health.SICK}
+
+
+def test_an_error_is_not_forgotten_by_a_restart(node: Node, tmp_path: Path) -> None:
+    """An upgraded agent must not offer what the old one had found broken; a reboot or a person ends it."""
+    folder = tmp_path / "sick"
+    for boot, xid, wanted in (("a", 62, True), ("a", 0, True), ("b", 0, False), ("b", 62, True)):
+        backend = NvmlBackend(node.root, marks=Marks(folder, boot))
+        backend.devices()
+        if xid:
+            node.fake.xid(0, xid)
+        assert backend.health() == ({"gpu-0": Health.SICK} if wanted else {})
+        backend.close()
+    # Another process takes the mark off while this one looks.
+    running = NvmlBackend(node.root, marks=Marks(folder, "b"))
+    (first, _) = running.devices()
+    assert running.health() == {"gpu-0": Health.SICK}
+    assert Marks(folder, "b").all() == {first.uuid: "XID 62"}
+    assert Marks(folder, "b").remove(first.uuid)
+    assert running.health() == {}
+    assert not Marks(folder, "b").remove(first.uuid)
+    running.close()
+
+
+def test_a_mark_that_cannot_be_read_or_kept_harms_nobody(node: Node, tmp_path: Path) -> None:
+    """The error still counts as long as the process lives."""
+    folder = tmp_path / "sick"
+    folder.mkdir()
+    (folder / "GPU-x.json").write_text("{")
+    backend = NvmlBackend(node.root, marks=Marks(folder, "a"))
+    backend.devices()
+    assert backend.health() == {}
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    node.fake.xid(0, 62)
+    assert backend.health() == {"gpu-0": Health.SICK}
+    backend.close()
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])

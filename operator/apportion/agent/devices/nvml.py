@@ -14,7 +14,9 @@ import pynvml
 import structlog
 
 from apportion.agent.devices import nvml_cards
+from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.nvml_cards import HOPPER, Gpu
+from apportion.agent.devices.nvml_driver import DriverFiles
 from apportion.agent.devices.nvml_files import DeviceFiles
 from apportion.agent.devices.nvml_health import Watch
 from apportion.agent.devices.nvml_instances import Instance, Instances
@@ -37,13 +39,21 @@ def _nothing(_: str) -> None:
 class NvmlBackend:
     """The NVIDIA GPUs of this node."""
 
-    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing) -> None:
-        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests."""
+    def __init__(
+        self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing, marks: Marks | None = None
+    ) -> None:
+        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
+
+        `marks` keep what the driver reports once and never again.
+        """
         self._root = root
         self._at = at
+        self._driver = DriverFiles(root)
+        if root != Path("/"):
+            self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
-        self._watch = Watch(self._session)
+        self._watch = Watch(self._session, marks)
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._seen = Sightings("nvml")
@@ -54,7 +64,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus = nvml_cards.discover(self._session, self._root)
+        gpus = nvml_cards.discover(self._session, self._root, self._driver.edits())
         with self._lock:
             self._gpus = {gpu.name: gpu for gpu in gpus}
         self._watch.listen(gpus)
@@ -91,7 +101,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{spot}: it vanished while it was being made")
-        return self._live(gpu, made, DeviceFiles(self._root))
+        return self._live(gpu, made, DeviceFiles(self._root, self._driver.edits()))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
@@ -146,7 +156,7 @@ class NvmlBackend:
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         gpu = self._known()[card]
-        files = DeviceFiles(self._root)
+        files = DeviceFiles(self._root, self._driver.edits())
         return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
 
     def _shape(self, spot: Spot) -> tuple[Gpu, Shape]:

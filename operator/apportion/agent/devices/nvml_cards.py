@@ -12,10 +12,10 @@ import pynvml
 import structlog
 
 from apportion.agent.devices import nvml_links, nvml_profiles, pci
-from apportion.agent.devices.nvml_files import DeviceFiles
+from apportion.agent.devices.nvml_files import NO_DRIVER, DeviceFiles
 from apportion.agent.devices.nvml_profiles import Shape
 from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
-from apportion.agent.devices.values import UNCUT, Card, Kind
+from apportion.agent.devices.values import UNCUT, Card, Edits, Kind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
 from apportion.errors import Lost
@@ -73,14 +73,14 @@ class Gpu:
         return next((shape for shape in self.shapes if shape.profile.name == profile), None)
 
 
-def discover(session: Session, root: Path) -> tuple[Gpu, ...]:
+def discover(session: Session, root: Path, driver: Edits = NO_DRIVER) -> tuple[Gpu, ...]:
     """Look at every GPU, in NVML's order (by PCI bus id). One that does not answer is left out."""
     found: list[Gpu] = []
     for index in range(session.call("nvmlDeviceGetCount")):
         name = f"gpu-{index}"
         try:
             handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
-            found.append(_gpu(session, handle, name, root))
+            found.append(_gpu(session, handle, name, root, driver))
         except Lost as error:
             # Others work; this one comes back with a reset, and after it the agent starts anew.
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
@@ -97,7 +97,7 @@ def numbers(version: str) -> Semver:
     return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
 
 
-def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
+def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) -> Gpu:
     def call(function: str, *args: Any) -> Any:
         return session.call(function, handle, *args, about=name)
 
@@ -117,7 +117,7 @@ def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
         totals=totals,
         slices=nvml_profiles.memory_slices(shapes),
         profiles=tuple(shape.profile for shape in shapes),
-        edits=DeviceFiles(root).whole(int(call("nvmlDeviceGetMinorNumber"))),
+        edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
     )
     return Gpu(card, architecture, shapes)
 

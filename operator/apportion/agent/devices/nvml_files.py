@@ -6,11 +6,13 @@ in /proc/driver/nvidia-caps/mig-minors, or per instance below /proc/driver/nvidi
 """
 
 import re
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from apportion.agent.devices.values import DeviceNode, Edits
 
+NO_DRIVER = Edits()
 _ENV = (("NVIDIA_VISIBLE_DEVICES", "void"),)
 """Keeps the vendor's own container runtime from adding devices."""
 _CONTROL = (("nvidiactl", "nvidia", 255), ("nvidia-modeset", "nvidia", 254))
@@ -24,12 +26,14 @@ class DeviceFiles:
     Majors and minors change when modules are loaded again.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), driver: Edits = NO_DRIVER) -> None:
+        """`driver` is what containers need of the driver beside device files (`nvml_driver.py`)."""
         self._root = root
+        self._driver = driver
 
     def whole(self, minor: int) -> Edits:
         """Return what a container needs for a whole GPU; `minor` is the GPU's."""
-        return Edits(_ENV, self._gpu(minor))
+        return replace(self._driver, env=_ENV, nodes=self._gpu(minor))
 
     def partition(self, minor: int, gpu_instance: int, compute_instance: int) -> Edits:
         """Return what a container needs for a MIG device.
@@ -45,7 +49,7 @@ class DeviceFiles:
             for number in minors
             if number is not None
         )
-        return Edits(_ENV, (*self._gpu(minor), *nodes))
+        return replace(self._driver, env=_ENV, nodes=(*self._gpu(minor), *nodes))
 
     def _gpu(self, minor: int) -> tuple[DeviceNode, ...]:
         majors = self._majors

@@ -1,7 +1,7 @@
 """How the GPUs fare: whether they answer, uncorrected memory errors, and XID errors that the driver reports.
 
 In: a session and the GPUs. Out: a health per card that is not healthy. An XID error that is not the application's own
-counts until the agent starts anew, because NVML does not say when a GPU is well again; memory errors count until the GPU
+marks the GPU until a reboot or until a person takes the mark off, because NVML does not say when a GPU is well again; memory errors count until the GPU
 is reset (volatile ECC counters); a lost GPU is lost as long as it does not answer.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 import pynvml
 import structlog
 
+from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.nvml_cards import Gpu
 from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
 from apportion.agent.devices.values import Health
@@ -29,15 +30,17 @@ _WHOLE_GPU: Final = 0xFFFFFFFF
 class Watch:
     """Remembers what was reported; safe to ask from several threads."""
 
-    def __init__(self, session: Session, ignored: frozenset[int] = APPLICATION_XIDS) -> None:
+    def __init__(
+        self, session: Session, marks: Marks | None = None, ignored: frozenset[int] = APPLICATION_XIDS
+    ) -> None:
+        """`marks` are the GPUs, by UUID, that an error was reported for."""
         self._session = session
+        self._marks = marks or Marks()
         self._ignored = ignored
         self._lock = threading.Lock()
         self._set: Any = None
         self._ended = 0
         """Sessions that were over when the set was made: it dies with its own."""
-        self._hit: set[str] = set()
-        """UUIDs of GPUs that an error was reported for."""
 
     def listen(self, gpus: Sequence[Gpu]) -> None:
         """Begin to listen, so that nothing is missed between discovery and the first look."""
@@ -49,10 +52,11 @@ class Watch:
         with self._lock:
             self._listen(gpus)
             self._drain({gpu.card.uuid: gpu.name for gpu in gpus})
-        found = {gpu.name: self._of(gpu) for gpu in gpus}
+        marked = self._marks.all()
+        found = {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
         return {name: health for name, health in found.items() if health is not Health.HEALTHY}
 
-    def _of(self, gpu: Gpu) -> Health:
+    def _of(self, gpu: Gpu, *, marked: bool) -> Health:
         try:
             handle = self._session.handle(gpu.card.uuid, gpu.name)
             # Names and ids are answered from the library's memory; this question reaches the GPU.
@@ -67,7 +71,7 @@ class Watch:
             )
         except Lost:
             return Health.LOST
-        return Health.SICK if errors or gpu.card.uuid in self._hit else Health.HEALTHY
+        return Health.SICK if errors or marked else Health.HEALTHY
 
     def _listen(self, gpus: Sequence[Gpu]) -> None:
         if self._set is not None and self._ended == self._session.ended:
@@ -113,4 +117,4 @@ class Watch:
             counts=mine,
         )
         if mine:
-            self._hit.add(uuid)
+            self._marks.add(uuid, f"XID {event.eventData}" if xid else "double-bit ECC error")

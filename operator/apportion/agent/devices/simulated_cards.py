@@ -6,6 +6,7 @@ In: a simulation and the node's name. Out: cards, each with its model (NICs have
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from apportion.agent.devices.models import Model, model
@@ -73,12 +74,23 @@ def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, Mo
         numa_node=numa if numa >= 0 else None,
     )
     name = f"{found.kind}-{number}"
-    identity = uuid.uuid5(_NAMESPACE, f"{node}/{name}")
+    identity = _identity(node, name)
     if found.kind is Kind.GPU:
-        return _gpu(found, group, name=name, number=number, identity=identity, location=location), found
-    return _npu(
-        found, group, name=name, number=number, identity=identity, location=location, node=node
-    ), found
+        card = _gpu(found, group, name=name, number=number, identity=identity, location=location)
+    else:
+        card = _npu(found, group, name=name, number=number, identity=identity, location=location, node=node)
+    attributes = dict(card.attributes)
+    if group.sockets:
+        attributes["socket"] = _spread(group.sockets, position, group.count)
+    if group.nvlink and found.kind is Kind.GPU:
+        # As NVML tells it: a group is named after its first card.
+        first = number - position % group.nvlink
+        attributes["nvlinkGroup"] = f"GPU-{_identity(node, f'gpu-{first}')}"
+    return replace(card, attributes=attributes), found
+
+
+def _identity(node: str, name: str) -> uuid.UUID:
+    return uuid.uuid5(_NAMESPACE, f"{node}/{name}")
 
 
 def _gpu(
@@ -120,12 +132,14 @@ def _npu(
 ) -> Card:
     attributes: dict[str, Scalar] = {
         "model": found.name,
-        "cardId": number,
-        "moduleId": number,
+        "cardId": number // group.chips_per_card,
+        "moduleId": number // group.chips_per_module,
         "driverVersion": Semver.parse(group.driver_version),
     }
-    if found.ring:
-        attributes["hccsGroup"] = _short(node, f"/ring{number // found.ring}")
+    ring = found.ring if group.hccs is None else group.hccs
+    if ring:
+        attributes["hccsGroup"] = _short(node, f"/ring{number // ring}")
+        attributes["hccsPosition"] = number % ring
     return Card(
         name=name,
         kind=Kind.NPU,
@@ -154,6 +168,7 @@ def _nic(nic: Nic, index: int, node: str) -> Card:
             "rdma": nic.rdma,
             "rdmaDevice": nic.name.replace("-", "_"),
             "linkType": nic.link_type,
+            **({} if nic.socket is None else {"socket": nic.socket}),
         },
         edits=Edits((), _files((f"/dev/infiniband/uverbs{index}",)) if nic.device_nodes else ()),
     )

@@ -36,6 +36,16 @@ class Cards(_Part):
     """PCIe root of each card; fewer than cards: each root serves that many neighbours. Default: one per two cards."""
     numa_nodes: tuple[int, ...] = ()
     """NUMA node of each card, spread like `pcieRoots`; -1 for unknown. Default: two nodes, half the cards each."""
+    sockets: tuple[int, ...] = ()
+    """CPU socket of each card (attribute `socket`), spread like `pcieRoots`. Default: not published."""
+    nvlink: int = Field(default=0, ge=0)
+    """How many GPUs NVLink joins, counted from the first; 0: none."""
+    hccs: int | None = Field(default=None, ge=0)
+    """How many chips HCCS joins; 0: none. Default: as the model says. 4 on an Atlas 800 with eight 910A."""
+    chips_per_card: int = Field(default=1, ge=1)
+    """2 on an Atlas 300I Duo, 4 on an Atlas 300I."""
+    chips_per_module: int = Field(default=1, ge=1)
+    """2 on an Atlas A3: two dies in one module."""
     driver_version: str = "1.0.0"
     cuda_driver_version: str = "12.4.0"
     device_nodes: bool = False
@@ -49,6 +59,7 @@ class Nic(_Part):
     """`mlx5-0`: the device is then `nic-mlx5-0`."""
     pcie_root: str
     numa_node: int | None = None
+    socket: int | None = None
     rdma: bool = True
     link_type: str = "infiniband"
     device_nodes: bool = False

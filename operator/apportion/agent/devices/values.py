@@ -50,10 +50,22 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder or file of the host's for containers, read-only (CDI `mounts`)."""
+    """A file or folder of the host for containers, read-only (CDI `mounts`)."""
+
+    host_path: str
+    """As the host sees it, not the agent's container."""
+    container_path: str
+    options: tuple[str, ...] = ("ro", "nosuid", "nodev", "rbind", "rprivate")
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A program of the host that the runtime runs while it makes a container (CDI `hooks`)."""
 
     path: str
-    host_path: str
+    args: tuple[str, ...]
+    """The first one is the program's own name."""
+    stage: str = "createContainer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,10 @@ class Edits:
     env: tuple[tuple[str, str], ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    """What devices have in common (driver libraries) may stand in each: the file of a claim has it once."""
+    hooks: tuple[Hook, ...] = ()
+    warning: str = ""
+    """What a person should know: something is missing, and the container starts all the same."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

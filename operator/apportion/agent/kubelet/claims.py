@@ -35,12 +35,11 @@ async def read(client: Client, ref: ClaimRef) -> Claim | None:
     return claim if claim.uid == ref.uid else None
 
 
-async def allocated(client: Client, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
+def granted(claim: Claim | None, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
     """Return the claim's devices of this driver on this node.
 
     Raises NotReady when the claim is gone, not allocated or not reserved; BrokenInput when it was allocated elsewhere.
     """
-    claim = await read(client, ref)
     if claim is None:
         raise NotReady(f"ResourceClaim {ref.key} with uid {ref.uid} does not exist")
     if claim.allocation is None:

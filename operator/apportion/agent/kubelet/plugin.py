@@ -6,11 +6,13 @@ registration socket appears in the folder that kubelet watches; on the way out t
 
 import asyncio
 import hashlib
+import socket
 from pathlib import Path
 
 import grpc
 import structlog
 
+from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.kubelet.services import plugin_handlers, registration_handler
 from apportion.errors import BrokenInput
@@ -25,13 +27,16 @@ _log = structlog.get_logger()
 class Plugin:
     """Serves one driver until stopped."""
 
-    def __init__(self, preparer: Preparer, *, plugins: Path, registry: Path, instance: str = "") -> None:
+    def __init__(
+        self, preparer: Preparer, health: HealthFeed, *, plugins: Path, registry: Path, instance: str = ""
+    ) -> None:
         """`instance` (the pod's UID) lets two agents of a rolling update serve side by side.
 
         Raises BrokenInput when a socket's path would be too long for a unix socket.
         """
         self.driver = preparer.driver
-        self._preparer = preparer
+        self.preparer = preparer
+        self._health = health
         suffix = f"-{instance}" if instance else ""
         self.socket = _fit(plugins / self.driver, f"dra{suffix}.sock")
         self.registration = _fit(registry, f"{self.driver}{suffix}-reg.sock")
@@ -40,14 +45,20 @@ class Plugin:
         """Set once kubelet said that it took us."""
 
     async def start(self) -> None:
-        """Serve both sockets."""
-        await self._serve(self.socket, plugin_handlers(self._preparer))
+        """Serve both sockets; those of agents that died without a word go first, or kubelet would try them for ever."""
+        for folder, name in (
+            (self.registration.parent, f"{self.driver}-*-reg.sock"),
+            (self.socket.parent, "dra-*.sock"),
+        ):
+            await asyncio.to_thread(_clear_dead, folder, name)
+        await self._serve(self.socket, plugin_handlers(self.preparer, self._health))
         info = registration_handler(self.driver, str(self.socket), self._told)
         await self._serve(self.registration, (info,))
         _log.info("plugin.serving", driver=self.driver, socket=str(self.socket))
 
     async def stop(self) -> None:
         """Leave kubelet's sight, finish the calls in flight, stop."""
+        self._health.close()
         for server in reversed(self._servers):
             await server.stop(_GRACE)
         self._servers.clear()
@@ -74,6 +85,19 @@ def _clear(path: Path) -> None:
     """Make way for a socket: a killed agent leaves its own behind, and grpc binds over nothing but sockets."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
+
+
+def _clear_dead(folder: Path, pattern: str) -> None:
+    """Remove sockets of our name that nobody answers on. Another agent of a rolling update does answer."""
+    for path in folder.glob(pattern):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink(missing_ok=True)
+                _log.info("plugin.dead_socket_removed", socket=str(path))
+            except OSError:
+                continue
 
 
 def _fit(folder: Path, name: str) -> Path:

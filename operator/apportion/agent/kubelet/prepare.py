@@ -7,21 +7,26 @@ journal first.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakValueDictionary
 
 import structlog
 
-from apportion.agent.cdi import CdiFolder, Injection, device_id
+from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import Card, Kind, LivePartition
-from apportion.agent.kubelet.claims import ClaimRef, allocated
+from apportion.agent.kubelet.claims import ClaimRef, granted, read
+from apportion.agent.kubelet.metadata import Described, MetadataFolder
+from apportion.agent.kubelet.plan import plan, said, unfit
+from apportion.agent.kubelet.reports import DeviceNews, Reports
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.agent.slices.naming import card_of
+from apportion.agent.slices.device import described
 from apportion.dra.allocation import DeviceResult
-from apportion.errors import NotReady
+from apportion.dra.claim import Claim
+from apportion.errors import ApportionError, NotReady
 
 _log = structlog.get_logger()
 _LOOK = 1.0
@@ -45,22 +50,28 @@ class Preparer:
         self,
         desk: Desk,
         cdi: CdiFolder,
+        metadata: MetadataFolder,
         *,
         driver: str,
         kind: Kind,
         node: str,
         urge: Callable[[str, str], None],
+        reports: Reports | None = None,
+        claims: Callable[[ClaimRef], Awaitable[Claim | None]] | None = None,
         freed: Callable[[ClaimRow], None] = lambda _: None,
         timed: Callable[[float], None] = lambda _: None,
         patience: float = 30.0,
     ) -> None:
         """`urge(card, partition UID)` asks the card's worker to try now.
 
-        `freed(row)` is told after an unprepare, `timed(seconds)` how long a successful prepare took. `patience` (seconds)
+        `reports` tells the claim how its devices are; `claims` reads a claim, by default from the API. `freed(row)` is told after an unprepare, `timed(seconds)` how long a successful prepare took. `patience` (seconds)
         stays below kubelet's 45.
         """
         self._desk = desk
         self._cdi = cdi
+        self._metadata = metadata
+        self._reports = reports
+        self._claims = claims or (lambda ref: read(desk.client, ref))
         self.driver = driver
         self._kind = kind
         self._node = node
@@ -75,14 +86,14 @@ class Preparer:
         """Make the claim's devices of this driver usable. Raises ApportionError; kubelet tries again."""
         began = time.monotonic()
         async with self._call(ref.uid):
-            results = await allocated(self._desk.client, ref, self.driver, self._node)
-            row = await self._reserve(ref, results)
-            rows = [await self._settle(row, device) for device in row.devices]
-            row = replace(row, devices=tuple(device for device, _ in rows))
-            await asyncio.to_thread(
-                self._cdi.write, self.driver, ref.uid, [injection for _, injection in rows]
-            )
-            self._desk.at("cdi.written")
+            claim = await self._claims(ref)
+            results = granted(claim, ref, self.driver, self._node)
+            try:
+                row, injections = await self._bring(claim, ref, results, self._patience)
+            except ApportionError as error:
+                self._report(ref, [DeviceNews.failed(result.device.name, error) for result in results])
+                raise
+            self._report(ref, [DeviceNews.ready(injection) for injection in injections])
             if row.step is not ClaimStep.PREPARED:
                 await self._note(row, ClaimStep.INJECTED)
                 await self._note(row, ClaimStep.PREPARED)
@@ -99,6 +110,75 @@ class Preparer:
             Prepared(device.requests, device.pool, device.device, device.cdi) for device in row.devices
         )
 
+    async def restore(self, ref: ClaimRef) -> bool:
+        """Make the files of a prepared claim again, if somebody removed or damaged them; returns whether it had to.
+
+        Kubelet does not ask again while it lives, but a container that restarts needs them. Raises ApportionError.
+        """
+        async with self._call(ref.uid):
+            row = self._desk.journal.claim(ref.uid, self.driver)
+            if row is None or row.step is not ClaimStep.PREPARED or self._cdi.whole(self.driver, ref.uid):
+                return False
+            claim = await self._claims(ref)
+            if claim is None or claim.allocation is None:
+                return False
+            await self._bring(claim, ref, granted(claim, ref, self.driver, self._node), _LOOK)
+            _log.warning("cdi.restored", claim=ref.key, driver=self.driver)
+            return True
+
+    async def sweep(self) -> int:
+        """Remove the files of claims that nobody has prepared or is preparing; returns of how many claims.
+
+        They are left by a crash, a reboot, or a journal that was lost. Files that are not ours are not looked at.
+        """
+        journal = self._desk.journal
+        found = await asyncio.to_thread(lambda: self._cdi.claims(self.driver) | self._metadata.claims())
+        known = {row.uid for row in journal.claims() if row.driver == self.driver}
+        for uid in sorted(found - known):
+            async with self._call(uid):
+                # The journal looks again and removes in one transaction: another agent may be about to begin.
+                await asyncio.to_thread(journal.unless_claimed, uid, self.driver, partial(self._forget, uid))
+        return len(found - known)
+
+    def _forget(self, uid: str) -> None:
+        self._cdi.remove(self.driver, uid)
+        self._metadata.remove(uid)
+        _log.info("cdi.orphan_removed", claim=uid, driver=self.driver)
+
+    async def _bring(
+        self, claim: Claim | None, ref: ClaimRef, results: Sequence[DeviceResult], patience: float
+    ) -> tuple[ClaimRow, list[Injection]]:
+        """Bring hardware, journal and files to where containers can use the devices."""
+        if claim is None:
+            raise NotReady(f"ResourceClaim {ref.key} does not exist")
+        row = await self._reserve(ref, results)
+        rows = [await self._settle(row, device, patience) for device in row.devices]
+        row = replace(row, devices=tuple(device for device, _ in rows))
+        injections = [injection for _, injection in rows]
+        named = {
+            name: tuple(result.request for result in results if result.device.name == name)
+            for name in (device.device for device in row.devices)
+        }
+        devices = [
+            Described(named[each.device], self._node, each.device, self._attributes(each))
+            for each in injections
+        ]
+        mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
+        injections = [replace(each, own=tuple(mounts[name] for name in each.requests)) for each in injections]
+        await asyncio.to_thread(self._cdi.write, self.driver, ref.uid, injections)
+        self._desk.at("cdi.written")
+        return row, injections
+
+    def _attributes(self, each: Injection) -> dict[str, object]:
+        wish = self._desk.wishes.of_device(each.device) if each.partition else None
+        return described(
+            each.device, self._desk.hardware.cards, each.uuid, layout=wish.layout if wish is not None else ""
+        )
+
+    def _report(self, ref: ClaimRef, news: Sequence[DeviceNews]) -> None:
+        if self._reports is not None:
+            self._reports.tell(ref, self.driver, self._node, news)
+
     async def unprepare(self, ref: ClaimRef) -> None:
         """Free the claim's devices; one that was never prepared, or whose claim is gone, is fine."""
         async with self._call(ref.uid):
@@ -106,6 +186,7 @@ class Preparer:
             if row is not None:
                 await self._note(row, ClaimStep.UNPREPARING)
             await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
+            await asyncio.to_thread(self._metadata.remove, ref.uid)
             self._desk.at("cdi.removed")
             if row is not None:
                 await asyncio.to_thread(self._desk.journal.drop_claim, ref.uid, self.driver)
@@ -114,10 +195,10 @@ class Preparer:
                 self._freed(row)
                 _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
-    async def _reserve(self, ref: ClaimRef, results: tuple[DeviceResult, ...]) -> ClaimRow:
+    async def _reserve(self, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
         """Write down that we begin, or return where we were. Raises NotReady naming the holder of a device."""
         cards = dict(self._desk.hardware.cards)
-        devices = _plan(ref, results, cards, self._kind)
+        devices = plan(ref, results, cards, self._kind)
         known = self._desk.journal.claim(ref.uid, self.driver)
         if known is not None and [d.device for d in known.devices] == [d.device for d in devices]:
             if known.step is ClaimStep.UNPREPARING:
@@ -132,7 +213,9 @@ class Preparer:
         self._desk.at("claim.preparing")
         return row
 
-    async def _settle(self, row: ClaimRow, device: ClaimDevice) -> tuple[ClaimDevice, Injection]:
+    async def _settle(
+        self, row: ClaimRow, device: ClaimDevice, patience: float
+    ) -> tuple[ClaimDevice, Injection]:
         """Make sure that one device is there for this claim, and say what a container needs for it."""
         card = self._desk.hardware.cards[device.card]
         if device.device == card.name:
@@ -140,13 +223,13 @@ class Preparer:
             return device, Injection(
                 device.device, device.requests, card.uuid, partition=False, edits=card.edits
             )
-        deadline = self._desk.clock() + self._patience
+        deadline = self._desk.clock() + patience
         why = f"no Partition object for device {device.device} is there yet"
         urged = False
         while self._desk.clock() < deadline:
             async with self._desk.lock(card.name):
                 wish = self._desk.wishes.of_device(device.device)
-                why = _unfit(wish, row, device)
+                why = unfit(wish, row, device)
                 if wish is not None and not why:
                     live = await self._live(wish)
                     if live is not None:
@@ -161,7 +244,7 @@ class Preparer:
                         return found, Injection(
                             device.device, device.requests, live.uuid, partition=True, edits=live.edits
                         )
-                    why = f"partition {wish.name} is not cut yet: {_said(wish)}"
+                    why = f"partition {wish.name} is not cut yet: {said(wish)}"
             if wish is not None and not urged:
                 self._urge(card.name, wish.uid)
                 urged = True
@@ -208,48 +291,3 @@ class Preparer:
         if lock is None:
             lock = self._calls[uid] = asyncio.Lock()
         return lock
-
-
-def _plan(
-    ref: ClaimRef, results: tuple[DeviceResult, ...], cards: dict[str, Card], kind: Kind
-) -> tuple[ClaimDevice, ...]:
-    """Return what is to be prepared. Pure: the same allocation gives the same plan."""
-    merged: dict[str, ClaimDevice] = {}
-    for result in results:
-        name = result.device.name
-        card = card_of(name, cards)
-        if card is None or card.kind is not kind:
-            raise NotReady(f"ResourceClaim {ref.key}: device {result.device} does not exist on this node")
-        request = result.request.split("/")[0]
-        before = merged.get(name)
-        merged[name] = ClaimDevice(
-            device=name,
-            card=card.name,
-            pool=result.device.pool,
-            # The same device may serve several requests (admin access, shared devices).
-            requests=(*before.requests, request) if before else (request,),
-            cdi=device_id(result.device.driver, ref.uid, name),
-            admin=result.admin_access and (before is None or before.admin),
-        )
-    return tuple(merged.values())
-
-
-def _unfit(wish: Wish | None, row: ClaimRow, device: ClaimDevice) -> str:
-    """Say why a Partition cannot serve a claim, "" when it can."""
-    if wish is None:
-        return f"no Partition object for device {device.device} is there yet"
-    if wish.deleting:
-        return f"partition {wish.name} is being removed"
-    if wish.origin == "Layout" or device.admin:
-        return ""
-    if wish.holder is None:
-        return f"partition {wish.name} is not assigned to the claim yet"
-    if wish.holder.uid != row.uid:
-        return f"partition {wish.name} belongs to {wish.holder.namespace}/{wish.holder.name}"
-    return ""
-
-
-def _said(wish: Wish) -> str:
-    rows: list[Mapping[str, str]] = list(wish.status.get("conditions") or ())
-    ready = next((row for row in rows if row.get("type") == "Ready"), {})
-    return f"{wish.status.get('phase', 'Pending')} {ready.get('message', '')}".strip()

@@ -1,11 +1,12 @@
 """The gRPC services that kubelet calls, as handlers for grpc.aio.
 
-In: a preparer. Out: generic handlers for `DRAPlugin` (v1 and v1beta1) and `Registration`. Every claim of a call gets an
+In: a preparer, a health feed. Out: generic handlers for `DRAPlugin` (v1, v1beta1), `DRAResourceHealth` (v1, v1alpha1) and
+`Registration`. Every claim of a call gets an
 answer of its own; only protocol trouble is an RPC error.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -13,19 +14,30 @@ import grpc
 import structlog
 
 from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.prepare import Preparer
-from apportion.agent.proto import dra_v1_pb2, dra_v1beta1_pb2, registration_pb2
+from apportion.agent.proto import (
+    dra_v1_pb2,
+    dra_v1beta1_pb2,
+    health_v1_pb2,
+    health_v1alpha1_pb2,
+    registration_pb2,
+)
 from apportion.errors import ApportionError
 
-VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 """In order of preference: kubelet takes the first that it knows."""
 _log = structlog.get_logger()
 _MODULES: tuple[ModuleType, ...] = (dra_v1_pb2, dra_v1beta1_pb2)
+_HEALTH_MODULES: tuple[ModuleType, ...] = (health_v1_pb2, health_v1alpha1_pb2)
 
 
-def plugin_handlers(preparer: Preparer) -> tuple[grpc.GenericRpcHandler, ...]:
-    """Return the DRA plugin in every version that kubelet may speak."""
-    return tuple(_plugin(preparer, messages) for messages in _MODULES)
+def plugin_handlers(preparer: Preparer, health: HealthFeed) -> tuple[grpc.GenericRpcHandler, ...]:
+    """Return the DRA plugin and its health stream, in every version that kubelet may speak."""
+    return (
+        *(_plugin(preparer, messages) for messages in _MODULES),
+        *(_health(health, messages) for messages in _HEALTH_MODULES),
+    )
 
 
 def registration_handler(
@@ -98,6 +110,21 @@ def _plugin(preparer: Preparer, messages: ModuleType) -> grpc.GenericRpcHandler:
             "NodeUnprepareResources": _unary(unprepare, messages.NodeUnprepareResourcesRequest),
         },
     )
+
+
+def _health(feed: HealthFeed, messages: ModuleType) -> grpc.GenericRpcHandler:
+    # grpc asks the function itself whether it is a generator.
+    async def watch(_request: object, _context: object) -> AsyncIterator[Any]:
+        async for answer in feed.lists(messages):
+            yield answer
+
+    service = messages.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name
+    handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_stream_rpc_method_handler(
+        watch,
+        request_deserializer=messages.NodeWatchResourcesRequest.FromString,
+        response_serializer=lambda answer: answer.SerializeToString(),
+    )
+    return grpc.method_handlers_generic_handler(service, {"NodeWatchResources": handler})
 
 
 def _refs(claims: Iterable[Any]) -> list[ClaimRef]:

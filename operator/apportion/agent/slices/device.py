@@ -5,17 +5,20 @@ attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left o
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from apportion.agent.devices.values import Amounts, Card, Kind, Placement, Profile
 from apportion.agent.slices.inventory import GUARD, StaticPartition
-from apportion.agent.slices.naming import Cut
+from apportion.agent.slices.naming import Cut, card_of, cut_of
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
 from apportion.dra.taint import Taint
 
 STANDARD = "resource.kubernetes.io"
+MOST_FACTS = 32
+"""Attributes and capacities of one device together (API limit)."""
 Json = dict[str, Any]
 
 
@@ -35,7 +38,7 @@ def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that can be cut on demand."""
     device = {
         "name": cut.name,
-        "attributes": attributes({**_kinship(card, cut.profile), **_shared(card)}),
+        "attributes": attributes({**_kinship(card, cut.profile), **_inherited(card)}),
         **_capacity(cut.profile.amounts),
     }
     return device | _consumes(card, cut.profile.amounts, cut.placement) | _tainted(taints)
@@ -44,12 +47,31 @@ def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
 def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
     own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
+    written = attributes({**own, **_inherited(card)})
+    capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
+    # As NVIDIA's driver has it: which memory slices it has. Dynamic ones say so by their counters.
+    place = range(made.placement.start, made.placement.start + made.placement.size) if made.placement else ()
+    slices = {f"memorySlice{index}": {"value": "1"} for index in place} if card.slices else {}
+    if len(written) + len(capacity) + len(slices) <= MOST_FACTS:
+        capacity |= slices
     return {
         "name": made.device,
-        "attributes": attributes({**own, **_shared(card)}),
-        **_capacity(profile.amounts),
+        "attributes": written,
+        **({"capacity": capacity} if capacity else {}),
         **_tainted(taints),
     }
+
+
+def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str = "") -> Json:
+    """Return the attributes of a device that exists, as containers may read them; {} for an unknown one."""
+    card = card_of(device, dict(cards))
+    if card is None:
+        return {}
+    found = cut_of(card, device)
+    own: dict[str, Scalar] = {"type": str(card.kind)} if found is None else _kinship(card, found.profile)
+    layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
+    common = _shared(card) if found is None else _inherited(card)
+    return attributes({**own, "uuid": uuid, **layouts, **common})
 
 
 def counter_set(card: Card) -> str:
@@ -87,6 +109,11 @@ def _shared(card: Card) -> dict[str, Scalar]:
     if place.numa_node is not None:
         found[f"{STANDARD}/numaNode"] = place.numa_node
     return found
+
+
+def _inherited(card: Card) -> dict[str, Scalar]:
+    # MIG switches NVLink off between instances (NVIDIA MIG User Guide), so partitions are in no NVLink group.
+    return {name: value for name, value in _shared(card).items() if name != "nvlinkGroup"}
 
 
 def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:

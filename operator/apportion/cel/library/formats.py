@@ -138,10 +138,10 @@ FORMATS: Final = {
     ),
     "labelValue": Format("LabelValue", _name(_LABEL_VALUE, 63, _VALUE_RULE), 40),
     "uri": Format("URI", _uri, 1103),
-    "uuid": Format("uuid", _pattern(_UUID, "does not match the UUID format"), 86),
+    "uuid": Format("uuid", _pattern(_UUID, "does not match the UUID format"), 70),
     "byte": Format("byte", _pattern(_BASE64, "invalid base64"), 84),
-    "date": Format("date", _date, 80),
-    "datetime": Format("datetime", _datetime, 80),
+    "date": Format("date", _date, 72),
+    "datetime": Format("datetime", _datetime, 72),
 }
 
 

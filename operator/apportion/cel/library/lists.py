@@ -5,8 +5,8 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from apportion.cel.equality import compare, contains, same
-from apportion.cel.folds import ordered
+from apportion.cel.equality import compare, contains, ordered, same
+from apportion.cel.folds import in_order
 from apportion.cel.functions import LARGEST, Overload, declare, items, size_of
 from apportion.cel.library import times
 from apportion.cel.library.standard import unsigned, whole
@@ -24,7 +24,21 @@ _SUMS: Final[dict[str, tuple[Value, type, Callable[[Value, Value], Value]]]] = {
 
 
 def _is_sorted(found: tuple[Value, ...]) -> bool:
-    return all(compare(one, other) <= 0 for one, other in pairwise(found))
+    _must_have_order(found)
+    return not any(_above(one, other) for one, other in pairwise(found))
+
+
+def _must_have_order(found: tuple[Value, ...]) -> None:
+    if not all(map(ordered, found)):
+        raise no_overload()
+
+
+def _above(one: Value, other: Value) -> bool:
+    """Say whether one comes after the other; two that cannot be compared are left as they stand."""
+    try:
+        return compare(one, other) > 0
+    except CelFailure:
+        return False
 
 
 def _sum(kind: str) -> Callable[[tuple[Value, ...]], Value]:
@@ -44,13 +58,14 @@ def _sum(kind: str) -> Callable[[tuple[Value, ...]], Value]:
     return total
 
 
-def _extreme(name: str, sign: int) -> Callable[[tuple[Value, ...]], Value]:
+def _extreme(name: str, *, largest: bool) -> Callable[[tuple[Value, ...]], Value]:
     def choose(found: tuple[Value, ...]) -> Value:
         if not found:
             raise CelFailure(f"{name} called on empty list")
+        _must_have_order(found)
         best = found[0]
         for item in found[1:]:
-            if compare(item, best) == sign:
+            if _above(item, best) if largest else _above(best, item):
                 best = item
         return best
 
@@ -100,7 +115,9 @@ def flatten(found: tuple[Value, ...], depth: int = 1) -> tuple[Value, ...]:
 
 
 def _sort(found: tuple[Value, ...]) -> tuple[Value, ...]:
-    return tuple(sorted(found, key=cmp_to_key(ordered)))
+    if not all(map(ordered, found)):
+        raise CelFailure("list elements must be comparable")
+    return tuple(sorted(found, key=cmp_to_key(in_order)))
 
 
 def _distinct(found: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -132,8 +149,8 @@ def _each() -> tuple[Overload, ...]:
     for kind in _COMPARABLE:
         out += [
             declare(f"list({kind}) isSorted() -> bool", _is_sorted, items),
-            declare(f"list({kind}) min() -> {kind}", _extreme("min", -1), items),
-            declare(f"list({kind}) max() -> {kind}", _extreme("max", 1), items),
+            declare(f"list({kind}) min() -> {kind}", _extreme("min", largest=False), items),
+            declare(f"list({kind}) max() -> {kind}", _extreme("max", largest=True), items),
             declare(f"list({kind}) sort() -> list({kind})", _sort, _squared),
         ]
     return (*out, *(declare(f"list({kind}) sum() -> {kind}", _sum(kind), items) for kind in _SUMS))

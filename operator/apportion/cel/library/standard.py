@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 from apportion.cel.equality import CHOOSY, compare, contains, equal, unequal
-from apportion.cel.functions import Overload, declare, first, size_of, tenth
+from apportion.cel.functions import Overload, declare, first, second, size_of, tenth
 from apportion.cel.library import times
 from apportion.cel.values import (
     INT_MAX,
@@ -109,7 +110,8 @@ def find_optional(container: Value, key: Value) -> Optional:
         if 0 <= position < len(container):
             return Optional(container[position])
         return Optional(None, present=False)
-    raise no_overload()
+    # A value without parts has none of them, whatever they are called.
+    return Optional(None, present=False)
 
 
 def has(container: Value, name: str) -> bool:
@@ -121,7 +123,9 @@ def has(container: Value, name: str) -> bool:
         return True
     if kind is Optional:
         return container.present and has(container.value, name)
-    raise no_overload()
+    if kind is tuple:
+        raise no_overload()
+    return False
 
 
 def inside(needle: Value, container: Value) -> bool:
@@ -242,25 +246,16 @@ def _decode(data: bytes) -> str:
 
 
 def double_text(value: float) -> str:
-    """Return a double as Go prints it (`%g`: exponent below -4 and from 21 on)."""
+    """Return a double as Go's `strconv.FormatFloat(value, 'g', -1, 64)` does: fewest digits, exponent from 1e6 on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    text = repr(value)
-    mantissa, _, power = text.partition("e")
-    if not power and value.is_integer():
-        return text.removesuffix(".0") if abs(value) < 1e21 else _exponent(value)
-    if not power:
-        return text
-    if -4 <= int(power) < 21:
-        return f"{value:.0f}" if value.is_integer() else f"{value:f}".rstrip("0")
-    return f"{mantissa.removesuffix('.0')}e{int(power):+03d}"
-
-
-def _exponent(value: float) -> str:
-    mantissa, _, power = f"{value:.17e}".partition("e")
-    return f"{float(mantissa):g}e{int(power):+03d}"
+    shortest = Decimal(repr(value)).normalize()
+    power = shortest.adjusted() if shortest else 0
+    if -4 <= power < 6:
+        return f"{shortest:f}"
+    return f"{shortest.scaleb(-power):f}e{power:+03d}"
 
 
 def _size(value: Value) -> int:
@@ -338,8 +333,8 @@ OVERLOADS = (
     *(declare(f"size({kind}) -> int", _size) for kind in ("bytes", "list(A)", "map(A, B)", "string")),
     *(declare(f"{kind} size() -> int", _size) for kind in ("bytes", "list(A)", "map(A,B)", "string")),
     declare("string contains(string) -> bool", lambda text, part: part in text, _product),
-    declare("string startsWith(string) -> bool", str.startswith, first),
-    declare("string endsWith(string) -> bool", str.endswith, first),
+    declare("string startsWith(string) -> bool", str.startswith, second),
+    declare("string endsWith(string) -> bool", str.endswith, second),
     *_conversions(),
     *times.OVERLOADS,
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from apportion.cel.functions import LARGEST, declare, first, size_of, tenth, twice
+from apportion.cel.functions import LARGEST, declare, first, items, size_of, tenth, twice
 from apportion.cel.library.stringformat import format_string
 from apportion.cel.values import CelFailure, CostExceeded, Value, shown
 
@@ -102,10 +102,10 @@ def _made(_: tuple[Value, ...], made: Value) -> int:
 
 OVERLOADS = (
     declare("string charAt(int) -> string", _char_at),
-    declare("string indexOf(string) -> int", _index_of, first),
-    declare("string indexOf(string, int) -> int", _index_of, first),
-    declare("string lastIndexOf(string) -> int", _last_index_of, first),
-    declare("string lastIndexOf(string, int) -> int", _last_index_of, first),
+    declare("string indexOf(string) -> int", _index_of, items),
+    declare("string indexOf(string, int) -> int", _index_of, items),
+    declare("string lastIndexOf(string) -> int", _last_index_of, items),
+    declare("string lastIndexOf(string, int) -> int", _last_index_of, items),
     declare("string lowerAscii() -> string", lambda text: text.translate(_LOWER), first),
     declare("string upperAscii() -> string", lambda text: text.translate(_UPPER), first),
     declare("string replace(string, string) -> string", _replace, twice, grows=True),

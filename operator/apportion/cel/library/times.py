@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -108,13 +108,21 @@ def _zone(name: str) -> tzinfo:
         raise CelFailure(f"unknown time zone {shown(name)}") from None
 
 
+_CYCLE = timedelta(days=146_097)
+"""400 years."""
+
+
 def _getter(name: str, read: Callable[[datetime], int]) -> tuple[Overload, Overload]:
     def at(moment: Timestamp, zone: str = "") -> int:
-        try:
-            there = (_EPOCH + timedelta(seconds=moment.nanos // SECOND)).astimezone(_zone(zone))
-        except (OverflowError, ValueError):
-            raise CelFailure("timestamp overflow") from None
-        return read(there)
+        there, cycles = _EPOCH + timedelta(seconds=moment.nanos // SECOND), 0
+        # Elsewhere it may be the year 0 or 10000 already, which datetime cannot say: look at the same day of another
+        # cycle of 400 years, in which everything repeats, days of the week included.
+        if there.year == MINYEAR:
+            there, cycles = there + _CYCLE, -1
+        elif there.year == MAXYEAR:
+            there, cycles = there - _CYCLE, 1
+        there = there.astimezone(_zone(zone))
+        return read(there) + (400 * cycles if name == "getFullYear" else 0)
 
     return declare(f"timestamp {name}() -> int", at), declare(f"timestamp {name}(string) -> int", at)
 

@@ -1,0 +1,231 @@
+"""What an administrator on the node asks of the agent's parts, with the agent running or not, without the API.
+
+In: options, a claim as it stands in a file. Out: plain values for tables and JSON. Looking changes nothing. Preparing goes by the same
+journal, locks and files as the agent: a running agent sees it, keeps its hands off, and taints what is used.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from kubernetes_asyncio.client import Configuration
+
+from apportion.agent.agent import backends
+from apportion.agent.cdi import CdiFolder
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.values import Kind
+from apportion.agent.journal import Journal, look
+from apportion.agent.kubelet.claims import ClaimRef, granted
+from apportion.agent.kubelet.metadata import MetadataFolder
+from apportion.agent.kubelet.plan import plan
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.lifecycle.cut import cut
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.release import release
+from apportion.agent.lifecycle.wish import Wish, Wishes
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.naming import cut_of
+from apportion.agent.tables import card_json, claim_json, partition_json
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import PARTITIONS
+from apportion.dra.claim import Claim, Consumer
+from apportion.errors import BrokenInput, HardwareError, NotReady
+
+OWNER = "by-hand"
+"""Begins the UID of a partition that was cut without a Partition object."""
+Json = dict[str, Any]
+
+
+class NodeTools:
+    """One node, looked at and worked on from its own command line."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self._options = options
+
+    async def discover(self) -> Json:
+        """Return the cards with everything that backends know of them. Raises HardwareError, BrokenInput."""
+        hardware = Hardware(backends(self._options))
+        cards = await hardware.discover()
+        health = await hardware.health()
+        return {
+            "node": self._options.node,
+            "cards": [card_json(card, health[card.name]) for card in cards.values()],
+        }
+
+    async def partitions(self) -> Json:
+        """Return what is cut on the hardware, whose it is, and which claims are prepared."""
+        hardware = Hardware(backends(self._options))
+        await hardware.discover()
+        live = await hardware.partitions()
+        rows, claims = look(self._options.state_dir / "journal.db")
+        return {
+            "node": self._options.node,
+            "partitions": [partition_json(found, rows, claims) for found in live],
+            "claims": [claim_json(row) for row in claims],
+        }
+
+    async def prepare(self, raw: Json) -> Json:
+        """Prepare an allocated claim as kubelet would have it done. Raises ApportionError."""
+        claim = _claim(raw)
+        ref = ClaimRef(claim.namespace, claim.name, claim.uid)
+        prepared = []
+        async with self._desk() as desk:
+            for driver, kind in self._drivers(claim):
+                results = granted(claim, ref, driver, self._options.node)
+                devices = plan(ref, results, desk.hardware.cards, kind)
+                wishes = [_wish(desk, driver, claim, device) for device in devices]
+                bound = tuple(
+                    replace(device, partition=wish.uid if wish is not None else "")
+                    for device, wish in zip(devices, wishes, strict=True)
+                )
+                # First of all the journal says whose the partitions will be: a running agent then leaves them alone.
+                row = ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
+                if desk.journal.claim(claim.uid, driver) is None:
+                    desk.journal.reserve(row)
+                for wish in wishes:
+                    if wish is not None and wish.uid.startswith(OWNER):
+                        await _cut(desk, wish)
+                preparer = self._preparer(desk, driver, kind, claim)
+                path = CdiFolder(self._options.cdi_dir).path(driver, claim.uid)
+                prepared += [
+                    {
+                        "device": each.device,
+                        "requests": list(each.requests),
+                        "driver": driver,
+                        "cdi": each.cdi,
+                        "file": str(path),
+                    }
+                    for each in await preparer.prepare(ref)
+                ]
+        return {"claim": claim.key, "uid": claim.uid, "devices": prepared}
+
+    async def unprepare(self, uid: str) -> Json:
+        """Free a prepared claim's devices; partitions that were cut by hand for it go. Raises ApportionError."""
+        async with self._desk() as desk:
+            rows = [row for row in desk.journal.claims() if row.uid == uid]
+            kinds = {driver: kind for kind, driver in self._options.drivers.items()}
+            for row in rows:
+                ref = ClaimRef(row.namespace, row.name, row.uid)
+                if row.driver in kinds:
+                    await self._preparer(desk, row.driver, kinds[row.driver], None).unprepare(ref)
+                for device in row.devices:
+                    if device.partition.startswith(OWNER):
+                        await _remove(desk, device)
+        return {"uid": uid, "released": [device.device for row in rows for device in row.devices]}
+
+    async def recover(self, name: str) -> Json:
+        """Take the mark of an error off a card: somebody reset it, or knows better. Raises BrokenInput for no card of ours."""
+        cards = await Hardware(backends(self._options)).discover()
+        if name not in cards:
+            raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
+        reason = self._options.marks().all().get(cards[name].uuid, "")
+        marked = self._options.marks().remove(cards[name].uuid)
+        return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
+
+    @asynccontextmanager
+    async def _desk(self) -> AsyncIterator[Desk]:
+        options = self._options
+        hardware = Hardware(backends(options))
+        await hardware.discover()
+        journal = Journal(options.state_dir / "journal.db", options.read_boot_id())
+        try:
+            # Nothing below asks the API; the parts only want to have a client.
+            async with Client(Configuration(), patience=1.0, manager="apportion-node") as client:
+                yield Desk(
+                    client,
+                    hardware,
+                    journal,
+                    Wishes(),
+                    locks_dir=options.state_dir / "locks",
+                    patience=options.patience,
+                    at=options.at,
+                )
+        finally:
+            journal.close()
+
+    def _drivers(self, claim: Claim) -> list[tuple[str, Kind]]:
+        named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()
+        found = [(driver, kind) for kind, driver in self._options.drivers.items() if driver in named]
+        if not found:
+            raise BrokenInput(
+                f"ResourceClaim {claim.key} has no device of {', '.join(self._options.drivers.values())}",
+                field="status.allocation",
+            )
+        return found
+
+    def _preparer(self, desk: Desk, driver: str, kind: Kind, claim: Claim | None) -> Preparer:
+        async def written(_: ClaimRef) -> Claim | None:
+            return claim
+
+        def nobody(_card: str, _partition: str) -> None:
+            """Nobody works here but the caller."""
+
+        return Preparer(
+            desk,
+            CdiFolder(self._options.cdi_dir),
+            MetadataFolder(self._options.plugins_dir / driver, driver),
+            driver=driver,
+            kind=kind,
+            node=self._options.node,
+            urge=nobody,
+            claims=written,
+            patience=1.0,
+        )
+
+
+def _claim(raw: Json) -> Claim:
+    """Read a claim from a file; an administrator need not reserve it."""
+    if raw.get("kind", "ResourceClaim") != "ResourceClaim":
+        raise BrokenInput(f"the file has a {raw['kind']}, not a ResourceClaim", field="kind")
+    claim = Claim.from_json(raw)
+    for name, value in (("namespace", claim.namespace), ("name", claim.name), ("uid", claim.uid)):
+        if not value:
+            raise BrokenInput("it is missing", field=f"metadata.{name}")
+    if claim.allocation is None:
+        raise BrokenInput(f"ResourceClaim {claim.key} is not allocated", field="status.allocation")
+    return replace(claim, reserved_for=claim.reserved_for or (Consumer("hands", "administrator", OWNER),))
+
+
+def _wish(desk: Desk, driver: str, claim: Claim, device: ClaimDevice) -> Wish | None:
+    """Return the wish that stands for a Partition object; None for a whole card."""
+    if device.device == device.card:
+        return None
+    known = next((row for row in desk.journal.partitions().values() if row.device == device.device), None)
+    card = desk.hardware.cards[device.card]
+    meant = cut_of(card, device.device)
+    if meant is None:
+        raise NotReady(f"{card.name} has no device {device.device}")
+    layout = known.layout if known is not None else ""
+    holder = {"kind": "ResourceClaim", "namespace": claim.namespace, "name": claim.name, "uid": claim.uid}
+    uid = known.uid if known is not None else f"{OWNER}/{claim.uid}/{device.device}"
+    raw = {
+        "metadata": {"name": f"{OWNER}-{device.device}", "uid": uid, "resourceVersion": "1"},
+        "spec": {
+            "driver": driver,
+            "device": device.device,
+            "parent": card.name,
+            "profile": meant.profile.name,
+            "origin": "Layout" if layout else "Claim",
+            "holder": {"kind": "PartitionLayout", "name": layout, "uid": layout} if layout else holder,
+        },
+    }
+    desk.wishes.observe(PARTITIONS, "ADDED", raw)
+    return desk.wishes.get(uid)
+
+
+async def _cut(desk: Desk, wish: Wish) -> None:
+    async with desk.lock(wish.parent):
+        card = desk.hardware.cards[wish.parent]
+        outcome = await cut(desk, card, wish, await desk.live(wish.parent), hopeful=False)
+    if not outcome.ready:
+        raise NotReady(f"{wish.device}: {outcome.reason}: {outcome.message}")
+
+
+async def _remove(desk: Desk, device: ClaimDevice) -> None:
+    async with desk.lock(device.card):
+        row = desk.journal.partition(device.partition)
+        outcome = await release(desk, row, await desk.live(device.card)) if row is not None else None
+    if outcome is not None:
+        raise HardwareError(f"{device.device}: {outcome.reason}: {outcome.message}")

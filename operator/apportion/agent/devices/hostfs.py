@@ -1,0 +1,67 @@
+"""The host's file system as seen from a container that has it mounted somewhere.
+
+In: the place of the host's `/` and paths on the host. Out: the same paths with every symbolic link followed as the host would:
+an absolute link on the host starts at the host's `/`, not at the container's.
+"""
+
+from pathlib import Path, PurePosixPath
+
+_MOST_LINKS = 40
+"""As Linux has it (ELOOP)."""
+
+
+class HostFiles:
+    """Looks at files of the host; all paths that go in and come out are the host's own."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    def here(self, path: str | PurePosixPath) -> Path:
+        """Return where this process finds a path of the host; links are not followed."""
+        return self.root / PurePosixPath(path).relative_to("/")
+
+    def resolve(self, path: str | PurePosixPath) -> PurePosixPath | None:
+        """Return the file that a path leads to, None when there is none."""
+        done, rest = PurePosixPath("/"), list(PurePosixPath(path).parts[1:])
+        links = 0
+        while rest:
+            part = rest.pop(0)
+            if part == "..":
+                done = done.parent
+                continue
+            step = done / part
+            try:
+                target = PurePosixPath(self.here(step).readlink())
+            except OSError:
+                done = step
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                return None
+            if target.is_absolute():
+                done, target = PurePosixPath("/"), target.relative_to("/")
+            rest = [*target.parts, *rest]
+        return done if self.here(done).exists() else None
+
+    def names(self, folder: str | PurePosixPath) -> tuple[str, ...]:
+        """List a folder in order; one that cannot be read is empty."""
+        found = self.resolve(folder)
+        try:
+            return tuple(sorted(entry.name for entry in self.here(found).iterdir())) if found else ()
+        except OSError:
+            return ()
+
+    def text(self, path: str) -> str:
+        """Return a small text file, "" when it cannot be read."""
+        try:
+            return self.here(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def changed(self, folder: str) -> int:
+        """Return when a folder last changed (ns), 0 when there is none."""
+        found = self.resolve(folder)
+        try:
+            return self.here(found).stat().st_mtime_ns if found else 0
+        except OSError:
+            return 0

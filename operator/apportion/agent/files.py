@@ -1,0 +1,34 @@
+"""Files that others read while we write them: whole or not at all.
+
+In: a path and a text. Out: the file, by default on the disk when the call returns. Whoever reads it sees the old text or the new one.
+"""
+
+import os
+import re
+from pathlib import Path
+
+UID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The UID of an object, as names of our files carry it."""
+UNFINISHED = ".new"
+"""Ends the name of a file that is being written; container runtimes read *.json and *.yaml only."""
+
+
+def write(path: Path, text: str, *, sync: bool = True) -> bool:
+    """Write a file, or leave it if it says the same already; returns whether it was written.
+
+    Without `sync` a power failure may lose it: for files that a reboot makes worthless anyway.
+    """
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return False
+    except (OSError, UnicodeDecodeError):
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(UNFINISHED)
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    fresh.replace(path)
+    return True

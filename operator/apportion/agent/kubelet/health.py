@@ -1,0 +1,81 @@
+"""The health that kubelet shows in pods: every device of one driver, again and again (DRAResourceHealth, KEP-4680).
+
+In: what the last look at the hardware said. Out: a stream of whole lists: at once, at every change, and often enough that kubelet
+does not take silence for news. A list carries the time of the look, so that health which nobody can see any more turns Unknown.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from apportion.agent.bell import Bell
+from apportion.agent.devices.values import Health
+
+TIMEOUT = 30
+"""Seconds after which kubelet calls a device's health unknown (its default)."""
+_PERIOD = 10.0
+"""Seconds between two lists without a change."""
+_SAID: Mapping[Health, str] = {
+    Health.SICK: "{card} reports errors: new work stays away, running work may go on",
+    Health.LOST: "{card} does not answer: work on it is lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """One device, with the card that it is or lies on."""
+
+    device: str
+    card: str
+    health: Health
+
+
+def said(card: str, health: Health) -> str:
+    """Return what to tell people about a card; "" when it is well."""
+    return _SAID[health].format(card=card) if health in _SAID else ""
+
+
+class HealthFeed:
+    """One driver's stream, for any number of listeners."""
+
+    def __init__(
+        self,
+        pool: str,
+        devices: Callable[[], tuple[DeviceHealth, ...]],
+        *,
+        looked: Callable[[], float],
+        changed: Bell,
+        period: float = _PERIOD,
+    ) -> None:
+        """`devices` gives the whole list, `looked` when it was true (seconds since the epoch); `changed` rings for news."""
+        self._pool = pool
+        self._devices = devices
+        self._looked = looked
+        self._changed = changed
+        self._period = period
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """End every stream: a server that stops waits for its calls."""
+        self._closed.set()
+        self._changed.ring()
+
+    async def lists(self, messages: ModuleType) -> AsyncIterator[Any]:
+        """Yield lists in the messages of one version of the protocol, until closed."""
+        while not self._closed.is_set():
+            yield messages.NodeWatchResourcesResponse(
+                devices=[self._row(messages, row) for row in self._devices()]
+            )
+            await self._changed.wait(self._period)
+
+    def _row(self, messages: ModuleType, row: DeviceHealth) -> Any:
+        well = row.health is Health.HEALTHY
+        return messages.DeviceHealth(
+            device=messages.DeviceIdentifier(pool_name=self._pool, device_name=row.device),
+            health=messages.HEALTHY if well else messages.UNHEALTHY,
+            last_updated_time=int(self._looked()),
+            health_check_timeout_seconds=TIMEOUT,
+            message=said(row.card, row.health),
+        )

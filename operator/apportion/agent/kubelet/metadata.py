@@ -1,0 +1,104 @@
+"""Device metadata files (KEP-5304): what a container can read about its devices without asking the API.
+
+In: a claim and its devices with their attributes. Out: a file per request in the plugin's folder, and the mount that puts it to
+`/var/run/kubernetes.io/dra-device-attributes/resourceclaims/<claim>/<request>/<driver>-metadata.json`; for a claim made from a
+template, `.../resourceclaimtemplates/<name in the pod>/...`. Content: a stream of `DeviceMetadata` objects, newest version first.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apportion.agent.devices.values import Mount
+from apportion.agent.files import UID, write
+from apportion.dra.claim import Claim
+
+VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
+"""Alike but for the name; v1beta1 is that of Kubernetes 1.37."""
+INSIDE = "/var/run/kubernetes.io/dra-device-attributes"
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of claims that were made from a template (core/v1 `PodResourceClaimAnnotation`)."""
+_FOLDER = "dra-device-metadata"
+_OPTIONS = ("ro", "bind")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One device, as the container may know it."""
+
+    requests: tuple[str, ...]
+    """As the allocation names them: with the subrequest of a prioritized list."""
+    pool: str
+    device: str
+    attributes: Mapping[str, Any]
+    """As in the ResourceSlice, and the UUID of a partition that was cut for the claim."""
+
+
+class MetadataFolder:
+    """One driver's files: a folder per claim UID, so that a claim of the same name never meets its predecessor's."""
+
+    def __init__(self, plugin: Path, driver: str) -> None:
+        """`plugin` is the driver's own folder below kubelet's plugins, under the same path on the host."""
+        self._folder = plugin / _FOLDER
+        self._driver = driver
+
+    def write(self, claim: Claim, devices: Sequence[Described]) -> dict[str, Mount]:
+        """Write the claim's files, those that say the same already are left; returns the mounts by request."""
+        mounts: dict[str, Mount] = {}
+        for request in dict.fromkeys(name for device in devices for name in device.requests):
+            base = request.split("/")[0]
+            path = self._folder / claim.uid / base / "metadata.json"
+            rows = [device for device in devices if request in device.requests]
+            write(path, content(claim, self._driver, request, rows), sync=False)
+            mounts[base] = Mount(str(path), inside(claim, self._driver, base), _OPTIONS)
+        return mounts
+
+    def remove(self, claim: str) -> None:
+        """Remove the files of a claim UID; absent ones are fine."""
+        shutil.rmtree(self._folder / claim, ignore_errors=True)
+
+    def claims(self) -> set[str]:
+        """Return the UIDs of the claims that have files; folders of other names are not ours."""
+        names = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+        return {name for name in names if UID.fullmatch(name) is not None}
+
+
+def inside(claim: Claim, driver: str, request: str) -> str:
+    """Return where a container finds the file of a request."""
+    pod_claim = claim.annotations.get(POD_CLAIM_NAME)
+    kind, name = ("resourceclaimtemplates", pod_claim) if pod_claim else ("resourceclaims", claim.name)
+    return f"{INSIDE}/{kind}/{name}/{request}/{driver}-metadata.json"
+
+
+def content(claim: Claim, driver: str, request: str, devices: Sequence[Described]) -> str:
+    """Return the stream for one request. Pure."""
+    pod_claim = claim.annotations.get(POD_CLAIM_NAME)
+    body: Json = {
+        "metadata": {
+            "name": claim.name,
+            "namespace": claim.namespace,
+            "uid": claim.uid,
+            "generation": 1,
+        },
+        **({"podClaimName": pod_claim} if pod_claim else {}),
+        "requests": [
+            {
+                "name": request,
+                "devices": [
+                    {
+                        "driver": driver,
+                        "pool": device.pool,
+                        "name": device.device,
+                        "attributes": dict(device.attributes),
+                    }
+                    for device in devices
+                ],
+            }
+        ],
+    }
+    made = ({"apiVersion": version, "kind": "DeviceMetadata", **body} for version in VERSIONS)
+    return "".join(f"{json.dumps(one, indent=1)}\n" for one in made)

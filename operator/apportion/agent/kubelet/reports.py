@@ -1,0 +1,151 @@
+"""Reports: what a claim's status says of its devices (`status.devices`, KEP-4817), one entry for each of ours.
+
+In: news of devices, at most one set a claim and driver waits. Out: merge patches of `/status` that carry the version they were
+made from and leave the entries of other drivers as they are. Nobody waits for them, and no prepare fails for them. Entries go by
+themselves when the claim is deallocated (the API server drops them).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from apportion.agent.cdi import Injection
+from apportion.agent.kubelet.claims import ClaimRef
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
+from apportion.errors import ApiError, Missing, Overtaken, Unreachable
+
+READY = "Ready"
+HEALTHY = "Healthy"
+_LONGEST = 1024
+_log = structlog.get_logger()
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNews:
+    """What is new about one device."""
+
+    device: str
+    condition: str
+    holds: bool
+    reason: str
+    message: str
+    uuid: str = ""
+
+    @classmethod
+    def ready(cls, made: Injection) -> "DeviceNews":
+        """Say that containers can use it."""
+        return cls(made.device, READY, True, "Prepared", made.edits.warning, made.uuid)  # noqa: FBT003
+
+    @classmethod
+    def failed(cls, device: str, error: Exception) -> "DeviceNews":
+        """Say that it is not usable (yet), and why."""
+        return cls(device, READY, False, type(error).__name__, str(error))  # noqa: FBT003
+
+
+class Reports:
+    """Writes what it is told, in the background."""
+
+    def __init__(
+        self,
+        client: Client,
+        now: Callable[[], str],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`now` gives the time as the API writes it."""
+        self._client = client
+        self._now = now
+        self._sleep = sleep
+        self._waiting: OrderedDict[tuple[ClaimRef, str], tuple[str, dict[tuple[str, str], DeviceNews]]] = (
+            OrderedDict()
+        )
+        self._bell = asyncio.Event()
+
+    def tell(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceNews]) -> None:
+        """Take news; newer ones about the same condition of the same device replace those that still wait."""
+        _, waiting = self._waiting.setdefault((ref, driver), (pool, {}))
+        waiting.update({(row.device, row.condition): row for row in news})
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Write until cancelled. A server that does not answer is waited for; one that refuses is not asked again."""
+        pause = 0.1
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while self._waiting:
+                (ref, driver), (pool, news) = self._waiting.popitem(last=False)
+                try:
+                    await self._write(ref, driver, pool, tuple(news.values()))
+                    pause = 0.1
+                except (Overtaken, Unreachable):
+                    # What came meanwhile is newer.
+                    _, newer = self._waiting.setdefault((ref, driver), (pool, {}))
+                    newer.update({key: row for key, row in news.items() if key not in newer})
+                    await self._sleep(pause)
+                    pause = min(pause * 2, 10.0)
+                except ApiError as error:
+                    _log.warning("claim.not_reported", claim=ref.key, driver=driver, error=str(error))
+
+    async def _write(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceNews]) -> None:
+        try:
+            raw = await self._client.get(CLAIMS, ref.name, namespace=ref.namespace)
+        except Missing:
+            return
+        status = raw.get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        ours = {row["device"] for row in results if row["driver"] == driver and row["pool"] == pool}
+        news = [row for row in news if row.device in ours]
+        if raw["metadata"]["uid"] != ref.uid or not news:
+            return
+        before: list[Json] = status.get("devices") or []
+        after = merged(before, driver, pool, news, self._now())
+        if after == before:
+            return
+        body = {
+            "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
+            "status": {"devices": after},
+        }
+        await self._client.patch(CLAIMS, ref.name, body, namespace=ref.namespace, sub="status")
+
+
+def merged(
+    before: Sequence[Json], driver: str, pool: str, news: Sequence[DeviceNews], now: str
+) -> list[Json]:
+    """Return all entries with the news in ours. Pure."""
+    after = [dict(entry) for entry in before]
+    for row in news:
+        entry = next((each for each in after if _is(each, driver, pool, row.device)), None)
+        if entry is None:
+            entry = {"driver": driver, "pool": pool, "device": row.device}
+            after.append(entry)
+        conditions: list[Json] = list(entry.get("conditions") or ())
+        known = next((each for each in conditions if each["type"] == row.condition), None)
+        entry["conditions"] = [each for each in conditions if each["type"] != row.condition]
+        entry["conditions"].append(_condition(row, known, now))
+        entry["conditions"].sort(key=lambda each: str(each["type"]))
+        if row.uuid:
+            entry["data"] = {"uuid": row.uuid}
+    return after
+
+
+def _condition(row: DeviceNews, known: Json | None, now: str) -> Json:
+    status = "True" if row.holds else "False"
+    since = known["lastTransitionTime"] if known is not None and known["status"] == status else now
+    return {
+        "type": row.condition,
+        "status": status,
+        "reason": row.reason,
+        "message": row.message[:_LONGEST],
+        "lastTransitionTime": since,
+    }
+
+
+def _is(entry: Mapping[str, Any], driver: str, pool: str, device: str) -> bool:
+    return (entry["driver"], entry["pool"], entry["device"]) == (driver, pool, device)

@@ -1,0 +1,136 @@
+"""The watch over the hardware: looks at what no event tells, and passes on what changed.
+
+In: the view, the hardware, who has to know. Out: rings of bells, Events, health of claims' devices, files put right. A look that
+fails is tried again, and health that nobody can see any more turns unknown by itself.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+import structlog
+
+from apportion.agent.bell import Bell
+from apportion.agent.devices.values import Health, LivePartition, Spot
+from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.health import said
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.kubelet.reports import HEALTHY, DeviceNews, Reports
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.notices import Notices
+from apportion.agent.rows import PartitionRow, Step
+from apportion.agent.view import View
+from apportion.errors import ApportionError, HardwareError
+
+_log = structlog.get_logger()
+
+
+class HardwareWatch:
+    """Looks at the hardware every few seconds, and at the files of claims less often."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        view: View,
+        notices: Notices,
+        reports: Reports,
+        *,
+        changed: Callable[[], None],
+        interval: float,
+        files_interval: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`changed` is called when slices or partitions may have to follow; intervals are in seconds."""
+        self._desk = desk
+        self._view = view
+        self._notices = notices
+        self._reports = reports
+        self._changed = changed
+        self._interval = interval
+        self._files_interval = files_interval
+        self._sleep = sleep
+        self._before: tuple[object, object] | None = None
+        self._unwell: dict[str, Health] = {}
+        self.health = Bell()
+        """Rings when the health of a card changed."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await self._sleep(self._interval)
+
+    async def keep_files(self, preparers: Sequence[Preparer]) -> None:
+        """Look after the files of claims until cancelled."""
+        while True:
+            for preparer in preparers:
+                await self._put_right(preparer)
+            await self._sleep(self._files_interval)
+
+    async def look(self) -> None:
+        """Look once."""
+        try:
+            sick = await self._view.look()
+            live = await self._desk.hardware.partitions()
+        except HardwareError as error:
+            _log.warning("hardware.unreadable", error=str(error))
+            return
+        rows = self._desk.journal.partitions()
+        foreign = _foreign(live, rows)
+        now = (frozenset((row.spot, row.uuid) for row in foreign), _gone(live, rows))
+        if sick:
+            self.health.ring()
+        if sick or now != self._before:
+            self._before = now
+            self._changed()
+        self._tell_claims(self._view.health)
+        await self._notices.looked(self._desk.hardware.cards, self._view.health, foreign)
+
+    def _tell_claims(self, health: Mapping[str, Health]) -> None:
+        """Say in the claims that use a card that it is unwell, and that it is well again."""
+        unwell: dict[str, Health] = {
+            name: state for name, state in health.items() if state is not Health.HEALTHY
+        }
+        changed = {
+            name for name in {**unwell, **self._unwell} if unwell.get(name) is not self._unwell.get(name)
+        }
+        self._unwell = unwell
+        if not changed:
+            return
+        for row in self._desk.journal.claims():
+            for device in row.devices:
+                if device.card in changed:
+                    state = unwell.get(device.card, Health.HEALTHY)
+                    news = DeviceNews(
+                        device.device,
+                        HEALTHY,
+                        state is Health.HEALTHY,
+                        str(state),
+                        said(device.card, state),
+                    )
+                    ref = ClaimRef(row.namespace, row.name, row.uid)
+                    self._reports.tell(ref, row.driver, device.pool, [news])
+
+    async def _put_right(self, preparer: Preparer) -> None:
+        """Remove files that no claim needs, and make those again that a claim needs and somebody removed."""
+        try:
+            await preparer.sweep()
+        except OSError as error:
+            _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
+        for row in self._desk.journal.claims():
+            if row.driver == preparer.driver:
+                try:
+                    await preparer.restore(ClaimRef(row.namespace, row.name, row.uid))
+                except (ApportionError, OSError) as error:
+                    _log.warning("cdi.not_restored", claim=row.key, driver=row.driver, error=str(error))
+
+
+def _foreign(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> tuple[LivePartition, ...]:
+    """Return what is on the hardware without being ours."""
+    ours = {row.spot: row.uuid for row in rows.values()}
+    return tuple(found for found in live if ours.get(found.spot) not in ("", found.uuid))
+
+
+def _gone(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> frozenset[Spot]:
+    """Return where a partition of ours should be and is not."""
+    there = {found.spot for found in live}
+    return frozenset(row.spot for row in rows.values() if row.step is Step.READY and row.spot not in there)

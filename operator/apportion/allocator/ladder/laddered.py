@@ -1,0 +1,29 @@
+"""A strategy with a ladder: the ladder chooses among the devices of a node, the strategy among equally close ones.
+
+In: a strategy, a ladder. Out: a strategy, so that whatever ranks nodes need not know of ladders.
+"""
+
+from collections.abc import Sequence
+
+from apportion.allocator.ladder.ladder import Ladder
+from apportion.allocator.options import Option
+from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.search import Search
+
+
+class Laddered:
+    """One strategy under one ladder."""
+
+    scans = True
+
+    def __init__(self, strategy: Scorer, ladder: Ladder) -> None:
+        self.strategy = strategy
+        self.ladder = ladder
+
+    def order(self, search: Search, option: Option, mask: int) -> Sequence[int]:
+        """Return the devices in the strategy's order."""
+        return self.strategy.order(search, option, mask)
+
+    def score(self, search: Search) -> Score:
+        """Rate a finished search as the strategy does."""
+        return self.strategy.score(search)

@@ -1,0 +1,126 @@
+"""What was found out about the claims asked before: selectors' answers, and the best nodes per meaning.
+
+In: a meaning, a strategy. Out: what is remembered. Claims whose selectors accept the same devices everywhere are one
+question, whatever their texts: they share a roster. Everything here is bounded; what was used least recently leaves.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from apportion.allocator.answers import Answers, Selectors
+from apportion.allocator.kind import Kinds
+from apportion.allocator.ranking import Ranking
+from apportion.allocator.roster import Roster
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.shape import Meaning
+
+MOST_SHAPES = 256
+"""Meanings whose rankings are kept; the one used least recently leaves first."""
+
+MOST_TEXTS = 2048
+"""Selectors whose answers are kept; the oldest leaves first."""
+
+MOST_LINKS = 65_536
+"""Steps from token to token that are kept."""
+
+Token: TypeAlias = object
+
+
+class Recall:
+    """Memory of questions."""
+
+    def __init__(self, selectors: Selectors, kinds: Kinds) -> None:
+        self._selectors = selectors
+        self._kinds = kinds
+        self._answers: OrderedDict[str, Answers] = OrderedDict()
+        self._rankings: OrderedDict[tuple[Token, str, bool, object], Ranking | Roster] = OrderedDict()
+        self._shared: dict[Meaning, bool] = {}
+        self._tokens: dict[Meaning, tuple[int, Token]] = {}
+        """Per meaning: the kinds looked at, and what it matches on them."""
+        self._links: dict[object, Token] = {}
+        self._epoch = kinds.epoch
+
+    def forget(self) -> None:
+        """Start over: the kinds are void."""
+        self._shared.clear()
+        self._tokens.clear()
+        self._links.clear()
+
+    def shared(self, meaning: Meaning) -> bool:
+        """Say whether nodes that stand alike give the same answer to claims of this meaning."""
+        found = self._shared.get(meaning)
+        if found is None:
+            reads = [self.answers(text).reads for text in meaning.texts]
+            found = meaning.plain and self._kinds.covers(reads)
+            if len(self._shared) >= MOST_TEXTS:
+                self._shared.clear()
+            self._shared[meaning] = found
+        return found
+
+    def alike(self, attributes: Iterable[str]) -> bool:
+        """Say whether nodes that stand alike hold the same in these attributes, not only agree in the same places."""
+        return self._kinds.covers([frozenset(("attribute", name) for name in attributes)])
+
+    def ranking(
+        self, meaning: Meaning, strategy: Strategy, *, shared: bool, ladder: object = None
+    ) -> Ranking | Roster | None:
+        """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers."""
+        key = self._token(meaning) if shared else meaning, strategy.value, shared, ladder
+        found = self._rankings.get(key)
+        if found is not None:
+            self._rankings.move_to_end(key)
+        return found
+
+    def remember(
+        self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster, ladder: object = None
+    ) -> None:
+        """Keep a ranking for the next claim that asks the same."""
+        shared = isinstance(ranking, Roster)
+        token = self._token(meaning) if shared else meaning
+        self._rankings[token, strategy.value, shared, ladder] = ranking
+        if len(self._rankings) > MOST_SHAPES:
+            self._rankings.popitem(last=False)
+
+    def answers(self, text: str) -> Answers:
+        """Return what a selector answers, remembered by what it reads."""
+        found = self._answers.get(text)
+        if found is None:
+            found = self._answers[text] = Answers(self._selectors, text)
+            if len(self._answers) > MOST_TEXTS:
+                self._answers.popitem(last=False)
+        return found
+
+    def _token(self, meaning: Meaning) -> Token:
+        """Return one object for all meanings that match the same devices on every kind, and ask the same of them."""
+        kinds = self._kinds
+        if self._epoch != kinds.epoch:
+            # Kinds left the list, so positions in it mean others.
+            self._epoch = kinds.epoch
+            self._links.clear()
+            self._tokens = {known: (0, token) for known, (_, token) in self._tokens.items()}
+        seen, former = self._tokens.get(meaning, (0, None))
+        log = kinds.log
+        if former is not None and seen == len(log):
+            return former
+        token: Token = former if seen else meaning.frame
+        for kind in log[seen:]:
+            link = token, kind.signature(meaning, self.answers)
+            found = self._links.get(link)
+            if found is None:
+                if len(self._links) >= MOST_LINKS:
+                    self._links.clear()
+                found = self._links[link] = object()
+            token = found
+        if len(self._tokens) >= MOST_TEXTS:
+            self._tokens.clear()
+        self._tokens[meaning] = len(log), token
+        if former is not None:
+            self._move(former, token)
+        return token
+
+    def _move(self, former: Token, token: Token) -> None:
+        """Let rosters go on under the new token: what they learnt of the older kinds stays true."""
+        for key in [known for known in self._rankings if known[0] is former and known[2]]:
+            kept = self._rankings.pop(key)
+            self._rankings.setdefault((token, *key[1:]), kept)

@@ -1,0 +1,102 @@
+"""The ladder of an AllocationPolicy: which devices are close to each other."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from apportion.api.model import Model
+from apportion.api.names import AttributeName, DriverName
+
+
+class LadderScope(StrEnum):
+    """What closeness decides."""
+
+    CLUSTER = "Cluster"
+    NODE = "Node"
+
+
+class RungSplit(StrEnum):
+    """How a set is dealt out that no single value can hold."""
+
+    CLOSEST = "Closest"
+    EVEN = "Even"
+
+
+class DriverAttribute(Model):
+    """What one driver calls a level."""
+
+    rules = (
+        {
+            "rule": "self.attribute.indexOf('/') <= 63",
+            "message": "the domain of an attribute has at most 63 characters",
+            "fieldPath": ".attribute",
+        },
+    )
+
+    driver: DriverName
+    """Name of the driver."""
+    attribute: AttributeName
+    """Qualified name of the attribute that its devices carry."""
+
+
+class FillOrder(Model):
+    """From which value so many devices are taken best."""
+
+    take: Annotated[int, Field(ge=1, le=32)]
+    """How many devices are taken from one value."""
+    free: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=128)], ...],
+        Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ]
+    """How many devices the value has free, best first. Counts that are not listed come after them, fewest first."""
+
+
+class Fill(Model):
+    """Take devices from the value that has the fewest free, so that the others stay whole."""
+
+    order: Annotated[
+        tuple[FillOrder, ...],
+        Field(
+            max_length=32,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["take"]},
+        ),
+    ] = ()
+    """Exceptions, by how many devices are taken from one value. Default: none."""
+
+
+class LadderRung(Model):
+    """One level of closeness."""
+
+    rules = (
+        {
+            "rule": "self.attribute.indexOf('/') <= 63",
+            "message": "the domain of an attribute has at most 63 characters",
+            "fieldPath": ".attribute",
+        },
+    )
+
+    attribute: AttributeName
+    """Qualified name of a device attribute; devices with the same value are close at this level. A device that lists
+    several values counts for the first. Example: resource.kubernetes.io/pcieRoot"""
+    drivers: Annotated[
+        tuple[DriverName, ...],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """Drivers whose devices this level is about, beside those in perDriver. Absent: all that publish the
+    attribute."""
+    per_driver: Annotated[
+        tuple[DriverAttribute, ...],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["driver"]},
+        ),
+    ] = ()
+    """Drivers that publish the same values under a name of their own: their devices are close to all others with the
+    same value. Default: none."""
+    fill: Fill | None = None
+    """From which value devices are taken when several would be equally close; it goes before the strategy. Absent: the
+    strategy alone decides."""
+    split: RungSplit = RungSplit.CLOSEST
+    """How a set is dealt out that no single value can hold. Closest: as many together as possible. Even: the same
+    number from each."""

@@ -1,0 +1,88 @@
+"""Tables of `apportion node`: plain values in, text on a console out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+GIB = 2**30
+_GOOD = "Healthy"
+Json = Mapping[str, Any]
+
+
+def cards(found: Json, console: Console) -> None:
+    """Show cards, one row each, and what is missing on the host."""
+    if not found["cards"]:
+        console.print(f"{escape(found['node'])}: no cards that apportion knows")
+        return
+    table = Table("card", "model", "UUID", "PCI", "NUMA", "memory", "health", "can be cut into")
+    for card in found["cards"]:
+        attributes = card["attributes"]
+        health = card["health"]
+        memory = card["capacity"].get("memory")
+        profiles = ", ".join(f"{profile['name']} x{profile['most']}" for profile in card["profiles"])
+        table.add_row(
+            card["name"],
+            escape(str(attributes.get("productName") or attributes.get("model") or card["kind"])),
+            card["uuid"],
+            card["pciBusID"],
+            "-" if card["numaNode"] is None else str(card["numaNode"]),
+            f"{memory / GIB:.0f} GiB" if memory else "-",
+            health if health == _GOOD else f"[bold red]{health}[/]",
+            escape(profiles) or "-",
+        )
+    console.print(table)
+    for warning in dict.fromkeys(card["warning"] for card in found["cards"] if card["warning"]):
+        console.print(f"[yellow]{escape(warning)}[/]", soft_wrap=True)
+
+
+def partitions(found: Json, console: Console) -> None:
+    """Show what is cut and who has it, then the prepared claims."""
+    table = Table("card", "profile", "start", "UUID", "owner", "step", "in use", "claims", title="Partitions")
+    for row in found["partitions"]:
+        owner = {"foreign": "[yellow]made by hand[/]", "layout": f"layout {escape(row['layout'])}"}.get(
+            row["owner"], escape(row["partition"])
+        )
+        table.add_row(
+            row["card"],
+            escape(row["profile"]),
+            str(row["start"]),
+            row["uuid"] if row["complete"] else "[red]half made[/]",
+            owner,
+            row["step"] or "-",
+            "yes" if row["inUse"] else "no",
+            escape(", ".join(row["claims"])) or "-",
+        )
+    console.print(table)
+    claims = Table("claim", "UID", "driver", "step", "devices", title="Prepared claims")
+    for row in found["claims"]:
+        claims.add_row(
+            escape(row["claim"]), row["uid"], row["driver"], row["step"], ", ".join(row["devices"])
+        )
+    console.print(claims)
+
+
+def prepared(found: Json, console: Console) -> None:
+    """Show the devices with the CDI ids by which a container gets them."""
+    table = Table("device", "requests", "CDI id", title=escape(found["claim"]))
+    for row in found["devices"]:
+        table.add_row(row["device"], ", ".join(row["requests"]), row["cdi"])
+    console.print(table)
+    for file in dict.fromkeys(row["file"] for row in found["devices"]):
+        console.print(f"written: {escape(file)}", soft_wrap=True)
+
+
+def released(found: Json, console: Console) -> None:
+    """Say what is free now."""
+    names = ", ".join(found["released"])
+    console.print(f"free: {names}" if names else f"claim {escape(found['uid'])} was not prepared here")
+
+
+def recovered(found: Json, console: Console) -> None:
+    """Say what the card was marked for."""
+    said = (
+        f"was marked for {escape(found['reason'])}, and is not any more" if found["marked"] else "had no mark"
+    )
+    console.print(f"{found['card']} {said}", soft_wrap=True)

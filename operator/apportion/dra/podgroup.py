@@ -1,0 +1,50 @@
+"""The group that a pod says it belongs to: pods that get their devices together, or none of them does.
+
+In: a pod's metadata. Out: name and size of the group. Two conventions are read: our own, and that of Kueue's plain pod groups
+(label `kueue.x-k8s.io/pod-group-name`, annotation `kueue.x-k8s.io/pod-group-total-count`), whose gate goes before ours.
+"""
+
+from dataclasses import dataclass
+
+from apportion.dra import reading
+from apportion.dra.reading import Json
+
+GROUP = "apportion.dev/pod-group"
+"""Label: the group's name, within the namespace."""
+LEAST = "apportion.dev/pod-group-min-count"
+"""Annotation: how many pods must get their devices together."""
+_CONVENTIONS = ((GROUP, LEAST), ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"))
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """One pod's word on its group."""
+
+    name: str
+    least: int
+    """How many pods must get their devices together; 0: it does not say, or says nonsense."""
+    flaw: str = ""
+    """What is wrong with that, naming the annotation."""
+
+    @classmethod
+    def from_metadata(cls, metadata: Json) -> "PodGroup | None":
+        """Read a pod's labels and annotations; None for a pod of no group."""
+        labels = reading.table(metadata, "labels", at="metadata")
+        for label, annotation in _CONVENTIONS:
+            name = labels.get(label)
+            if isinstance(name, str) and name:
+                text = reading.table(metadata, "annotations", at="metadata").get(annotation)
+                return cls(name, *_least(annotation, text))
+        return None
+
+
+def _least(annotation: str, text: object) -> tuple[int, str]:
+    where = f"metadata.annotations[{annotation}]"
+    if text is None:
+        return 0, f"{where} is missing: how many pods the group needs"
+    found = text if isinstance(text, str) else ""
+    # Digits of other scripts are no number for the rest of Kubernetes.
+    if found.isascii() and found.isdecimal() and len(found) < len(str(_MOST)) and int(found) > 0:
+        return int(found), ""
+    return 0, f"{where} is {str(text)[:40]!r}, not a number from 1 to {_MOST - 1}"

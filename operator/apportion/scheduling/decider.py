@@ -1,0 +1,159 @@
+"""Decider: one demand at a time, served or told why not.
+
+In: a demand, the room on nodes. Out: a decision that is assumed at once and on its way to the API server; or an Event. What was
+refused is not asked again before something changed that may let it in.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from apportion import metrics
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
+from apportion.allocator.ladder.policy import ladder_of
+from apportion.allocator.score.strategy import Strategy
+from apportion.api.partition import Phase
+from apportion.cluster.recorder import Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.device import DeviceId
+from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput
+from apportion.scheduling import notices
+from apportion.scheduling.candidates import candidates, no_node, promised
+from apportion.scheduling.errands import Errands
+from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.room import Room
+from apportion.scheduling.waiting import Waiting
+
+_GUARD = Toleration(key="apportion.dev/guard", operator="Exists")
+"""Keeps kube-scheduler off our devices; it is no obstacle to us."""
+
+
+class Decider:
+    """Decides for whoever waits."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        errands: Errands,
+        recorder: Recorder,
+        exclusions: Exclusions,
+        *,
+        clock: Callable[[], float],
+        manager: str,
+    ) -> None:
+        self.snapshot = snapshot
+        self.errands = errands
+        self.recorder = recorder
+        self.manager = manager
+        self.idle: Mapping[DeviceId, int] = {}
+        """Live partitions that nobody uses: choosing one cuts nothing."""
+        self._exclusions = exclusions
+        self._clock = clock
+        self._refused: dict[str, tuple[int, int]] = {}
+        """Epoch in which a demand was last refused, by its key."""
+        self._first_seen: dict[str, float] = {}
+        self._attempt = 0
+
+    def begin(self, attempt: int, keys: Iterable[str]) -> None:
+        """Start a pass over the demands with these keys; all others are forgotten."""
+        kept = frozenset(keys)
+        now = self._clock()
+        self._attempt = attempt
+        self._first_seen = {key: self._first_seen.get(key, now) for key in kept}
+        self._refused = {key: epoch for key, epoch in self._refused.items() if key in kept}
+        self.idle = dict.fromkeys(idle_partitions(self.snapshot), 1)
+
+    def decide(self, demand: Waiting, room: Room) -> int:
+        """Serve one demand or say why not; returns how many claims were granted."""
+        if self.errands.paused(demand.key) or self.refused_lately(demand.key):
+            return 0
+        asked, reasons = self.ask(demand, room)
+        if asked is None:
+            self.refuse(demand.key, "no node")
+            notices.no_node(self.recorder, demand, reasons)
+            self._untie(demand)
+            return 0
+        policy = self.snapshot.management.policy(demand.claims[0])
+        try:
+            answer = allocate(
+                self.snapshot.state,
+                asked,
+                strategy=Strategy(policy.strategy.value),
+                ladder=ladder_of(policy),
+                prefer=self.idle,
+            )
+        except BrokenInput as error:
+            self.refuse(demand.key, "broken")
+            notices.broken(self.recorder, demand, error)
+            return 0
+        if isinstance(answer, Refusal):
+            self.refuse(demand.key, answer.verdict)
+            notices.refused(self.recorder, demand, answer.explanation, self.named)
+            self._untie(demand)
+            return 0
+        self.grant(demand, answer, room)
+        return len(demand.claims)
+
+    def ask(self, demand: Waiting, room: Room) -> tuple[Demand | None, str]:
+        """Return what to ask of the allocator; None, and why, if no node could take the pods."""
+        nodes, reasons = candidates(demand, room, self.snapshot, self._exclusions)
+        if not nodes:
+            return None, no_node(reasons)
+        asked = Demand(
+            demand.claims,
+            nodes,
+            excluded=self._exclusions.devices(),
+            tolerations=(_GUARD,),
+            seed=f"{demand.key}/{self._attempt}",
+        )
+        return asked, ""
+
+    def grant(self, demand: Waiting, decision: Decision, room: Room) -> None:
+        """Assume a decision and have it written."""
+        metrics.DECISIONS.labels("granted").inc()
+        for pod in demand.pods:
+            if pod.node is None and promised(pod, self.snapshot) is None:
+                room.take(decision.node, pod)
+        pairs = list(zip(demand.claims, decision.allocations, strict=True))
+        for claim, allocation in pairs:
+            self.snapshot.assume(claim, allocation)
+        self.errands.write(demand, pairs, since=self._first_seen.get(demand.key))
+
+    def refuse(self, key: str, verdict: str) -> None:
+        """Remember that a demand cannot be served as things stand."""
+        self._refused[key] = self._epoch()
+        metrics.DECISIONS.labels(verdict).inc()
+
+    def refused_lately(self, key: str) -> bool:
+        """Say whether a demand was refused and nothing happened since that may let it in."""
+        return self._refused.get(key) == self._epoch()
+
+    def named(self, uid: str) -> str:
+        """Return a claim's name for people."""
+        claim = self.snapshot.claims.get(uid)
+        return f"claim {claim.key}" if claim is not None else uid
+
+    def _epoch(self) -> tuple[int, int]:
+        """Return what changes whenever a refused demand may get another answer."""
+        return self.snapshot.room_epoch, self._exclusions.epoch()
+
+    def _untie(self, demand: Waiting) -> None:
+        """Give back what ties a demand to a node that cannot serve the rest of it, unless somebody reserved it."""
+        for claim in demand.tied:
+            if claim.allocation is not None and not claim.reserved_for and claim.allocated_by == self.manager:
+                others = [p for p in self.snapshot.users(claim) if p.uid not in {q.uid for q in demand.pods}]
+                if not any(pod.node is not None and not pod.finished for pod in others):
+                    self.errands.clear(claim, "the pod's other claims cannot be served on its node", "untied")
+
+
+def idle_partitions(snapshot: Snapshot) -> Iterator[DeviceId]:
+    """Yield the devices whose partition is cut and held by nobody."""
+    for partition in snapshot.partitions.values():
+        spec, status = partition.spec, partition.status
+        if (
+            spec.holder is None
+            and status.phase == Phase.IDLE
+            and partition.metadata.deletion_timestamp is None
+        ):
+            yield DeviceId(spec.driver, spec.pool, spec.device)

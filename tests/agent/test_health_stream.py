@@ -1,0 +1,80 @@
+"""The health that kubelet hears: whole lists, at once and at every change, until the agent leaves."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from apportion.agent.bell import Bell
+from apportion.agent.devices.values import Health
+from apportion.agent.kubelet.health import DeviceHealth, HealthFeed
+from apportion.agent.proto import health_v1_pb2, health_v1alpha1_pb2
+from testbed.eventually import eventually
+from tests.agent.simulated_node import SimulatedNode
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+H100 = {"model": "H100-80GB"}
+MIG = "gpu-0-mig-1g10gb-19-3"
+Lists = AsyncIterator[dict[str, Any]]
+
+
+async def heard(lists: Lists, wanted: Callable[[dict[str, Any]], bool], within: float = 5) -> dict[str, Any]:
+    """Return the first list that is as wanted."""
+    async with asyncio.timeout(within):
+        async for found in lists:
+            if wanted(found):
+                return found
+    raise AssertionError("the stream ended")
+
+
+@pytest.mark.parametrize("messages", [health_v1_pb2, health_v1alpha1_pb2], ids=["v1", "v1alpha1"])
+async def test_a_sick_card_and_its_partitions_are_unhealthy_until_it_recovers(
+    make_node: MakeNode, messages: ModuleType
+) -> None:
+    """In both versions of the protocol; the other card stays healthy."""
+    async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent(), node.health(messages) as lists:
+        first = await heard(lists, bool)
+        await eventually(node.devices, lambda found: set(found) == set(first))
+        assert {row.health for row in first.values()} == {messages.HEALTHY}
+        assert first["gpu-0"].device.pool_name == node.name
+        assert abs(first["gpu-0"].last_updated_time - time.time()) < 5
+        for word, said in (("sick", "reports errors"), ("lost", "does not answer")):
+            with node.switchboard() as state:
+                state["faults"][word] = ["gpu-0"]
+            found = await heard(lists, lambda rows: rows["gpu-0"].health == messages.UNHEALTHY)
+            assert found[MIG].health == messages.UNHEALTHY
+            assert said in found[MIG].message
+            assert found["gpu-1"].health == messages.HEALTHY
+            with node.switchboard() as state:
+                state["faults"][word] = []
+            found = await heard(lists, lambda rows: rows["gpu-0"].health == messages.HEALTHY)
+            assert (found[MIG].health, found[MIG].message) == (messages.HEALTHY, "")
+
+
+async def test_an_agent_that_leaves_ends_its_streams_at_once(make_node: MakeNode) -> None:
+    """A stream has no end of its own: a server that waits for it would hold up the agent's end."""
+    async with make_node(cards=[H100]) as node:
+        async with node.agent():
+            opened = node.health()
+            lists = await opened.__aenter__()
+            await heard(lists, bool)
+            began = time.monotonic()
+        assert time.monotonic() - began < 2
+        assert [row async for row in lists] == []
+        await opened.__aexit__(None, None, None)
+
+
+async def test_lists_are_repeated_before_kubelet_calls_them_old() -> None:
+    """With the time of the last look, so that what nobody could see any more becomes unknown."""
+    looked = 1000.0
+    rows = (DeviceHealth("gpu-0", "gpu-0", Health.HEALTHY),)
+    feed = HealthFeed("pool", lambda: rows, looked=lambda: looked, changed=Bell(), period=0.01)
+    lists = feed.lists(health_v1_pb2)
+    first, second = [await anext(lists) for _ in range(2)]
+    assert (first, first.devices[0].last_updated_time) == (second, 1000)
+    feed.close()
+    assert [row async for row in lists] == []

@@ -1,0 +1,36 @@
+"""The sockets by which kubelet finds an agent: those of the dead go, those of the living stay."""
+
+import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from tests.agent.simulated_node import GPU, SimulatedNode
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+H100 = {"model": "H100-80GB"}
+
+
+def leave_behind(path: Path) -> None:
+    """Leave a socket as a killed process does: the file is there, nobody answers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(str(path))
+
+
+async def test_sockets_of_agents_that_were_killed_are_removed(make_node: MakeNode) -> None:
+    """Each pod has sockets of its own name: without this kubelet would try those of every killed one for ever."""
+    async with make_node(cards=[H100]) as node:
+        registry, plugin = node.folder / "r", node.folder / "p" / GPU
+        leave_behind(registry / f"{GPU}-killed-reg.sock")
+        leave_behind(registry / "other.dev-killed-reg.sock")
+        leave_behind(plugin / "dra-killed.sock")
+        async with node.agent(), node.agent(instance="next"):
+            assert {path.name for path in registry.iterdir()} == {
+                f"{GPU}-reg.sock",
+                f"{GPU}-next-reg.sock",
+                "other.dev-killed-reg.sock",
+            }
+            names = {path.name for path in plugin.glob("*.sock")}
+            assert names == {"dra.sock", "dra-next.sock"}
+            await node.registered()

@@ -1,0 +1,53 @@
+"""Groups of pods: devices for all of them on whatever nodes, or for none, on a real control plane."""
+
+from typing import Any
+
+from tenant import GPU, Tenant, claim, gates, pod, request
+
+GROUP = "apportion.dev/pod-group"
+LEAST = "apportion.dev/pod-group-min-count"
+
+
+def member(name: str, group: str, least: str) -> dict[str, Any]:
+    """Return a pod of a group with a claim of its own name."""
+    raw = pod(name, name)
+    raw["metadata"]["labels"][GROUP] = group
+    raw["metadata"]["annotations"] = {LEAST: least}
+    return raw
+
+
+async def with_gpus(team: Tenant, name: str, group: str, least: str, count: int = 5) -> None:
+    """Make a pod of a group that asks for so many of a node's eight GPUs."""
+    await team.make(claim(name, request(GPU, count=count)))
+    await team.make(member(name, group, least))
+
+
+async def test_a_group_gets_its_devices_together_or_not_at_all(team: Tenant) -> None:
+    """Two nodes have eight GPUs each: three pods with five each wait, and take nothing; two of them start."""
+    await with_gpus(team, "worker-a", "train", "3")
+    await with_gpus(team, "worker-b", "train", "3")
+    await team.event("worker-a", "GroupIncomplete", "train", "2 of at least 3")
+
+    await with_gpus(team, "worker-c", "train", "3")
+    await team.event("worker-a", "ClaimsNotAllocated", "train", "worker-c found none")
+    await team.event("worker-c", "NotAllocated")
+    held = [each for each in await team.claims() if each.get("status", {}).get("allocation")]
+    assert held == []
+    assert [gates(await team.pod(f"worker-{each}")) for each in "abc"] == [["apportion.dev/allocation"]] * 3
+
+    await team.delete("Pod", "worker-c")
+    for each in "ab":
+        await team.annotate(f"worker-{each}", {LEAST: "2"})
+    running = await team.running("worker-a", "worker-b")
+    assert len({each["spec"]["nodeName"] for each in running}) == 2
+
+
+async def test_a_wrong_number_is_told_on_the_pod(team: Tenant) -> None:
+    """And mending it on the pod is enough."""
+    await with_gpus(team, "one", "typo", "two", count=1)
+
+    await team.event("one", "BrokenGroup", "typo", LEAST, "'two'")
+    assert gates(await team.pod("one")) == ["apportion.dev/allocation"]
+
+    await team.annotate("one", {LEAST: "1"})
+    await team.running("one")

@@ -1,0 +1,48 @@
+"""The allocator against kube-scheduler's own, on worlds that nobody wrote down.
+
+Left aside, because they are known and meant: a request for all devices that breaks a constraint is a fatal error
+upstream even where counting shows before that there is no solution, or another alternative would do.
+"""
+
+import pytest
+
+from apportion.allocator.score.strategy import Strategy
+from tests.allocator.conformance import answer, differences
+from tests.upstream.oracle import Json, Oracle
+from tests.upstream.worlds import rich_world
+
+WORLDS = 1500
+_KNOWN = "because a claim constraint would not be satisfied"
+
+
+def _worlds() -> list[Json]:
+    return [rich_world(seed, lists=seed % 2 == 1) for seed in range(WORLDS)]
+
+
+def test_first_fit_chooses_what_upstream_chooses(oracle: Oracle) -> None:
+    """Verdict, devices, capacity, config and node selector; no solution and errors alike."""
+    wrong, solved = {}, 0
+    for seed, (world, expected) in enumerate(zip(_worlds(), oracle.ask(_worlds()), strict=True)):
+        if _KNOWN in (expected.get("error") or {}).get("text", ""):
+            continue
+        found = answer(world, Strategy.FIRST_FIT)
+        solved += found["kind"] == "results"
+        unlike = differences({"expect": expected, "exactOrder": False}, found)
+        if unlike:
+            wrong[seed] = unlike
+    assert wrong == {}
+    assert solved > WORLDS // 5
+
+
+@pytest.mark.parametrize("strategy", [Strategy.PACK, Strategy.SPREAD, Strategy.LEAST_FRAGMENTATION])
+def test_no_strategy_gives_up_where_upstream_finds_a_place(oracle: Oracle, strategy: Strategy) -> None:
+    """Preferences choose among solutions; they never change whether there is one."""
+    worlds = _worlds()[: WORLDS // 3]
+    wrong = {}
+    for seed, (world, expected) in enumerate(zip(worlds, oracle.ask(worlds), strict=True)):
+        if expected["kind"] == "error":
+            continue
+        found = answer(world, strategy)
+        if found["kind"] != expected["kind"]:
+            wrong[seed] = (expected["kind"], found["kind"])
+    assert wrong == {}
