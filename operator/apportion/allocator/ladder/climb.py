@@ -103,6 +103,7 @@ class Climb(Search):
         if left == 0:
             self._next(number + 1)
             return
+        self._left -= 1
         row = self._rows[number]
         mask = self.open(row, self.shape.slots[number].claim) & allowed
         if mask.bit_count() < left or not self._hope(number, left, mask):
