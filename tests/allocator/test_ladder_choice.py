@@ -1,6 +1,12 @@
 """What a ladder decides, and what it leaves alone."""
 
+import json
+from pathlib import Path
+
 import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
@@ -11,6 +17,7 @@ from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicySpec
+from apportion.cli.allocate import command
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -201,3 +208,37 @@ def test_a_node_with_no_two_places_alike_is_searched_within_bounds(count: int) -
     assert first == again
     assert len(names(first)) == count
     assert STEPS <= 2_000
+
+
+def test_the_offline_command_tries_a_policy(tmp_path: Path) -> None:
+    """With its ladder the pair is closer; what is wrong with a policy is told by its field."""
+    rows = [gpu(0, 0, 0), gpu(1, 1, 1), gpu(2, 1, 1)]
+    spec = {"driver": GPU, "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}
+    pair = {"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 2}}
+    world = tmp_path / "world.json"
+    world.write_text(
+        json.dumps(
+            {
+                "classes": [{"metadata": {"name": "any"}, "spec": {}}],
+                "slices": [{"metadata": {"name": "s"}, "spec": spec | {"devices": rows}}],
+                "claims": [{"metadata": {"name": "c"}, "spec": {"devices": {"requests": [pair]}}}],
+            }
+        )
+    )
+    policy = tmp_path / "policy.yaml"
+    app = typer.Typer()
+    app.command()(command)
+
+    def ask(ladder: list[Raw]) -> Result:
+        spec = {"deviceClasses": {"names": ["any"]}, "strategy": "Pack", "ladder": ladder}
+        policy.write_text(json.dumps({"kind": "AllocationPolicy", "spec": spec}))
+        return CliRunner().invoke(app, ["-f", str(world), "-o", "json", "--policy", str(policy)])
+
+    def given(result: Result) -> list[str]:
+        rows = json.loads(result.stdout)["results"][0]["devices"]["results"]
+        return [row["device"] for row in rows]
+
+    assert given(ask([{"attribute": ROOT}])) == ["gpu-1", "gpu-2"]
+    refused = ask([{"attribute": "numaNode"}])
+    assert refused.exit_code == 2
+    assert "ladder[0].attribute" in refused.output
