@@ -91,6 +91,7 @@ def main(
     ] = Strategy.LEAST_FRAGMENTATION,
     out: Annotated[Path | None, typer.Option(help="Write one JSON line per claim to this file.")] = None,
     timeout: Annotated[str, typer.Option(help="Limit per claim, such as 10s or 500ms; 0: none.")] = "0",
+    most: Annotated[int, typer.Option("--limit", help="Claims handled at most; 0: all.")] = 0,
 ) -> None:
     """Allocate the claims of a scenario and print the figures as one JSON line."""
     try:
@@ -98,7 +99,7 @@ def main(
         began = time.perf_counter()
         scenario = load(file)
         load_seconds = time.perf_counter() - began
-        outcomes, figures = run(scenario, strategy, limit)
+        outcomes, figures = run(scenario, strategy, limit, most)
     except BrokenInput as error:
         typer.echo(f"error: {file}: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -148,10 +149,12 @@ def load(path: Path) -> Scenario:
     )
 
 
-def run(scenario: Scenario, strategy: Strategy, limit: float = 0) -> tuple[list[Outcome], dict[str, Any]]:
+def run(
+    scenario: Scenario, strategy: Strategy, limit: float = 0, most: int = 0
+) -> tuple[list[Outcome], dict[str, Any]]:
     """Let the claims come and go; return what became of each, and the peer's figures.
 
-    `limit`: seconds per claim, 0: none.
+    `limit`: seconds per claim, `most`: claims in all; 0: none.
     """
     outcomes: list[Outcome] = []
     held: set[str] = set()
@@ -167,6 +170,8 @@ def run(scenario: Scenario, strategy: Strategy, limit: float = 0) -> tuple[list[
                     held.discard(event.claim)
                     released += 1
                 continue
+            if most and len(outcomes) == most:
+                break
             outcome = _one(scenario, scenario.claims[event.claim], strategy, limit)
             if outcome.status == "allocated":
                 held.add(event.claim)
@@ -216,7 +221,7 @@ def _figures(
         "timeouts": statuses.count("timeout"),
         "errors": statuses.count("error"),
         "released": released,
-        "notReached": 0,
+        "notReached": sum(event.op != "release" for event in scenario.events) - len(outcomes),
         "p50Ms": percentile(times, 0.5),
         "p99Ms": percentile(times, 0.99),
         "maxMs": percentile(times, 1),
