@@ -216,3 +216,31 @@ def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -
         if isinstance(found, Decision):
             held[f"c{turn}"] = found.allocations[0].results
             state.hold(f"c{turn}", found.allocations[0].results)
+
+
+@pytest.mark.parametrize("first", [3, 5])
+def test_questions_that_were_one_part_when_a_node_comes_that_tells_them_apart(first: int) -> None:
+    """Selectors that accepted the same devices so far need not do so on a new kind of node."""
+    state = cluster(piece("n1", "n1", [device("gpu-0") | sized(1)]), nodes=("n1", "n2"))
+
+    def ask(below: int) -> Decision | Refusal:
+        selectors = [{"cel": {"expression": f"{A}.size < {below}"}}]
+        return allocate(state, Demand((claim("c", want(selectors=selectors)),)))
+
+    second = 8 - first
+    for below in (first, second):
+        found = ask(below)
+        assert isinstance(found, Decision)
+        assert found.node == "n1"
+    state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
+    state.put_slice(piece("n2", "n2", [device("gpu-0") | sized(4)]))
+
+    verdicts = {below: isinstance(ask(below), Decision) for below in (first, second)}
+    assert verdicts == {3: False, 5: True}
+    state.release("a")
+    assert all(isinstance(ask(below), Decision) for below in (first, second))
+
+
+def sized(size: int) -> dict[str, Any]:
+    """Return attributes of a device of this size."""
+    return {"attributes": {"kind": {"string": "gpu"}, "size": {"int": size}}}
