@@ -39,6 +39,7 @@ def main(
     floors: Annotated[bool, typer.Option(help="Run the changed scenarios too.")] = True,  # noqa: FBT002
     floor_limit: Annotated[int, typer.Option(help="Claims of those that each handles; 0: all.")] = 4000,
     adversarial: Annotated[bool, typer.Option(help="Run the adversarial files too.")] = True,  # noqa: FBT002
+    ticks: Annotated[bool, typer.Option("--ticks", help="CPU times too.")] = False,  # noqa: FBT002
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file.")] = None,
 ) -> None:
     """Measure both allocators on the same scenario files and print the ratios."""
@@ -58,6 +59,7 @@ def main(
                 floor_limit if floors else -1,
                 peer,
                 adversarial,
+                ticks,
             ),
         )
     except ApportionError as error:
@@ -96,6 +98,7 @@ class Plan:
     """-1: no floors."""
     peer: bool
     adversarial: bool
+    ticks: bool
 
 
 def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[Verdict]]:
@@ -124,13 +127,25 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
             show(f"{kind}: making the scenario")
             for file in generate(kind, plan.wish):
                 show(f"{kind}: running")
-                rows.append(compare(file, plan.strategy, yardstick, plan.rounds, plan.peer_limit))
+                rows.append(
+                    compare(file, plan.strategy, yardstick, plan.rounds, plan.peer_limit, ticks=plan.ticks)
+                )
             progress.advance(task)
         for kind in plan.kinds if plan.floor_limit >= 0 else ():
             show(f"{kind}: making the floors")
             for name, file in floors_of(kind, plan.wish):
                 show(f"{kind}: running {name}")
-                lows.append(compare(file, plan.strategy, yardstick, plan.rounds, plan.floor_limit, both=True))
+                lows.append(
+                    compare(
+                        file,
+                        plan.strategy,
+                        yardstick,
+                        plan.rounds,
+                        plan.floor_limit,
+                        both=True,
+                        ticks=plan.ticks,
+                    )
+                )
                 progress.advance(task)
         for file in hard:
             progress.update(task, description="adversarial files")

@@ -72,7 +72,7 @@ def ours(file: Path, strategy: str, *arguments: str) -> Mapping[str, Any]:
 
 def verdict(file: Path, strategy: str) -> Verdict:
     """Ask ours about an adversarial file, which holds one claim."""
-    found = ours(file, strategy, "--timeout", "10s")
+    found = ours(file, strategy, "--timeout", "10s", "--ticks")
     kind = found["scenario"].removeprefix("adversarial-").rpartition("-")[0]
     right = found["allocated" if kind in SOLVABLE else "unallocated"] == 1
     # CPU time, as other programs on the machine are not the search's fault.
@@ -80,10 +80,20 @@ def verdict(file: Path, strategy: str) -> Verdict:
 
 
 def compare(
-    file: Path, strategy: str, peer: Peer | None, rounds: int, limit: int, *, both: bool = False
+    file: Path,
+    strategy: str,
+    peer: Peer | None,
+    rounds: int,
+    limit: int,
+    *,
+    both: bool = False,
+    ticks: bool = False,
 ) -> Row:
-    """Run both so many times in turns. `limit`: claims that the peer handles at most, 0: all; ours too with `both`."""
-    own = ("--limit", str(limit)) if both and limit else ()
+    """Run both so many times in turns. `limit`: claims that the peer handles at most, 0: all; ours too with `both`.
+
+    `ticks`: tell the CPU time of claims too, which costs some.
+    """
+    own = (*(("--limit", str(limit)) if both and limit else ()), *(("--ticks",) if ticks else ()))
     mine: list[Mapping[str, Any]] = []
     theirs: list[Mapping[str, Any]] = []
     for turn in range(rounds):

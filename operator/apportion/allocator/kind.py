@@ -13,10 +13,11 @@ from apportion.allocator.layout import Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
+    from apportion.allocator.attribute import Rows
     from apportion.allocator.plan import Plan
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
-    from apportion.allocator.view import Answering, Atom, NodeView
+    from apportion.allocator.view import Answering, NodeView
 
 MOST_COLUMNS = 48
 """Ways in which one attribute may be spread over a node before it counts as personal."""
@@ -65,9 +66,9 @@ class Kind:
         "layout",
         "nodes",
         "plans",
+        "rows",
         "sample",
         "selected",
-        "values",
     )
 
     def __init__(
@@ -86,7 +87,7 @@ class Kind:
         self.nodes = 0
         """How many nodes are of the kind now."""
         self.selected: dict[object, Selected] = {}
-        self.values: dict[str, dict[Atom, int]] = {}
+        self.rows: dict[str, Rows] = {}
         self.layout: Layout | None = None
         self.plans: dict[Meaning, Plan | None] = {}
         """What claims for one device may take; None: it is another claim."""
