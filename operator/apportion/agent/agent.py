@@ -184,7 +184,7 @@ class Agent:
                 ]
                 # Without the whole list a partition of a claim would look like one that nobody wants.
                 await self._partitions.synced.wait()
-                await self._recollect(kinds)
+                await self._recollect(self._served)
                 for row in self.desk.journal.partitions().values():
                     self._worker(row.spot.card)
                 for card in cards:

@@ -16,6 +16,10 @@ Place: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, name of the first node: what standings are compared by."""
 
 
+LEAST = 1024
+"""Entries that are kept in any case before what is out of date is swept."""
+
+
 class Roster:
     """Outcomes of one shape under one strategy."""
 
@@ -43,7 +47,7 @@ class Roster:
         if fresh is None:
             fresh = standings.all()
             self._outcomes = {standing: kept for standing, kept in self._outcomes.items() if standing.nodes}
-        if len(self._outcomes) > 1024 + 2 * len(standings):
+        if len(self._outcomes) > LEAST + 2 * len(standings):
             self._outcomes = {standing: kept for standing, kept in self._outcomes.items() if standing.nodes}
         for standing in fresh:
             if standing.nodes:
@@ -91,7 +95,7 @@ class Roster:
         self._stamp += 1
         heappush(self._heap, ((outcome.ranks, outcome.score, first), self._stamp, standing, outcome))
         self._queued[standing] = first
-        if len(self._heap) > 1024 + 4 * len(self._queued) or self._stamp % 4096 == 0:
+        if len(self._heap) > LEAST + 4 * len(self._queued) or self._stamp % 4096 == 0:
             self._queued = {kept: name for kept, name in self._queued.items() if kept.nodes}
             self._heap = [entry for entry in self._heap if self._queued.get(entry[2]) == entry[0][2]]
             heapify(self._heap)

@@ -7,10 +7,11 @@ by value, rung by rung. Agreement on a rung is by one value: a device that lists
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from apportion.allocator.attribute import atoms
 from apportion.allocator.counters import bits
 from apportion.allocator.ladder.ladder import Ladder, Rung
 from apportion.allocator.layout import NEIGHBOURHOODS
-from apportion.allocator.view import NodeView, atoms
+from apportion.allocator.view import NodeView
 
 Edge: TypeAlias = tuple[int, ...]
 """The level between two cells, then on which neighbourhoods they agree."""
