@@ -17,6 +17,7 @@ from apportion.allocator.ranking import Ranking
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.first_fit import FirstFit
+from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.score.pack import Pack
 from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
@@ -25,13 +26,13 @@ from apportion.allocator.shape import Shape, resolve
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standings
 from apportion.allocator.state import State
+from apportion.allocator.worth.mix import Mix
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
     Strategy.FIRST_FIT: FirstFit(),
     Strategy.PACK: Pack(),
     Strategy.SPREAD: Spread(),
-    Strategy.LEAST_FRAGMENTATION: Pack(),
 }
 
 FEW = 16
@@ -45,20 +46,23 @@ def allocate(
     strategy: Strategy = Strategy.PACK,
     prefer: Mapping[DeviceId, int] | None = None,
     share_ids: ShareIds | None = None,
+    mix: Mix | None = None,
     steps: int = STEPS,
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
 
     `prefer`: devices that cost nothing, by how good that is; they win over the strategy, not over the order of
-    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `steps`: devices that the
-    search may try per node.
+    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `mix`: the demand that
+    LeastFragmentation keeps room for, in place of what the state has learnt. `steps`: devices that the search may try
+    per node.
 
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
     standings = state.settle()
     shape = resolve(demand.claims, state.classes, state.features, demand.tolerations, state.meanings)
-    ranking = _ranking(state, shape, strategy, steps)
+    scorer = SCORERS.get(strategy) or state.expected.scorer(mix)
+    ranking = _ranking(state, shape, strategy, scorer, steps)
     question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
@@ -67,16 +71,17 @@ def allocate(
     made = allocations(
         state.view(name), shape, shape.names, solved.picks, share_ids or derived_share_ids(demand.seed)
     )
-    return Decision(name, made)
+    return Decision(name, made, shape.meaning)
 
 
-def _ranking(state: State, shape: Shape, strategy: Strategy, steps: int) -> Ranking | Roster:
+def _ranking(state: State, shape: Shape, strategy: Strategy, scorer: Scorer, steps: int) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
     shared = state.shared(meaning)
     found = state.ranking(meaning, strategy, shared=shared) if steps == STEPS else None
-    if found is None:
-        found = Roster(SCORERS[strategy]) if shared else Ranking(SCORERS[strategy])
+    if found is None or found.scorer is not scorer:
+        # Scores of two outlooks are never mixed: all nodes are looked at again.
+        found = Roster(scorer) if shared else Ranking(scorer)
         if steps == STEPS:
             state.remember(meaning, strategy, found)
     return found
@@ -177,7 +182,8 @@ class Question:
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
-        refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
+        explanation = explain(self.state, self.shape, names, outcomes)
+        refusal = Refusal(explanation, verdict, self.shape.meaning)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, moment
         return refusal
@@ -195,8 +201,14 @@ class Question:
 
     def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
         view = self.state.view(name)
-        if not prefer and not excluded and self.steps == STEPS and isinstance(self.ranking.scorer, Pack):
-            found = single(view, self.shape, self.state.answers, shared=isinstance(self.ranking, Roster))
+        scorer = self.ranking.scorer
+        if not prefer and not excluded and self.steps == STEPS:
+            found = None
+            shared = isinstance(self.ranking, Roster)
+            if isinstance(scorer, Pack):
+                found = single(view, self.shape, self.state.answers, shared=shared)
+            elif isinstance(scorer, LeastFragmentation):
+                found = scorer.one.outcome(view, self.shape, self.state.answers, shared=shared)
             if found is not None:
                 return found
         return solve(

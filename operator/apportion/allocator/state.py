@@ -21,6 +21,7 @@ from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.shape import Meaning
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
+from apportion.allocator.worth.expected import Expected
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import Device, DeviceId
@@ -73,6 +74,8 @@ class State:
         self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
         self.meanings: dict[object, Meaning] = {}
         """Claims read before, by what they say; emptied when classes change."""
+        self.expected = Expected(self.answers)
+        """The demand that is to come, as far as it can be told from what was asked for."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
         """Learn of a node, or of its new labels."""
@@ -143,6 +146,10 @@ class State:
     def release(self, key: str) -> None:
         """Let what the key held be free again; an unknown key holds nothing."""
         self._wear(self._ledger.release(key))
+
+    def learn(self, asked: Meaning) -> None:
+        """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim."""
+        self.expected.learn(asked)
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return who holds the device: several keys where it is shared, or given twice."""

@@ -20,7 +20,7 @@ class Strategy(Enum):
     SPREAD = "Spread"
     """The emptiest node, the emptiest device."""
     LEAST_FRAGMENTATION = "LeastFragmentation"
-    """The place that keeps the most future demand placeable; chooses as Pack does until demand is learnt."""
+    """The place that keeps the most future demand placeable, by what claims asked for of late or a policy foretells."""
 
 
 class Scorer(Protocol):
