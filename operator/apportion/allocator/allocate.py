@@ -13,7 +13,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
-from apportion.allocator.ranking import Ranking
+from apportion.allocator.ranking import Place, Ranking, place
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.first_fit import FirstFit
@@ -61,7 +61,7 @@ def allocate(
     """
     standings = state.settle()
     shape = resolve(demand.claims, state.classes, state.features, demand.tolerations, state.meanings)
-    scorer = SCORERS.get(strategy) or state.expected.scorer(mix)
+    scorer = SCORERS.get(strategy) or state.scorer(mix)
     ranking = _ranking(state, shape, strategy, scorer, steps)
     question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
@@ -123,13 +123,13 @@ class Question:
         if not ranking.scorer.scans:
             return self._first(sorted(names), special)
         usual: tuple[str, Solved] | None = None
-        place: object = None
+        least: Place | None = None
         for name in names:
             outcome = special.get(name) or self._outcome(name)
             if isinstance(outcome, Solved):
-                here = outcome.ranks, outcome.score, name
-                if place is None or here < place:  # type: ignore[operator]  # places compare with places
-                    usual, place = (name, outcome), here
+                here = place(ranking.scorer, outcome, name)
+                if least is None or here < least:
+                    usual, least = (name, outcome), here
         return usual
 
     def _catch_up(self) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from apportion.allocator.fault import Fault
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
-from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
 from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
 from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
@@ -21,6 +21,8 @@ class Solved:
     """Which alternative every slot got: earlier ones win over any score."""
     score: Score
     picks: tuple[Pick, ...]
+    harm: Harm = ()
+    """What it takes from others; its cost comes on top of the score when nodes are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ def solve(
         return NOTHING if view.invalid is None else BROKEN
     chosen = dict.fromkeys(range(len(shape.slots)), 0) | {pick.slot: pick.want for pick in picks}
     bonus = sum(search.prefer.get(pick.device, 0) for pick in picks)
-    return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks)
+    harm = scorer.harm(search) if isinstance(scorer, Harmful) else ()
+    return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks, harm)
 
 
 FIRST_FIT = FirstFit()

@@ -17,11 +17,13 @@ from apportion.allocator.ledger import Change, Consumption, Ledger
 from apportion.allocator.pools import Place, PoolView, consumption, view
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.roster import Roster
+from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.shape import Meaning
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.expected import Expected
+from apportion.allocator.worth.mix import Mix
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import Device, DeviceId
@@ -150,6 +152,10 @@ class State:
     def learn(self, asked: Meaning) -> None:
         """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim."""
         self.expected.learn(asked)
+
+    def scorer(self, mix: Mix | None = None) -> LeastFragmentation:
+        """Return the strategy that keeps room for a mix; None: for the one that was learnt."""
+        return self.expected.scorer(self, self.settle(), mix)
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return who holds the device: several keys where it is shared, or given twice."""

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from apportion.allocator.counters import bits
 from apportion.allocator.options import Option
-from apportion.allocator.score.strategy import Score
+from apportion.allocator.score.strategy import Harm, Score
 from apportion.allocator.score.traits import Traits, left_over
 from apportion.allocator.search import Search
 from apportion.allocator.worth.cutting import UNIT
 from apportion.allocator.worth.one import One
 from apportion.allocator.worth.outlook import Outlook
+from apportion.allocator.worth.supply import Supply
 
 
 class LeastFragmentation:
@@ -22,9 +23,10 @@ class LeastFragmentation:
 
     scans = True
 
-    def __init__(self, outlook: Outlook) -> None:
+    def __init__(self, outlook: Outlook, supply: Supply | None = None) -> None:
         self.outlook = outlook
         self.one = One(outlook)
+        self.supply = supply if supply is not None else Supply(outlook)
 
     def order(self, search: Search, option: Option, mask: int) -> Sequence[int]:
         """Return preferred devices first, then those whose taking loses the least worth."""
@@ -53,6 +55,22 @@ class LeastFragmentation:
             # Best fit: an eighth of the devices less to choose from is worth as much as an eighth of a node.
             lost += UNIT * (free & search.view.plain).bit_count() // max(search.view.plain.bit_count(), 1)
         return lost, left_over(search)
+
+    def harm(self, search: Search) -> Harm:
+        """Return the sets of devices that lose some, without being all that the claim could use."""
+        sight = self.outlook.sight(search.view)
+        if not any(sight.reaches):
+            return ()
+        found: set[int] = set()
+        for pick in search.picks:
+            want = search.shape.slots[pick.slot].wants[pick.want]
+            reached = [one for one, mask in enumerate(sight.reaches) if mask >> pick.device & 1]
+            found.update(self.supply.harmed(self.outlook.set_of(want), reached))
+        return tuple(sorted(found))
+
+    def toll(self, harm: Harm) -> float:
+        """Return what it costs now to take from those sets."""
+        return self.supply.toll(harm)
 
     def _losses(self, search: Search, mask: int) -> list[tuple[int, int, int]]:
         """Return (worth lost, worth around it, device) for every device of the mask."""

@@ -7,10 +7,12 @@ from collections import OrderedDict
 
 from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.shape import Meaning
+from apportion.allocator.standing import Standings
 from apportion.allocator.view import Answering
 from apportion.allocator.worth.mix import Mix
 from apportion.allocator.worth.outlook import Boards, Outlook
 from apportion.allocator.worth.recent import Recent
+from apportion.allocator.worth.supply import Cluster, Supply
 
 MOST_MIXES = 16
 """Mixes that are priced at a time: the one learnt, and one per AllocationPolicy that gives its own."""
@@ -30,16 +32,27 @@ class Expected:
         """Learn what was asked for."""
         self._recent.note(asked)
 
-    def scorer(self, mix: Mix | None = None) -> LeastFragmentation:
+    def scorer(self, cluster: Cluster, standings: Standings, mix: Mix | None = None) -> LeastFragmentation:
         """Return the scorer for a mix; None: for the one that was learnt."""
         wanted = self._recent.mix if mix is None else mix
-        current = self._current
-        if current is not None and current[0] is wanted:
-            return current[1]
-        found = self._scorers.get(wanted)
+        found = (
+            self._scorers.get(wanted)
+            if self._current is None or self._current[0] is not wanted
+            else self._current[1]
+        )
         if found is None:
-            found = self._scorers[wanted] = LeastFragmentation(Outlook(wanted, self._boards, self._answers))
-            if len(self._scorers) > MOST_MIXES:
-                self._scorers.popitem(last=False)
+            found = self._make(wanted)
+        version = found.supply.version
+        found.supply.catch_up(cluster, standings)
+        if found.supply.version != version:
+            # Answers given before are void, and go with their scorer.
+            found = self._make(wanted, found.supply)
         self._current = wanted, found
+        return found
+
+    def _make(self, mix: Mix, supply: Supply | None = None) -> LeastFragmentation:
+        outlook = Outlook(mix, self._boards, self._answers)
+        found = self._scorers[mix] = LeastFragmentation(outlook, supply)
+        if len(self._scorers) > MOST_MIXES:
+            self._scorers.popitem(last=False)
         return found

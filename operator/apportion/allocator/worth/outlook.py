@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from apportion.allocator.counters import GroupState, GroupType
 from apportion.allocator.kind import Kind
+from apportion.allocator.shape import Want
 from apportion.allocator.view import Answering, NodeView
 from apportion.allocator.worth.board import NOWHERE, Board, Vector
 from apportion.allocator.worth.cutting import UNIT, Cutting
@@ -125,13 +126,15 @@ class Outlook:
         self._answers = answers
         self._sights: dict[Kind, Sight] = {}
         self._stocks: dict[tuple[GroupType, Vector, Masks], Stock] = {}
-        sets: dict[object, int] = {}
-        for entry in mix:
-            want = entry.want
-            if want is not None:
-                sets.setdefault((want.class_selectors, want.selectors, want.tolerations), len(sets))
-        self.sets = sets
+        self.sets: dict[object, int] = {}
         """Sets of devices that claims choose from, by selectors."""
+        for entry in mix:
+            if entry.want is not None:
+                self.sets.setdefault(_chooses(entry.want), len(self.sets))
+
+    def set_of(self, want: Want | None) -> int | None:
+        """Return the set that a request chooses from, None if the mix does not know it."""
+        return None if want is None else self.sets.get(_chooses(want))
 
     def sight(self, view: NodeView) -> Sight:
         """Return what the mix sees in a node."""
@@ -156,7 +159,7 @@ class Outlook:
             if whole and want is not None:
                 key = whole, want.count
                 places[key] = places.get(key, 0) + entry.weight * want.count
-                reaches[self.sets[want.class_selectors, want.selectors, want.tolerations]] |= whole
+                reaches[self.sets[_chooses(want)]] |= whole
         rows = [Place(mask, count, weight) for (mask, count), weight in places.items()]
         return Sight(stocks, rows, tuple(reaches))
 
@@ -185,6 +188,10 @@ class Outlook:
             return Stock(None, fresh)
         cutting = Cutting(board, demand)
         return Stock(cutting if any(cutting.prices) else None, fresh)
+
+
+def _chooses(want: Want) -> object:
+    return want.class_selectors, want.selectors, want.tolerations
 
 
 def _vectors(make: GroupType, size: int, mask: int) -> list[Vector]:
