@@ -196,6 +196,8 @@ def _one(scenario: Scenario, claim: Claim, strategy: Strategy, limit: float, *, 
                 found = allocate(state, Demand((claim,)), strategy=strategy)
         else:
             found = allocate(state, Demand((claim,)), strategy=strategy)
+        if found.asked is not None:
+            state.learn(found.asked)
         if isinstance(found, Decision):
             status = "allocated"
             result = found.allocations[0]
