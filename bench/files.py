@@ -10,6 +10,9 @@ from apportion.errors import BrokenInput
 from bench.peer import cache
 from bench.shared import shared
 
+MANY = 500
+"""Nodes from which on files are compressed."""
+
 CHURN = ("whole-gpu", "mig", "gpu-nic", "vnpu")
 
 
@@ -43,7 +46,7 @@ def generate(kind: str, wish: Wish) -> Sequence[Path]:
         ]
         if wish.demand is not None:
             command += ["--demand", str(wish.demand)]
-        if wish.size == "large":
+        if wish.size == "large" or (wish.size.isdigit() and int(wish.size) >= MANY):
             command.append("--gzip")
         made = subprocess.run(command, check=False, capture_output=True)
         if made.returncode:

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a control plane, before `-m` chooses."""
     for item in items:
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
-        if needed:
+        if needed or "node_binaries" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
         if OLDEST in needed:
             item.add_marker(pytest.mark.oldest)
@@ -52,7 +52,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 provided[version] = asyncio.run(provide(version, console=Console(stderr=True)))
             except MissingBinariesError as error:
                 pytest.exit(f"{error}\nTests without a control plane: make quick", returncode=1)
-        if any("node_binaries" in getattr(item, "fixturenames", ()) for item in session.items):
+    if any("node_binaries" in getattr(item, "fixturenames", ()) for item in session.items):
+        with capture.global_and_fixture_disabled():
             session.config.stash[_NODE] = asyncio.run(_node_binaries())
 
 

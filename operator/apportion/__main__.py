@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
+from apportion.agent.foreign import Foreign
 from apportion.cli import allocate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
@@ -79,7 +80,11 @@ def operator(
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
     backend: Annotated[
-        str, typer.Option(help="Hardware to look for: auto, nvml, ascend or simulated.", envvar="BACKEND")
+        str,
+        typer.Option(
+            help="Hardware to look for: auto, or of nvml, ascend, rdma and simulated a list with commas.",
+            envvar="BACKEND",
+        ),
     ] = "auto",
     host_root: Annotated[
         Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")
@@ -108,6 +113,13 @@ def agent(
     driver_rdma: Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")] = (
         "rdma.apportion.dev"
     ),
+    foreign: Annotated[
+        Foreign,
+        typer.Option(
+            help="Partitions made by hand: leave them, adopt those that a layout wants, or quarantine their card.",
+            envvar="FOREIGN",
+        ),
+    ] = Foreign.LEAVE,
     instance: Annotated[
         str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
     ] = "",
@@ -135,6 +147,7 @@ def agent(
         kubeconfig=kubeconfig,
         health_port=health_port,
         instance=instance,
+        foreign=foreign,
     )
     _run(run_agent, options)
 

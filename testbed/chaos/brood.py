@@ -84,7 +84,7 @@ class Brood:
             await self._listening
 
     def bear(self, **order: Any) -> Agent:
-        """Fork an agent: `arguments` of `apportion agent`, `environment`, `log`, `options`, `kill_at`, `skip`, `lose`."""
+        """Fork an agent: `arguments` of `apportion agent`, `environment`, `log`, `options`, `kill_at`, `lose`."""
         if self._process is None or self._process.stdin is None or self._process.returncode is not None:
             raise TestbedError("the nursery of the agents is closed")
         number = next(self._ids)

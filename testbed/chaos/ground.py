@@ -6,6 +6,7 @@ person made.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,6 +19,10 @@ from testbed.fakes.nvml_models import models
 
 MODELS: Final = ("H100-80GB", "A100-40GB")
 """One whose MIG mode switches at will and is off after a reboot, one whose mode stays on."""
+
+
+_PROGRAM: Final = 4711
+"""Process id of every program in a container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,9 @@ class Ground(Protocol):
     def stranger(self, place: Place) -> str:
         """Let a person make a partition; returns its UUID. Only while no agent runs."""
 
+    def use(self, uuid: str, *, used: bool) -> None:
+        """Let a program of a container open a partition, or close it; one that is gone is nobody's."""
+
     def kill_in(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call, before or after its effect."""
 
@@ -120,10 +128,10 @@ class NvmlGround:
     """GPUs behind the fake libnvidia-ml.so."""
 
     def __init__(self, folder: Path) -> None:
-        self._fake = FakeNvml.create(folder / "nvml", MODELS)
-        self._fake.set_mode(1, on=True)
-        root = lay_out(self._fake, folder / "root")
-        self.environment: Mapping[str, str] = self._fake.environment
+        self.fake = FakeNvml.create(folder / "nvml", MODELS)
+        self.fake.set_mode(1, on=True)
+        root = lay_out(self.fake, folder / "root")
+        self.environment: Mapping[str, str] = self.fake.environment
         self.arguments: Sequence[str] = ("--backend", "nvml", "--host-root", str(root))
 
     def cuts(self) -> tuple[Cut, ...]:
@@ -132,21 +140,21 @@ class NvmlGround:
             Cut(
                 f"gpu-{row.gpu}", row.profile, row.start, row.size, row.compute[0].uuid if row.compute else ""
             )
-            for row in self._fake.instances()
+            for row in self.fake.instances()
         )
 
     def whole(self, card: str) -> bool:
         """Say whether the card's MIG mode is off."""
-        return not self._fake.mode(int(card.split("-")[1]))[0]
+        return not self.fake.mode(int(card.split("-")[1]))[0]
 
     def reboot(self) -> None:
         """Reboot the node."""
-        self._fake.reboot()
+        self.fake.reboot()
 
     def stranger(self, place: Place) -> str:
         """Make a GPU instance and its compute instance as nvidia-smi would."""
         uuid = f"MIG-made-by-hand-at-{place.card}-{place.start}"
-        with self._fake.changing() as state:
+        with self.fake.changing() as state:
             gpu = state.gpu[int(place.card.split("-")[1])]
             row = next(row for row in gpu.instance if not row.used)
             # Ids of people's instances come from the high end here, so that they never meet ours.
@@ -159,21 +167,26 @@ class NvmlGround:
             row.used = 1
         return uuid
 
+    def use(self, uuid: str, *, used: bool) -> None:
+        """Let a program of a container open a partition, or close it."""
+        with suppress(KeyError):
+            self.fake.occupy(uuid, _PROGRAM if used else 0)
+
     def kill_in(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call."""
-        self._fake.kill(call, after=after)
+        self.fake.kill(call, after=after)
 
     def heal(self) -> None:
         """Take back the faults that did not strike."""
-        self._fake.heal()
+        self.fake.heal()
 
 
 class SimulatedGround:
     """The product's own simulated hardware; its state file is read as plain JSON."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, models: Sequence[str] = MODELS) -> None:
         file = folder / "node.yaml"
-        file.write_text(yaml.safe_dump({"cards": [{"model": model} for model in MODELS]}))
+        file.write_text(yaml.safe_dump({"cards": [{"model": model} for model in models]}))
         self._state = folder / "node.yaml.state.json"
         self._save({"partitions": [], "faults": {}, "next": 1})
         self.environment: Mapping[str, str] = {}
@@ -208,6 +221,9 @@ class SimulatedGround:
         }
         self._save({**state, "partitions": [*state["partitions"], row]})
         return uuid
+
+    def use(self, uuid: str, *, used: bool) -> None:
+        """Do nothing: nothing asks this hardware who uses it."""
 
     def kill_in(self, call: str, *, after: bool) -> None:
         """Refuse: there are no driver calls here."""

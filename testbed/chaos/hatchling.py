@@ -33,24 +33,20 @@ def be(order: Mapping[str, Any]) -> None:
     os.dup2(log, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _lose(order.get("lose", ""))
-    _change(order.get("options", {}), order.get("kill_at", ""), int(order.get("skip", 0)))
+    _change(order.get("options", {}), order.get("kill_at", ""))
     sys.argv = ["apportion", "agent", *order["arguments"]]
     main()
 
 
-def _change(changes: Mapping[str, Any], kill_at: str, skip: int) -> None:
+def _change(changes: Mapping[str, Any], kill_at: str) -> None:
     """Set options that the command line does not offer, and the seam."""
     real = agent_module.run_agent
     paths = {row.name for row in fields(AgentOptions) if "Path" in str(row.type)}
     typed: dict[str, Any] = {name: Path(value) if name in paths else value for name, value in changes.items()}
-    left = skip
 
     def at(step: str) -> None:
-        nonlocal left
         if step == kill_at:
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     async def run_agent(options: AgentOptions, stop: Any) -> None:
         await real(replace(options, **typed, patience=_PATIENCE, at=at), stop)

@@ -20,6 +20,7 @@ Play = Coroutine[Any, Any, None]
 STRANGER: Final = "gpu-1"
 """The card on which a person has made a partition; it is never used whole."""
 _MOST: Final = 6
+_OPENED: Final = 0.3
 _WHILE: Final = 0.15
 """Seconds for which something that must not happen is waited for."""
 
@@ -32,6 +33,8 @@ class Slot:
     place: Place | None
     claim: Json | None = None
     busy: bool = False
+    opened: bool = False
+    """Whether a program in the container has opened it, so that the driver knows of its use."""
 
     @property
     def device(self) -> str:
@@ -80,7 +83,7 @@ class Plays:
         while name == "cut" and self._room(random) is None:
             await self._clear(random.choice(self.slots))
         if name in ("finish", "remove") and not self.slots:
-            await self._new(self.offered["gpu-0"][0], warm=False)
+            await self._new(self.offered["gpu-0"][0], warm=False, random=random)
         running = [slot for slot in self.slots if slot.claim is not None and slot.place is not None]
         warm = [slot for slot in self.slots if slot.claim is None]
         if name == "finish" and not running:
@@ -111,7 +114,7 @@ class Plays:
                 if name == "start" and warm and random.random() < 0.4:
                     return self._start(_mark(random.choice(warm)), made=True)
                 place = self._room(random, card="gpu-0" if name == "mode" else "")
-                return None if place is None else self._new(place, warm=name == "warm")
+                return None if place is None else self._new(place, warm=name == "warm", random=random)
             case "whole":
                 if any(slot.card == "gpu-0" for slot in self.slots):
                     return None
@@ -139,8 +142,8 @@ class Plays:
         self.slots.append(slot)
         return slot
 
-    def _new(self, place: Place, *, warm: bool) -> Play:
-        slot = self._add(Slot(place.card, place))
+    def _new(self, place: Place, *, warm: bool, random: Random) -> Play:
+        slot = self._add(Slot(place.card, place, opened=random.random() < _OPENED))
         return self._warm(slot) if warm else self._start(slot, made=False)
 
     def _room(self, random: Random, *, without: Slot | None = None, card: str = "") -> Place | None:
@@ -180,7 +183,7 @@ class Plays:
     async def _run(self, slot: Slot) -> None:
         slot.busy = True
         if slot.claim is not None:
-            await self._node.prepare(slot.claim, slot.device, slot.card)
+            await self._node.prepare(slot.claim, slot.device, slot.card, opened=slot.opened)
         slot.busy = False
 
     async def _warm(self, slot: Slot) -> None:
@@ -216,7 +219,7 @@ class Plays:
         if slot.claim is None:
             return
         boot, before = self._node.boots, self._node.containers.get(slot.claim["metadata"]["uid"])
-        after = await self._node.prepare(slot.claim, slot.device, slot.card)
+        after = await self._node.prepare(slot.claim, slot.device, slot.card, opened=slot.opened)
         if before is not None and boot == self._node.boots and after.uuid != before.uuid:
             self.accusations.append(
                 Verdict(KILLED, f"claim {after.claim} had {before.uuid} and was given {after.uuid}")

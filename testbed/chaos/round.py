@@ -13,7 +13,8 @@ from typing import Final
 from testbed.chaos import judge
 from testbed.chaos.blows import Blow
 from testbed.chaos.judge import LEAKED, Verdict
-from testbed.chaos.node import Node, StuckError
+from testbed.chaos.node import Node
+from testbed.chaos.objects import StuckError
 from testbed.chaos.plays import Plays
 from testbed.chaos.report import Kill, state
 
@@ -23,6 +24,8 @@ _AGAIN: Final = 0.2
 """Probability that the agent is killed once more while it recovers."""
 _REBOOT: Final = 0.06
 _CUT: Final = 0.1
+_TWO: Final = 0.1
+"""Probability that a second agent works beside the first, as in a rolling update."""
 
 
 class Rounds:
@@ -57,6 +60,10 @@ class Rounds:
             self.node.ground.kill_in(blow.where, after=blow.after)
         plays = self._plays.choose(random, blow.leads)
         doing = "+".join(name for name, _ in plays)
+        second = None
+        if blow.kind == "moment" and random.random() < _TWO:
+            second = self.node.another(instance="second")
+            doing += " under two agents"
         began = time.monotonic()
         tasks = [asyncio.create_task(play) for _, play in plays]
         cutting = asyncio.create_task(self._cut(random)) if random.random() < _CUT else None
@@ -81,6 +88,8 @@ class Rounds:
         struck = await self._strike(blow, random, tasks, killed)
         fell = time.monotonic()
         if random.random() < _REBOOT:
+            if second is not None:
+                await second.kill()
             self.node.reboot()
             kills[-1].reboot = True
             if random.random() < 0.5:
@@ -94,6 +103,8 @@ class Rounds:
         self.node.start()
         await self._end(tasks, cutting)
         after = await self._settle()
+        if second is not None:
+            await second.kill()
         await self.node.hang_up()
         self._usual = 0.8 * self._usual + 0.2 * min(time.monotonic() - began, 3.0)
         for kill in kills:

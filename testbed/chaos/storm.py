@@ -14,18 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from testbed import kubeconfig
 from testbed.chaos.blows import MOMENT, Blow, boundaries
 from testbed.chaos.brood import Brood
 from testbed.chaos.ground import Ground, NvmlGround, SimulatedGround
 from testbed.chaos.judge import KINDS, Verdict
-from testbed.chaos.node import Node
 from testbed.chaos.report import Kill, Report
 from testbed.chaos.round import Rounds
-from testbed.chaos.wire import Wire
+from testbed.chaos.staging import loader, staged
 from testbed.controlplane import ControlPlane
 from testbed.errors import TestbedError
-from testbed.installation import NAMESPACE
 
 _TRIES: Final = 4
 """Rounds after which a boundary that was never reached is reported."""
@@ -100,7 +97,7 @@ class Storm:
             with Report(self._plan.report) as self._report:
                 async with AsyncExitStack() as stack:
                     grounds = [self._ground(folder / str(n)) for n in range(self._plan.nodes)]
-                    brood = await stack.enter_async_context(Brood(_library(grounds)))
+                    brood = await stack.enter_async_context(Brood(loader(grounds)))
                     async with asyncio.TaskGroup() as nodes:
                         running = [
                             nodes.create_task(self._node(folder / str(n), ground, brood))
@@ -120,27 +117,11 @@ class Storm:
         return grounds[self._plan.backend](folder)
 
     async def _node(self, folder: Path, ground: Ground, brood: Brood) -> None:
-        api = self._cluster.api
-        made = await api.create("/api/v1/nodes", {"metadata": {"generateName": "chaos-"}})
-        name = made["metadata"]["name"]
-        rights = await self._cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
-        access = kubeconfig.read(rights)
-        async with Wire(int(access.server.rpartition(":")[2])) as wire:
-            direct = kubeconfig.Access(f"https://127.0.0.1:{wire.port}", access.authority, token=access.token)
-            node = Node(
-                name,
-                folder,
-                api=api,
-                brood=brood,
-                ground=ground,
-                wire=wire,
-                kubeconfig=direct.write(folder / "kubeconfig"),
-                lose=self._plan.lose,
-                patience=3 * self._plan.patience,
-            )
-            rounds = Rounds(
-                node, seed=f"{self._plan.seed}/{folder.name}", patience=self._plan.patience, told=self._count
-            )
+        plan = self._plan
+        async with staged(
+            self._cluster, folder, ground, brood, lose=plan.lose, patience=3 * plan.patience
+        ) as node:
+            rounds = Rounds(node, seed=f"{plan.seed}/{folder.name}", patience=plan.patience, told=self._count)
             await rounds.begin()
             try:
                 while not rounds.verdicts and (blow := self._next()) is not None:
@@ -149,21 +130,6 @@ class Storm:
                 if rounds.verdicts:
                     self.outcome.words = node.last_words()
                 self.outcome.verdicts += rounds.verdicts
-                await node.kill()
-                await node.hang_up()
-                await self._tidy(node, api_path=f"/api/v1/nodes/{name}")
-
-    async def _tidy(self, node: Node, *, api_path: str) -> None:
-        """Leave nothing of the node in the cluster; the agent is gone, so its finalizers are lifted here."""
-        for item in await node.partitions():
-            path = f"/apis/apportion.dev/v1alpha1/partitions/{item['metadata']['name']}"
-            await self._cluster.api.delete(path)
-            if item["metadata"].get("finalizers"):
-                await self._cluster.api.patch(path, {"metadata": {"finalizers": []}})
-        await self._cluster.api.delete_all(
-            "/apis/resource.k8s.io/v1/resourceslices", fieldSelector=f"spec.nodeName={node.name}"
-        )
-        await self._cluster.api.delete(api_path)
 
     def _grant(self) -> bool:
         """Grant one more kill at a random moment, if any is left."""
@@ -198,13 +164,3 @@ class Storm:
         kill.number = outcome.kills + len(outcome.struck)
         self._report.add(kill)
         self._told(outcome)
-
-
-def _library(grounds: list[Ground]) -> dict[str, str]:
-    """Return what the nursery's own environment needs: the loader reads its path once, at a program's start."""
-    return {
-        name: value
-        for ground in grounds
-        for name, value in ground.environment.items()
-        if name == "LD_LIBRARY_PATH"
-    }

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.pci_tree import plug
 
 CAPABILITIES_MAJOR = 237
 UVM_MAJOR = 508
@@ -34,15 +35,8 @@ def lay_out(fake: FakeNvml, root: Path) -> Path:
     minors.write_text(
         "".join(f"{name} {next(numbers)}\n" for name in _capabilities(state.gpus)), encoding="ascii"
     )
-    bus = root / "sys" / "bus" / "pci" / "devices"
-    bus.mkdir(parents=True)
     for index, gpu in enumerate(state.gpu[: state.gpus]):
-        own = gpu.bus.decode()
-        place = f"devices/pci0000:{0x10 * (1 + index // 2):02x}/0000:{0x10 * (1 + index // 2):02x}:01.0/{own}"
-        folder = root / "sys" / place
-        folder.mkdir(parents=True)
-        (folder / "numa_node").write_text(f"{gpu.numa}\n", encoding="ascii")
-        (bus / own).symlink_to(f"../../../{place}")
+        plug(root, gpu.bus.decode(), f"{0x10 * (1 + index // 2):02x}", gpu.numa)
     return root
 
 

@@ -80,6 +80,19 @@ class RealBed:
         self.agents.append(agent)
         return agent
 
+    async def power_cut(self) -> None:
+        """Take the power from the node: every process is gone, /run is empty, the cards forget their partitions."""
+        await self.node.power_cut()
+        for agent in self.agents:
+            await agent.stop()
+        self.agents.clear()
+        self.hardware.reboot()
+
+    async def power_on(self) -> None:
+        """Boot the node, and start its agent."""
+        await self.node.boot()
+        await self.agent()
+
     async def slices(self) -> list[Json]:
         """Return the node's slices."""
         found, _ = await self.cluster.api.items(SLICES, fieldSelector=f"spec.nodeName={self.name}")

@@ -4,7 +4,6 @@ In: a folder. Out: a running process 1, and commands that run beside it. Killing
 """
 
 import asyncio
-import shutil
 import signal
 import sys
 import time
@@ -83,12 +82,6 @@ class Cell:
             await self._process.stop(1.0)
             self._process = None
         await cgroups.remove(self.group)
-
-    async def reboot(self) -> None:
-        """Stop, forget what only memory held, and start."""
-        await self.stop()
-        shutil.rmtree(self.run)
-        await self.start()
 
 
 async def end(init: Identity) -> None:

@@ -1,5 +1,7 @@
 """The real kubelet of a real node: its configuration, its start and its end."""
 
+import os
+import signal
 from pathlib import Path
 
 import yaml
@@ -45,6 +47,18 @@ class Kubelet:
         if self._process is not None:
             await self._process.stop(_GRACE_SECONDS)
             self._process = None
+
+    def freeze(self) -> None:
+        """Stop it in its tracks, as a machine without memory or a lost network does; its pods go on."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, word: signal.Signals) -> None:
+        if self._process is not None and self._process.running():
+            os.killpg(self._process.pid, word)
 
     async def kill(self) -> None:
         """SIGKILL it, as the kernel does when memory is short."""

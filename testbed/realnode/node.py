@@ -69,15 +69,12 @@ class RealNode:
         await self.containerd.start()
         await self.kubelet.start()
 
-    async def reboot(self) -> None:
-        """Pull the plug and boot again: all processes gone, /run empty, another boot id."""
+    async def power_cut(self) -> None:
+        """Take the power: all processes are gone, and what was in memory only; `boot` starts it again, under a new boot id."""
         await self.cell.stop()
         await self.containerd.stop()
         await self.kubelet.stop()
-        await self.cell.reboot()
-        self._record()
-        await self.containerd.start()
-        await self.kubelet.start()
+        shutil.rmtree(self.cell.run)
 
     async def ready(self) -> Json:
         """Wait until the Node is Ready, and return it."""

@@ -50,7 +50,7 @@ def this_process() -> Identity:
 async def sweep() -> list[str]:
     """Clean up after owners that died; returns the groups that were cleaned. Nodes of living owners stay."""
     swept = []
-    for file in sorted(_folder().glob("*.json")):
+    for file in sorted(folder().glob("*.json")):
         try:
             raw = orjson.loads(file.read_bytes())
         except FileNotFoundError:
@@ -66,9 +66,10 @@ async def sweep() -> list[str]:
     return swept
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Return where the records are."""
     return platformdirs.user_state_path("apportion") / "nodes"
 
 
 def _file(group: str) -> Path:
-    return _folder() / f"{group}.json"
+    return folder() / f"{group}.json"

@@ -1,4 +1,6 @@
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -8,8 +10,13 @@ import pytest
 import yaml
 
 from apportion.agent.devices.simulated import SimulatedBackend
+from testbed.chaos.brood import Brood
+from testbed.chaos.ground import NvmlGround
+from testbed.chaos.staging import staged
 from testbed.controlplane import ControlPlane
+from testbed.fakes.nvml import build
 from tests.agent.places import MakeBackend
+from tests.agent.scene import Scene
 from tests.agent.simulated_node import SimulatedNode, install, simulated_node
 
 
@@ -37,3 +44,23 @@ async def installed(control_plane: ControlPlane) -> ControlPlane:
 def make_node(installed: ControlPlane) -> Callable[..., AbstractAsyncContextManager[SimulatedNode]]:
     """Make simulated nodes on the real control plane; keyword arguments are those of the simulation file."""
     return partial(simulated_node, installed)
+
+
+@pytest.fixture(scope="session")
+async def brood() -> AsyncIterator[Brood]:
+    """Keep a nursery of agent processes that find the fake driver."""
+    async with Brood({"LD_LIBRARY_PATH": str(build().parent)}) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+async def scene(installed: ControlPlane, brood: Brood) -> AsyncIterator[Scene]:
+    """Make a node with an H100 and an A100 behind the fake driver; its agents are real processes."""
+    # A short path: unix sockets lie below it.
+    folder = Path(tempfile.mkdtemp(prefix="g-"))
+    ground = NvmlGround(folder)
+    try:
+        async with staged(installed, folder, ground, brood) as node:
+            yield Scene(node, ground)
+    finally:
+        shutil.rmtree(folder)

@@ -10,13 +10,17 @@ import pytest
 from apportion.agent.agent import backends
 from apportion.agent.settings import AgentOptions
 from apportion.errors import BrokenInput
+from testbed.fakes import dcmi_host, nvml_host
+from testbed.fakes.dcmi import FakeDcmi
+from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.rdma_host import RdmaHost
 
 
-def fresh(code: str) -> subprocess.CompletedProcess[str]:
+def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a line in an interpreter of its own: a library that another test loaded stays loaded in this one."""
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env=own | environment, capture_output=True, text=True, check=False
     )
 
 
@@ -29,6 +33,33 @@ def test_a_node_without_known_hardware_has_no_backend() -> None:
         " print(backends(AgentOptions(node='n')))"
     )
     assert said.stdout.strip() == "()", said.stderr
+
+
+def test_auto_finds_all_that_is_there(tmp_path: Path) -> None:
+    """GPUs, NPUs and NICs in one agent; a library whose driver does not answer is an error, not a node without."""
+    gpus = FakeNvml.create(tmp_path / "nvml", ["H100-80GB", "A100-40GB"])
+    npus = FakeDcmi.create(tmp_path / "dcmi", ["910B4"])
+    root = tmp_path / "root"
+    nvml_host.lay_out(gpus, root)
+    dcmi_host.lay_out(npus, root)
+    RdmaHost(root).add("mlx5_0", "0000:9d:00.0", bridge="80")
+    both = gpus.environment | npus.environment
+    both["LD_LIBRARY_PATH"] = f"{gpus.library.parent}:{npus.library.parent}"
+    code = (
+        "from pathlib import Path; from apportion.agent.agent import backends;"
+        " from apportion.agent.settings import AgentOptions;"
+        f" found = backends(AgentOptions(node='n', host_root=Path({str(root)!r})));"
+        " print(*(f'{card.name}@{card.location.pcie_root}' for each in found for card in each.devices()))"
+    )
+    said = fresh(code, **both)
+    assert said.stdout.splitlines()[-1] == (
+        "gpu-0@pci0000:10 gpu-1@pci0000:10 npu-0@pci0000:80 nic-mlx5-0@pci0000:80"
+    ), said.stderr
+    gpus.unload()
+    assert "Driver Not Loaded" in fresh(code, **both).stderr
+    gpus.unload(loaded=True)
+    npus.unload()
+    assert "dcmi_init: not ready" in fresh(code, **both).stderr
 
 
 def test_a_simulation_file_is_hardware(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -146,11 +147,18 @@ def number(text: str) -> Fraction:
     return Fraction(Quantity.parse(text).nano)
 
 
+@cache
+def classes() -> tuple[DeviceClass, ...]:
+    """Return the installed DeviceClasses."""
+    raw = yaml.safe_load_all((ROOT / "manifests/base/device-classes.yaml").read_text())
+    return tuple(DeviceClass.from_json(each) for each in raw)
+
+
 def cluster(*boards: Board) -> State:
     """Return a state that knows the nodes, the installed DeviceClasses, and what is in use."""
     state = State()
-    for raw in yaml.safe_load_all((ROOT / "manifests/base/device-classes.yaml").read_text()):
-        state.put_class(DeviceClass.from_json(raw))
+    for each in classes():
+        state.put_class(each)
     for board in boards:
         state.put_node(board.node, {})
         for raw in board.slices:
@@ -193,32 +201,43 @@ def sets(board: Board, asks: Sequence[Ask]) -> Iterator[Choice]:
             yield choice
 
 
-def close(ladder: Sequence[Raw], opened: Sequence[Sequence[Plain]], choice: Choice) -> tuple[int, ...]:
-    """Rate a choice: worst level among the pairs, unevenness, sum of the levels, then what `fill` says."""
-    every = [device for part in choice for device in part]
-    levels = [level(ladder, one, other) for one, other in combinations(every, 2)]
-    uneven = 0
-    fills = []
-    for rung in ladder:
-        if rung.get("split") == "Even":
-            counts = Counter(value(rung, device) for device in every if value(rung, device) is not None)
-            uneven += max(counts.values(), default=0) - min(counts.values(), default=0)
-        if "fill" in rung:
-            rank = 0
-            for open_, part in zip(opened, choice, strict=True):
-                free = Counter(value(rung, device) for device in open_)
-                for key, taken in Counter(value(rung, device) for device in part).items():
-                    rank += place(rung["fill"], taken, free[key]) if key is not None else 0
-            fills.append(rank)
-    return (max(levels, default=0), uneven, sum(levels), *fills)
+class Rating:
+    """What a policy's ladder says of sets on one node."""
 
+    def __init__(self, ladder: Sequence[Raw], board: Board, asks: Sequence[Ask]) -> None:
+        self.ladder = ladder
+        self._spots = {device.id: tuple(value(rung, device) for rung in ladder) for device in board.devices}
+        self._free = [
+            [Counter(self._spots[device.id][number_] for device in open_) for number_ in range(len(ladder))]
+            for open_ in board.open(asks)
+        ]
+        """By ask and rung: how many devices every value has free."""
 
-def level(ladder: Sequence[Raw], one: Plain, other: Plain) -> int:
-    """Return the first rung on which two devices agree."""
-    for number_, rung in enumerate(ladder):
-        if value(rung, one) is not None and value(rung, one) == value(rung, other):
-            return number_
-    return len(ladder)
+    def close(self, choice: Choice) -> tuple[int, ...]:
+        """Rate a choice: worst level among the pairs, unevenness, sum of the levels, then what `fill` says."""
+        parts = [[self._spots[device.id] for device in part] for part in choice]
+        every = [spot for part in parts for spot in part]
+        levels = [self.level(one, other) for one, other in combinations(every, 2)]
+        uneven = 0
+        fills = []
+        for number_, rung in enumerate(self.ladder):
+            if rung.get("split") == "Even":
+                counts = Counter(spot[number_] for spot in every if spot[number_] is not None)
+                uneven += max(counts.values(), default=0) - min(counts.values(), default=0)
+            if "fill" in rung:
+                rank = 0
+                for free, part in zip(self._free, parts, strict=True):
+                    for key, taken in Counter(spot[number_] for spot in part).items():
+                        rank += place(rung["fill"], taken, free[number_][key]) if key is not None else 0
+                fills.append(rank)
+        return (max(levels, default=0), uneven, sum(levels), *fills)
+
+    def level(self, one: Sequence[Any], other: Sequence[Any]) -> int:
+        """Return the first rung on which two devices agree."""
+        for number_, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            if mine is not None and mine == theirs:
+                return number_
+        return len(self.ladder)
 
 
 def value(rung: Raw, device: Plain) -> Any:

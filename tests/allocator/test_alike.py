@@ -51,6 +51,18 @@ def fleet(raw: dict[str, Any], odd: dict[str, Any] | None) -> list[Slice]:
     return found
 
 
+def republished(state: State, slices: list[Slice], node: str, raw: dict[str, Any]) -> list[Slice]:
+    """Publish a node anew, as another world has it; return the slices that are there now."""
+    kept = [one for one in slices if one.pool.name != node]
+    for one in slices:
+        if one.pool.name == node:
+            state.drop_slice(one.uid)
+    fresh = [one for one in fleet(raw, None) if one.pool.name == node]
+    for one in fresh:
+        state.put_slice(one)
+    return kept + fresh
+
+
 def told(raw: dict[str, Any], slices: list[Slice], held: dict[str, tuple[DeviceResult, ...]]) -> State:
     """Return a state that was told the facts just now."""
     state = read_world(raw | {"slices": [], "claims": [], "allocated": {}}).state
@@ -90,7 +102,7 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
     seed: int,
     strategy: Strategy,
 ) -> None:
-    """Claims come and go on one state; each answer is the one that a search of every node, newly told, gives."""
+    """Claims and slices come and go on one state; each answer is that of a search of every node, newly told."""
     rng = random.Random(seed)  # noqa: S311 - reproducible
     slices = fleet(raw, odd)
     held: dict[str, tuple[DeviceResult, ...]] = {}
@@ -99,6 +111,8 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
         patch.setattr(kind, "MOST_COLUMNS", most)
         state = told(raw, slices, held)
         for turn in range(12):
+            if rng.random() < 0.2:
+                slices = republished(state, slices, rng.choice(NODES), rng.choice((raw, odd or raw)))
             if held and rng.random() < 0.3:
                 key = rng.choice(sorted(held))
                 state.release(key)
@@ -202,3 +216,31 @@ def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -
         if isinstance(found, Decision):
             held[f"c{turn}"] = found.allocations[0].results
             state.hold(f"c{turn}", found.allocations[0].results)
+
+
+@pytest.mark.parametrize("first", [3, 5])
+def test_questions_that_were_one_part_when_a_node_comes_that_tells_them_apart(first: int) -> None:
+    """Selectors that accepted the same devices so far need not do so on a new kind of node."""
+    state = cluster(piece("n1", "n1", [device("gpu-0") | sized(1)]), nodes=("n1", "n2"))
+
+    def ask(below: int) -> Decision | Refusal:
+        selectors = [{"cel": {"expression": f"{A}.size < {below}"}}]
+        return allocate(state, Demand((claim("c", want(selectors=selectors)),)))
+
+    second = 8 - first
+    for below in (first, second):
+        found = ask(below)
+        assert isinstance(found, Decision)
+        assert found.node == "n1"
+    state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
+    state.put_slice(piece("n2", "n2", [device("gpu-0") | sized(4)]))
+
+    verdicts = {below: isinstance(ask(below), Decision) for below in (first, second)}
+    assert verdicts == {3: False, 5: True}
+    state.release("a")
+    assert all(isinstance(ask(below), Decision) for below in (first, second))
+
+
+def sized(size: int) -> dict[str, Any]:
+    """Return attributes of a device of this size."""
+    return {"attributes": {"kind": {"string": "gpu"}, "size": {"int": size}}}

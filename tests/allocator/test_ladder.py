@@ -19,8 +19,8 @@ from tests.allocator.boards import (
     Board,
     Choice,
     Plain,
+    Rating,
     claim,
-    close,
     cluster,
     score,
     sets,
@@ -143,8 +143,8 @@ def test_the_chosen_set_is_the_best_of_all(
         board = Board(cards)
         wear(board, rng)
         asks = rng.choice(requests)
-        opened = board.open(asks)
-        every = [(close(ladder, opened, choice), choice) for choice in sets(board, asks)]
+        rating = Rating(ladder, board, asks)
+        every = [(rating.close(choice), choice) for choice in sets(board, asks)]
         state = cluster(board)
 
         answer = allocate(state, Demand((claim(*asks),), tolerations=(GUARD,)), ladder=ladder_of(found.spec))
@@ -154,7 +154,7 @@ def test_the_chosen_set_is_the_best_of_all(
             best = min(rated for rated, _ in every)
             mine = chosen(board, answer)
             asked += 1
-            equal += close(ladder, opened, mine) == best and score(state, board, mine) == min(
+            equal += rating.close(mine) == best and score(state, board, mine) == min(
                 score(state, board, choice) for rated, choice in every if rated == best
             )
     print(f"\n{title}: {equal} of {asked} sets are the best that there is")  # noqa: T201

@@ -1,12 +1,16 @@
 """The API server serves our kinds: it explains them, fills defaults in, and refuses what cannot be."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from apportion.api.policy import AllocationPolicy
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 
+SHIPPED = Path(__file__).parents[2] / "manifests" / "policies"
 GROUP = "/apis/apportion.dev/v1alpha1"
 PARTITION: Json = {
     "nodeName": "n1",
@@ -31,6 +35,11 @@ KINDS = {
 def without(spec: Json, *names: str) -> Json:
     """Return a spec that lacks some fields."""
     return {name: value for name, value in spec.items() if name not in names}
+
+
+def rung(**more: object) -> Json:
+    """Return a level of a ladder."""
+    return {"attribute": "a.dev/x", **more}
 
 
 ACCEPTED = [
@@ -66,6 +75,29 @@ ACCEPTED = [
             "partitions": {"idleTimeout": "0s", "warm": [{"profile": "1g.10gb", "count": 0}]},
         },
         id="a policy with everything",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {
+            "ladderScope": "Node",
+            "ladder": [
+                {
+                    "attribute": "a.dev/socket",
+                    "drivers": ["a.dev"],
+                    "perDriver": [{"driver": "b.dev", "attribute": "b.dev/cpu"}],
+                    "fill": {"order": [{"take": 1, "free": [1, 3, 2, 4]}, {"take": 2, "free": [2]}]},
+                    "split": "Even",
+                },
+                {"attribute": "a.dev/card", "fill": {}},
+            ],
+        },
+        id="a ladder with every word",
+    ),
+    *(
+        pytest.param(
+            "AllocationPolicy", yaml.safe_load(path.read_text())["spec"], id=f"the shipped {path.name}"
+        )
+        for path in sorted(SHIPPED.glob("*.yaml"))
     ),
 ]
 
@@ -175,6 +207,34 @@ REFUSED = [
         "an attribute may appear once",
         id="a rung twice",
     ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(perDriver=[{"driver": "b.dev", "attribute": "b.dev/x"}] * 2)]},
+        "spec.ladder[0].perDriver[1]",
+        id="two names for one driver",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(perDriver=[{"driver": "b.dev", "attribute": f"{'a' * 64}.dev/x"}])]},
+        "at most 63 characters",
+        id="a long domain of one driver",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(fill={"order": [{"take": 0, "free": [1]}]})]},
+        "spec.ladder[0].fill.order[0].take",
+        id="taking nothing",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(fill={"order": [{"take": 1, "free": [2, 2]}]})]},
+        "spec.ladder[0].fill.order[0].free[1]",
+        id="one count twice",
+    ),
+    pytest.param(
+        "AllocationPolicy", {"ladder": [rung(split="Odd")]}, "spec.ladder[0].split", id="an odd split"
+    ),
+    pytest.param("AllocationPolicy", {"ladderScope": "Rack"}, "spec.ladderScope", id="an unknown scope"),
     pytest.param(
         "AllocationPolicy", {"demand": {"source": "Profiles"}}, "source Profiles needs profiles", id="no mix"
     ),

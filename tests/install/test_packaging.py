@@ -18,7 +18,12 @@ from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
-OVERLAYS = ("manifests", "manifests/overlays/dev", "manifests/overlays/nvidia-names")
+OVERLAYS = (
+    "manifests",
+    "manifests/overlays/ascend",
+    "manifests/overlays/dev",
+    "manifests/overlays/nvidia-names",
+)
 
 AGREED = {
     "operator": {"--namespace", "--kubeconfig", "--log-format", "--health-port"},

@@ -7,6 +7,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -18,19 +19,25 @@ from apportion.agent.devices.ascend import AscendBackend
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.rdma import RdmaBackend
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Kind
+from apportion.agent.foreign import Foreign
 from apportion.agent.journal import Journal
+from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.health import HealthFeed
 from apportion.agent.kubelet.held import Held
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.kubelet.recollect import recollect
 from apportion.agent.kubelet.reports import Reports
 from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.outcome import Phase
 from apportion.agent.lifecycle.wish import Wish, Wishes
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.notices import Notices
+from apportion.agent.rows import ClaimRow
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.view import View
@@ -41,9 +48,17 @@ from apportion.cluster.kinds import PARTITIONS, SLICES
 from apportion.cluster.kinds import Kind as ApiKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
-from apportion.errors import ApportionError, BrokenInput
+from apportion.errors import ApportionError, BrokenInput, NotReady
 
 _log = structlog.get_logger()
+
+REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBackend]] = {
+    "nvml": lambda options: NvmlBackend(options.host_root, at=options.at, marks=options.marks()),
+    "ascend": lambda options: AscendBackend(options.host_root, at=options.at),
+    "rdma": lambda options: RdmaBackend(options.host_root),
+}
+"""Backends of real hardware; each knows whether its hardware is there."""
+KNOWN = ("auto", *REAL, "simulated")
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
@@ -69,21 +84,24 @@ def _first(group: BaseException) -> BaseException:
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
     """Return the backends that the options ask for; a node without hardware that we know has none."""
-    if options.backend not in ("auto", "nvml", "ascend", "simulated"):
-        raise BrokenInput(
-            f"unknown backend {options.backend!r}; known are auto, nvml, ascend, simulated", field="backend"
-        )
-    if options.backend == "nvml":
-        return (NvmlBackend(options.host_root, at=options.at, marks=options.marks()),)
-    if options.backend == "ascend":
-        return (AscendBackend(options.host_root, at=options.at),)
-    if options.backend == "auto" and options.simulation is None:
-        nvml = NvmlBackend(options.host_root, at=options.at, marks=options.marks())
-        ascend = AscendBackend(options.host_root, at=options.at)
-        return (*((nvml,) if nvml.present() else ()), *((ascend,) if ascend.present() else ()))
-    if options.simulation is None:
-        raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
-    return (SimulatedBackend(options.simulation, options.node, at=options.at),)
+    wanted = options.backend.split(",")
+    unknown = [name for name in wanted if name not in KNOWN]
+    if unknown:
+        raise BrokenInput(f"unknown backend {unknown[0]!r}; known are {', '.join(KNOWN)}", field="backend")
+    if wanted == ["auto"]:
+        wanted = ["simulated"] if options.simulation is not None else [*REAL]
+    if "auto" in wanted:
+        raise BrokenInput("auto stands alone, or backends by their names", field="backend")
+    return tuple(found for name in wanted if (found := _backend(name, options)) is not None)
+
+
+def _backend(name: str, options: AgentOptions) -> Backend | None:
+    if name == "simulated":
+        if options.simulation is None:
+            raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
+        return SimulatedBackend(options.simulation, options.node, at=options.at)
+    found = REAL[name](options)
+    return found if options.backend != "auto" or found.present() else None
 
 
 class Agent:
@@ -100,9 +118,10 @@ class Agent:
             locks_dir=options.state_dir / "locks",
             patience=options.patience,
             at=options.at,
+            adopting=options.foreign is Foreign.ADOPT,
         )
-        self._held = Held(self.desk, interval=options.held_interval)
-        self._view = View(self.desk, self._held)
+        self._held = Held(self.desk, interval=options.held_interval, abandon=self._abandon)
+        self._view = View(self.desk, self._held, quarantine=options.foreign is Foreign.QUARANTINE)
         self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
         self.desk.published = self.publisher.ring
         node = f"spec.nodeName={options.node}"
@@ -117,6 +136,7 @@ class Agent:
             self._notices,
             self._reports,
             changed=self._look_everywhere,
+            look_again=self._look_again,
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
@@ -126,6 +146,7 @@ class Agent:
         self._tasks: asyncio.TaskGroup | None = None
         self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
         self.plugins: tuple[Plugin, ...] = ()
+        self._served: frozenset[Kind] = frozenset()
         self.registry = CollectorRegistry()
         self._prepare_seconds = Histogram(
             "apportion_agent_prepare_seconds",
@@ -149,7 +170,7 @@ class Agent:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._hardware.discover()
         await self._view.look()
-        kinds = {card.kind for card in cards.values()}
+        self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
             if self._options.health_port:
@@ -163,6 +184,7 @@ class Agent:
                 ]
                 # Without the whole list a partition of a claim would look like one that nobody wants.
                 await self._partitions.synced.wait()
+                await self._recollect(self._served)
                 for row in self.desk.journal.partitions().values():
                     self._worker(row.spot.card)
                 for card in cards:
@@ -176,7 +198,7 @@ class Agent:
                 self.plugins = tuple(
                     self._plugin(driver, kind)
                     for kind, driver in self._options.drivers.items()
-                    if kind in kinds
+                    if kind in self._served
                 )
                 preparers = [plugin.preparer for plugin in self.plugins]
                 running += [
@@ -196,12 +218,31 @@ class Agent:
                 for task in (*running, *self._worker_tasks):
                     task.cancel()
 
+    async def _recollect(self, kinds: Collection[Kind]) -> None:
+        """Remember what a lost journal knew, before anybody takes it for free."""
+        if self.desk.journal.fresh:
+            begun = (wish for wish in self.desk.wishes.all() if wish.status.get("phase") == Phase.CREATING)
+            self.desk.forgotten = frozenset(wish.uid for wish in begun)
+        for kind, driver in self._options.drivers.items():
+            if kind in kinds:
+                cdi, metadata = self._files(driver)
+                await recollect(self.desk, cdi, metadata, driver=driver, kind=kind, node=self._options.node)
+
+    def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
+        options = self._options
+        return CdiFolder(options.cdi_dir), MetadataFolder(options.plugins_dir / driver, driver)
+
+    async def _abandon(self, row: ClaimRow) -> bool:
+        """Undo a preparation that was never finished, for a claim that is gone."""
+        ref = ClaimRef(row.namespace, row.name, row.uid)
+        found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
+        return bool(found) and await found[0].abandon(ref)
+
     def _plugin(self, driver: str, kind: Kind) -> Plugin:
         options = self._options
         preparer = Preparer(
             self.desk,
-            CdiFolder(options.cdi_dir),
-            MetadataFolder(options.plugins_dir / driver, driver),
+            *self._files(driver),
             driver=driver,
             kind=kind,
             node=options.node,
@@ -247,3 +288,19 @@ class Agent:
             if self._tasks is not None:
                 self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
         return self._workers[card]
+
+    async def _look_again(self) -> None:
+        """Take up cards that did not answer before: after a reset, or when their driver is ready at last."""
+        if not self._hardware.incomplete:
+            return
+        known = self._hardware.cards
+        found = await self._hardware.discover()
+        for name in found.keys() - known.keys():
+            _log.info("agent.card_answers", node=self._options.node, card=name)
+            if found[name].kind not in self._served:
+                raise NotReady(
+                    f"{name} answers now, the first of its kind: the agent starts anew to serve it"
+                )
+            self._worker(name).ring()
+        if found.keys() != known.keys():
+            self.publisher.ring()

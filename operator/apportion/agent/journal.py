@@ -49,6 +49,8 @@ class Journal:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
+        self.fresh = not path.exists()
+        """Whether nothing is remembered: a first start, or the file was lost or broken."""
         try:
             self._db = _open(path)
         except sqlite3.DatabaseError as error:
@@ -58,6 +60,7 @@ class Journal:
                 path.with_name(path.name + extra).unlink(missing_ok=True)
             _log.error("journal.broken", error=str(error), set_aside=aside.name)
             self._db = _open(path)
+            self.fresh = True
         self.rebooted = self._note_boot(boot_id)
 
     def close(self) -> None:
@@ -173,14 +176,18 @@ class Journal:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            # IMMEDIATE takes the write lock at once, so that check and write see the same file.
-            self._db.execute("BEGIN IMMEDIATE")
             try:
-                yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+                # IMMEDIATE takes the write lock at once, so that check and write see the same file.
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                except BaseException:
+                    self._db.execute("ROLLBACK")
+                    raise
+                self._db.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                # A full disk, or a lock that another agent keeps: nothing was written, and nothing is broken.
+                raise NotReady(f"the journal cannot be written: {error}") from None
 
 
 def look(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:

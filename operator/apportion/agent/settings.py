@@ -7,6 +7,7 @@ from pathlib import Path
 
 from apportion.agent.devices.marks import Marks
 from apportion.agent.devices.values import Kind
+from apportion.agent.foreign import Foreign
 from apportion.agent.lifecycle.desk import Patience
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -24,7 +25,9 @@ class AgentOptions:
     """Name of its Node object, and of its pools."""
 
     backend: str = "auto"
-    """Which hardware to look for: nvml, ascend, simulated, or auto for what is there (a simulation file counts as being there)."""
+    """Which hardware to look for: nvml, ascend, rdma, simulated, several with commas between, or auto for what is there.
+
+    A simulation file counts as the one thing that is there."""
 
     host_root: Path = Path("/")
     """Where the host's /proc, /sys and /dev are, for backends of real hardware."""
@@ -61,11 +64,14 @@ class AgentOptions:
     boot_id: Path = BOOT_ID
     """File that holds another text after every reboot."""
 
+    foreign: Foreign = Foreign.LEAVE
+    """What to do about partitions that somebody made by hand."""
+
     health_interval: float = 2.0
     """Seconds between two looks at the hardware for what nobody tells: health, partitions made by hand."""
 
     held_interval: float = 10.0
-    """Seconds between two looks at every prepared claim (one GET each)."""
+    """Seconds between two looks at every prepared claim (one GET each, answered from the API server's memory)."""
 
     files_interval: float = 60.0
     """Seconds between two looks at the files of claims: some are in nobody's use any more, some were removed by hand."""

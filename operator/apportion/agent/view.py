@@ -13,7 +13,14 @@ from apportion.agent.kubelet.health import DeviceHealth
 from apportion.agent.kubelet.held import Held
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.rows import ClaimRow, PartitionRow, Step
-from apportion.agent.slices.inventory import HELD, REFUSED, Inventory, StaticPartition
+from apportion.agent.slices.inventory import (
+    FOREIGN,
+    HELD,
+    PARTS_ONLY,
+    REFUSED,
+    Inventory,
+    StaticPartition,
+)
 from apportion.agent.slices.naming import cut_of, cuts
 from apportion.dra.taint import Taint
 
@@ -21,7 +28,9 @@ from apportion.dra.taint import Taint
 class View:
     """Looks at everything and says what the slices should show."""
 
-    def __init__(self, desk: Desk, held: Held) -> None:
+    def __init__(self, desk: Desk, held: Held, *, quarantine: bool = False) -> None:
+        """`quarantine`: cards on which somebody else cuts are tainted as a whole."""
+        self._quarantine = quarantine
         self._desk = desk
         self._held = held
         self._health: dict[str, Health] = {}
@@ -64,6 +73,7 @@ class View:
             self._held.rows(),
             self._health,
             frozenset(self._desk.refused),
+            quarantine=self._quarantine,
         )
 
 
@@ -74,6 +84,8 @@ def compose(
     held: tuple[ClaimRow, ...],
     health: dict[str, Health],
     refused: frozenset[str] = frozenset(),
+    *,
+    quarantine: bool = False,
 ) -> Inventory:
     """Put the inventory together. Pure."""
     by_name = {card.name: card for card in cards}
@@ -81,6 +93,7 @@ def compose(
     occupied: list[Spot] = []
     blocked: set[str] = set()
     static: list[StaticPartition] = []
+    foreign: set[str] = set()
     for found in live:
         card = by_name.get(found.card)
         row = ours.get(found.spot)
@@ -92,17 +105,26 @@ def compose(
                 if row.step is Step.READY:
                     static.append(_static(row, card))
         elif card.profile(found.profile) is not None:
+            foreign.add(card.name)
             occupied.append(found.spot)
         else:
+            foreign.add(card.name)
             # A shape that no profile describes: nobody can say what is left beside it.
             blocked.add(card.name)
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
-    for device in (device for claim in held for device in claim.devices):
-        taints[device.device] = (*taints[device.device], HELD)
-        if device.device == device.card:
-            blocked.add(device.card)
-        elif device.partition in rows and not rows[device.partition].layout:
-            occupied.append(rows[device.partition].spot)
+    for card in cards:
+        if card.parts_only:
+            taints[card.name] = (*taints[card.name], PARTS_ONLY)
+    for name in sorted(foreign) if quarantine else ():
+        made = [part.device for part in static if part.card == name]
+        for device in (name, *made, *(cut.name for cut in cuts(by_name[name]))):
+            taints[device] = (*taints[device], FOREIGN)
+    for used in (device for claim in held for device in claim.devices):
+        taints[used.device] = (*taints[used.device], HELD)
+        if used.device == used.card:
+            blocked.add(used.card)
+        elif used.partition in rows and not rows[used.partition].layout:
+            occupied.append(rows[used.partition].spot)
     return Inventory(
         cards=cards,
         health=health,

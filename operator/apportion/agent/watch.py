@@ -5,6 +5,7 @@ fails is tried again, and health that nobody can see any more turns unknown by i
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import structlog
@@ -22,6 +23,8 @@ from apportion.agent.view import View
 from apportion.errors import ApportionError, HardwareError
 
 _log = structlog.get_logger()
+_LOOKS = 15
+"""So many looks at health make one for cards that did not answer before: a discovery asks every card of the node."""
 
 
 class HardwareWatch:
@@ -35,16 +38,21 @@ class HardwareWatch:
         reports: Reports,
         *,
         changed: Callable[[], None],
+        look_again: Callable[[], Awaitable[None]],
         interval: float,
         files_interval: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`changed` is called when slices or partitions may have to follow; intervals are in seconds."""
+        """`changed` is called when slices or partitions may have to follow; intervals are in seconds.
+
+        `look_again` is awaited now and then to take up cards that did not answer before.
+        """
         self._desk = desk
         self._view = view
         self._notices = notices
         self._reports = reports
         self._changed = changed
+        self._look_again = look_again
         self._interval = interval
         self._files_interval = files_interval
         self._sleep = sleep
@@ -55,8 +63,10 @@ class HardwareWatch:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        while True:
+        for look in itertools.count(1):
             await self.look()
+            if look % _LOOKS == 0:
+                await self._discover()
             await self._sleep(self._interval)
 
     async def keep_files(self, preparers: Sequence[Preparer]) -> None:
@@ -84,6 +94,12 @@ class HardwareWatch:
             self._changed()
         self._tell_claims(self._view.health)
         await self._notices.looked(self._desk.hardware.cards, self._view.health, foreign)
+
+    async def _discover(self) -> None:
+        try:
+            await self._look_again()
+        except HardwareError as error:
+            _log.warning("hardware.unreadable", error=str(error))
 
     def _tell_claims(self, health: Mapping[str, Health]) -> None:
         """Say in the claims that use a card that it is unwell, and that it is well again."""

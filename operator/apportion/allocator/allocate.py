@@ -15,10 +15,11 @@ from apportion.allocator.fault import Fault
 from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
-from apportion.allocator.ranking import Ranking
+from apportion.allocator.ranking import Place, Ranking, place
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.first_fit import FirstFit
+from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.score.pack import Pack
 from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
@@ -27,13 +28,13 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standings
 from apportion.allocator.state import State
+from apportion.allocator.worth.mix import Mix
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
     Strategy.FIRST_FIT: FirstFit(),
     Strategy.PACK: Pack(),
     Strategy.SPREAD: Spread(),
-    Strategy.LEAST_FRAGMENTATION: Pack(),
 }
 
 FEW = 16
@@ -48,13 +49,15 @@ def allocate(
     prefer: Mapping[DeviceId, int] | None = None,
     share_ids: ShareIds | None = None,
     ladder: Ladder | None = None,
+    mix: Mix | None = None,
     steps: int = STEPS,
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
 
     `prefer`: devices that cost nothing, by how good that is; they win over the strategy, not over the order of
     alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `ladder`: which devices to keep
-    close together; FirstFit pays no attention to it. `steps`: devices that the search may try per node.
+    close together; FirstFit pays no attention to it. `mix`: the demand that LeastFragmentation keeps room for, in place
+    of what the state has learnt. `steps`: devices that the search may try per node.
 
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
@@ -64,7 +67,8 @@ def allocate(
     shape = meaning.shape(demand.claims)
     if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
         ladder = None
-    ranking = _ranking(state, shape, strategy, steps, ladder)
+    scorer = SCORERS.get(strategy) or state.scorer(mix)
+    ranking = _ranking(state, shape, strategy, scorer, steps, ladder)
     question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
@@ -73,19 +77,21 @@ def allocate(
     made = allocations(
         state.view(name), shape, shape.names, solved.picks, share_ids or derived_share_ids(demand.seed)
     )
-    return Decision(name, made)
+    return Decision(name, made, shape.meaning)
 
 
 def _ranking(
-    state: State, shape: Shape, strategy: Strategy, steps: int, ladder: Ladder | None
+    state: State, shape: Shape, strategy: Strategy, strategist: Scorer, steps: int, ladder: Ladder | None
 ) -> Ranking | Roster:
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
     recall = state.recall
     shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder.mixed))
     found = recall.ranking(meaning, strategy, shared=shared, ladder=ladder) if steps == STEPS else None
-    if found is None:
-        scorer = SCORERS[strategy] if ladder is None else Laddered(SCORERS[strategy], ladder)
+    former = found.scorer if found is not None else None
+    if found is None or (former.strategy if isinstance(former, Laddered) else former) is not strategist:
+        # Scores of two outlooks are never mixed: all nodes are looked at again.
+        scorer = strategist if ladder is None else Laddered(strategist, ladder)
         found = Roster(scorer) if shared else Ranking(scorer)
         if steps == STEPS:
             recall.remember(meaning, strategy, found, ladder)
@@ -128,13 +134,13 @@ class Question:
         if not ranking.scorer.scans:
             return self._first(sorted(names), special)
         usual: tuple[str, Solved] | None = None
-        place: object = None
+        least: Place | None = None
         for name in names:
             outcome = special.get(name) or self._outcome(name)
             if isinstance(outcome, Solved):
-                here = outcome.ranks, outcome.score, name
-                if place is None or here < place:  # type: ignore[operator]  # places compare with places
-                    usual, place = (name, outcome), here
+                here = place(ranking.scorer, outcome, name)
+                if least is None or here < least:
+                    usual, least = (name, outcome), here
         return usual
 
     def _catch_up(self) -> None:
@@ -195,7 +201,8 @@ class Question:
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
-        refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
+        explanation = explain(self.state, self.shape, names, outcomes)
+        refusal = Refusal(explanation, verdict, self.shape.meaning)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)
         return refusal
@@ -213,8 +220,14 @@ class Question:
 
     def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
         view = self.state.view(name)
-        if not prefer and not excluded and self.steps == STEPS and isinstance(self.ranking.scorer, Pack):
-            found = single(view, self.shape, self.state.answers, shared=isinstance(self.ranking, Roster))
+        scorer = self.ranking.scorer
+        if not prefer and not excluded and self.steps == STEPS:
+            found = None
+            shared = isinstance(self.ranking, Roster)
+            if isinstance(scorer, Pack):
+                found = single(view, self.shape, self.state.answers, shared=shared)
+            elif isinstance(scorer, LeastFragmentation):
+                found = scorer.one.outcome(view, self.shape, self.state.answers, shared=shared)
             if found is not None:
                 return found
         return solve(

@@ -5,35 +5,16 @@ attributes: which devices are visible, shareable, tainted, and which draw from t
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from apportion.allocator.candidates import Piece
 from apportion.allocator.counters import GroupTypes, bits
 from apportion.allocator.group import Cast
+from apportion.allocator.part import Part
 from apportion.allocator.pools import consumption
 from apportion.dra.device import Device
 from apportion.dra.taint import Taint
 
 MOST_KEPT = 4096
 """Anatomies that are remembered; nodes keep the one that they have."""
-
-
-class Cut(NamedTuple):
-    """A slice on a node."""
-
-    piece: Piece
-    visible: int
-    """Bit per device that the node may use."""
-
-
-class Part(NamedTuple):
-    """A pool on a node."""
-
-    driver: str
-    binds: bool
-    """Whether some device has binding conditions; such pools are tried last."""
-    cuts: tuple[Cut, ...]
-    counters: Mapping[tuple[str, str], int]
 
 
 class Anatomy:

@@ -16,6 +16,10 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 """(position of the counter, amount in 10^-9) for every counter that a device names."""
 
 
+MOST_MASKS = 4096
+"""Selections that a state remembers."""
+
+
 class GroupState:
     """A group with certain amounts left. Asks the type, remembers the answers."""
 
@@ -80,6 +84,9 @@ class GroupState:
         """Return (worth that is lost, device) for each wanted one that fits, the smallest loss first."""
         found = self._losses.get(wanted)
         if found is None:
+            if len(self._losses) >= MOST_MASKS:
+                self._losses.clear()
+                self._cheapest.clear()
             found = self._losses[wanted] = tuple(
                 sorted((self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits))
             )
@@ -99,6 +106,8 @@ class GroupState:
         """Return how many of the wanted devices could be taken together at most (a bound, not a promise)."""
         found = self._most.get(wanted)
         if found is None:
+            if len(self._most) >= MOST_MASKS:
+                self._most.clear()
             found = self._most[wanted] = self._bound(wanted & self.fits)
         return found
 
@@ -197,6 +206,8 @@ class GroupTypes:
         """Return the one object for these needs."""
         found = self._types.get(needs)
         if found is None:
+            if len(self._types) >= MOST_READ:
+                self._types.clear()
             found = self._types[needs] = GroupType(needs)
         return found
 

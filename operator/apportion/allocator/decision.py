@@ -1,9 +1,10 @@
 """What the allocator answers: a decision, or a refusal with its reasons."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from apportion.allocator.explanation import Explanation
+from apportion.allocator.shape import Meaning
 from apportion.dra.allocation import Allocation
 
 Verdict: TypeAlias = Literal["none", "node", "budget"]
@@ -16,6 +17,8 @@ class Decision:
     node: str
     allocations: tuple[Allocation, ...]
     """One per claim, in the demand's order; without a timestamp."""
+    asked: Meaning | None = field(default=None, compare=False, repr=False)
+    """What the claims asked for, in the form that `State.learn` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Refusal:
     explanation: Explanation
     verdict: Verdict
     """none: proven. node: nothing found, and broken pools were left out. budget: nothing found in the steps allowed."""
+    asked: Meaning | None = field(default=None, compare=False, repr=False)
+    """What the claims asked for, in the form that `State.learn` takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from apportion.allocator.layout import Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
+    from apportion.allocator.attribute import Rows
     from apportion.allocator.ladder.closeness import Closeness
     from apportion.allocator.plan import Plan
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
-    from apportion.allocator.view import Answering, Atom, NodeView
+    from apportion.allocator.view import Answering, NodeView
 
 MOST_COLUMNS = 48
 """Ways in which one attribute may be spread over a node before it counts as personal."""
@@ -67,9 +68,9 @@ class Kind:
         "layout",
         "nodes",
         "plans",
+        "rows",
         "sample",
         "selected",
-        "values",
     )
 
     def __init__(
@@ -88,7 +89,7 @@ class Kind:
         self.nodes = 0
         """How many nodes are of the kind now."""
         self.selected: dict[object, Selected] = {}
-        self.values: dict[str, dict[Atom, int]] = {}
+        self.rows: dict[str, Rows] = {}
         self.layout: Layout | None = None
         self.closeness: dict[object, Closeness] = {}
         """By ladder."""

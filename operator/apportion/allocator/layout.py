@@ -1,6 +1,6 @@
 """Which devices of a node sit together, as far as strategies care; the same for all nodes of a kind.
 
-In: a view. Out: rows of neighbours, and the groups that a selection touches.
+In: a view. Out: rows of neighbours.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,11 @@ if TYPE_CHECKING:
 NEIGHBOURHOODS = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
 """Attributes that say which devices sit together, nearest first (API standard attributes)."""
 
-MOST_MASKS = 4096
-"""Selections whose groups are kept."""
-
 
 class Layout:
     """Neighbours on a node."""
 
-    __slots__ = ("_groups", "_rows", "_spots", "_together", "compact")
+    __slots__ = ("_rows", "_spots", "_together", "compact")
 
     def __init__(self, view: "NodeView") -> None:
         self._rows = tuple(tuple(view.values(attribute).values()) for attribute in NEIGHBOURHOODS)
@@ -36,7 +33,6 @@ class Layout:
             len({self._spots.get(member) for member in group.members}) == 1 for group in view.groups
         )
         """Groups all of whose devices sit in one place."""
-        self._groups: dict[int, tuple[int, ...]] = {}
 
     def crowd(self, index: int, free: int) -> tuple[int, ...]:
         """Return how many free devices sit around the device, nearest first."""
@@ -48,14 +44,3 @@ class Layout:
             here = devices & mask
             if here:
                 yield (here & -here).bit_length() - 1
-
-    def groups_of(self, mask: int, view: "NodeView") -> tuple[int, ...]:
-        """Return the groups that a selection touches."""
-        found = self._groups.get(mask)
-        if found is None:
-            if len(self._groups) >= MOST_MASKS:
-                self._groups.clear()
-            found = self._groups[mask] = tuple(
-                number for number, group in enumerate(view.groups) if mask & group.mask
-            )
-        return found

@@ -9,7 +9,7 @@ from apportion.allocator.ladder.closest import closest
 from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
-from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
 from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
 from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
@@ -23,6 +23,8 @@ class Solved:
     """Which alternative every slot got: earlier ones win over any score."""
     score: Score
     picks: tuple[Pick, ...]
+    harm: Harm = ()
+    """What it takes from others; its cost comes on top of the score when nodes are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def solve(
         picks, place = closest(search, tuple(chosen.values()), picks, scorer)
         return Solved(tuple(chosen.values()), place, picks)
     bonus = sum(search.prefer.get(pick.device, 0) for pick in picks)
-    return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks)
+    harm = scorer.harm(search) if isinstance(scorer, Harmful) else ()
+    return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks, harm)
 
 
 FIRST_FIT = FirstFit()

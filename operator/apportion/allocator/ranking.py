@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
-from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
 
 Place: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name: what nodes are compared by."""
@@ -32,7 +32,8 @@ class Ranking:
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
         self._outcomes: dict[str, Outcome] = {}
-        self._heap: list[tuple[Place, int, Solved]] = []
+        self._heaps: dict[Harm, list[tuple[Place, int, Solved]]] = {}
+        """By what a choice takes from others, since the cost of that changes all the time."""
         self._stamp = 0
         self._cursor = -1
         self.refusal: object = None
@@ -45,7 +46,7 @@ class Ranking:
         self._cursor, touched = state.since(self._cursor)
         if touched is None:
             self._outcomes.clear()
-            self._heap.clear()
+            self._heaps.clear()
             touched = dict.fromkeys(state.names())
         for name in touched:
             self._outcomes.pop(name, None)
@@ -57,14 +58,11 @@ class Ranking:
         if isinstance(outcome, Solved):
             # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.
             self._stamp += 1
-            heappush(self._heap, (_place(name, outcome), self._stamp, outcome))
-            if len(self._heap) > 64 + 4 * len(self._outcomes):
-                self._heap = [
-                    (_place(name, kept), 0, kept)
-                    for name, kept in self._outcomes.items()
-                    if isinstance(kept, Solved)
-                ]
-                heapify(self._heap)
+            heap = self._heaps.setdefault(outcome.harm, [])
+            heappush(heap, ((outcome.ranks, outcome.score, name), self._stamp, outcome))
+            if len(heap) > 64 + 4 * len(self._outcomes):
+                self._heaps[outcome.harm] = [entry for entry in heap if self._stands(entry)]
+                heapify(self._heaps[outcome.harm])
 
     @property
     def is_new(self) -> bool:
@@ -77,13 +75,29 @@ class Ranking:
 
     def best(self) -> tuple[str, Solved] | None:
         """Return the best node, if any can serve."""
-        while self._heap:
-            (_, _, name), _, outcome = self._heap[0]
-            if self._outcomes.get(name) is outcome:
-                return name, outcome
-            heappop(self._heap)
+        tops = [top for heap in self._heaps.values() if (top := self._top(heap)) is not None]
+        if not tops:
+            return None
+        best = tops[0]
+        if len(tops) > 1:
+            best = min(tops, key=lambda top: place(self.scorer, top[2], top[0][2]))
+        return best[0][2], best[2]
+
+    def _top(self, heap: list[tuple[Place, int, Solved]]) -> tuple[Place, int, Solved] | None:
+        while heap:
+            if self._stands(heap[0]):
+                return heap[0]
+            heappop(heap)
         return None
 
+    def _stands(self, entry: tuple[Place, int, Solved]) -> bool:
+        return self._outcomes.get(entry[0][2]) is entry[2]
 
-def _place(name: str, outcome: Solved) -> Place:
-    return outcome.ranks, outcome.score, name
+
+def place(scorer: Scorer, outcome: Solved, name: str) -> Place:
+    """Return what a node is compared by now."""
+    score = outcome.score
+    if outcome.harm and isinstance(scorer, Harmful):
+        # The first part of a score is what is preferred above all, the second what is lost.
+        score = (score[0], score[1] + scorer.toll(outcome.harm), *score[2:])
+    return outcome.ranks, score, name

@@ -9,11 +9,16 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
-from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.ranking import Place, place
+from apportion.allocator.score.strategy import Harm, Scorer
 from apportion.allocator.standing import Standing, Standings
 
-Place: TypeAlias = tuple[tuple[int, ...], Score, str]
-"""Ranks of the alternatives, score, name of the first node: what standings are compared by."""
+Entry: TypeAlias = tuple[Place, int, Standing, Solved]
+"""The name in the place is that of the first node."""
+
+
+LEAST = 1024
+"""Entries that are kept in any case before what is out of date is swept."""
 
 
 class Roster:
@@ -22,7 +27,8 @@ class Roster:
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
         self._outcomes: dict[Standing, Outcome] = {}
-        self._heap: list[tuple[Place, int, Standing, Solved]] = []
+        self._heaps: dict[Harm, list[Entry]] = {}
+        """By what a choice takes from others, since the cost of that changes all the time."""
         self._queued: dict[Standing, str] = {}
         """The name under which a standing is in the heap; other entries are out of date."""
         self._stamp = 0
@@ -43,7 +49,7 @@ class Roster:
         if fresh is None:
             fresh = standings.all()
             self._outcomes = {standing: kept for standing, kept in self._outcomes.items() if standing.nodes}
-        if len(self._outcomes) > 1024 + 2 * len(standings):
+        if len(self._outcomes) > LEAST + 2 * len(standings):
             self._outcomes = {standing: kept for standing, kept in self._outcomes.items() if standing.nodes}
         for standing in fresh:
             if standing.nodes:
@@ -66,7 +72,16 @@ class Roster:
 
     def best(self) -> tuple[Standing, Solved] | None:
         """Return the best standing, if any can serve."""
-        heap, queued = self._heap, self._queued
+        tops = [top for heap in self._heaps.values() if (top := self._top(heap)) is not None]
+        if not tops:
+            return None
+        best = tops[0]
+        if len(tops) > 1:
+            best = min(tops, key=lambda top: place(self.scorer, top[3], top[0][2]))
+        return best[2], best[3]
+
+    def _top(self, heap: list[Entry]) -> Entry | None:
+        queued = self._queued
         while heap:
             (ranks, score, name), _, standing, outcome = heap[0]
             if queued.get(standing) != name:
@@ -79,7 +94,7 @@ class Roster:
                 queued[standing] = first
                 heapreplace(heap, ((ranks, score, first), self._stamp, standing, outcome))
             else:
-                return standing, outcome
+                return heap[0]
         return None
 
     def _queue(self, standing: Standing, outcome: Solved) -> None:
@@ -89,9 +104,12 @@ class Roster:
             # The entry moves to where it belongs when it comes to the top.
             return
         self._stamp += 1
-        heappush(self._heap, ((outcome.ranks, outcome.score, first), self._stamp, standing, outcome))
+        heap = self._heaps.setdefault(outcome.harm, [])
+        heappush(heap, ((outcome.ranks, outcome.score, first), self._stamp, standing, outcome))
         self._queued[standing] = first
-        if len(self._heap) > 1024 + 4 * len(self._queued) or self._stamp % 4096 == 0:
+        if len(heap) > LEAST + 4 * len(self._queued) or self._stamp % 4096 == 0:
             self._queued = {kept: name for kept, name in self._queued.items() if kept.nodes}
-            self._heap = [entry for entry in self._heap if self._queued.get(entry[2]) == entry[0][2]]
-            heapify(self._heap)
+            for harm, entries in self._heaps.items():
+                alive = [entry for entry in entries if self._queued.get(entry[2]) == entry[0][2]]
+                heapify(alive)
+                self._heaps[harm] = alive

@@ -4,9 +4,11 @@ In: the devices chosen so far. Out: the devices that may still join. A match is 
 values that all chosen devices share are live, and whoever holds a live value may join.
 """
 
-from apportion.allocator.counters import bits
+from collections.abc import Mapping
+
+from apportion.allocator.attribute import Atom
 from apportion.allocator.shape import Rule
-from apportion.allocator.view import Atom, NodeView
+from apportion.allocator.view import NodeView
 
 
 class RuleState:
@@ -16,14 +18,11 @@ class RuleState:
 
     def __init__(self, rule: Rule, view: NodeView) -> None:
         self.distinct = rule.distinct
-        self.values: dict[Atom, int] = view.values(rule.attribute)
-        self.mask = 0
+        found = view.rows(rule.attribute)
+        self.values: Mapping[Atom, int] = found.values
+        self.mask = found.mask
         """Devices that may join now."""
-        self.of: dict[int, list[Atom]] = {}
-        for atom, devices in self.values.items():
-            self.mask |= devices
-            for index in bits(devices):
-                self.of.setdefault(index, []).append(atom)
+        self.of: Mapping[int, tuple[Atom, ...]] = found.of
         self.live: set[Atom] = set(self.values)
         self.chosen = 0
         self._kept: list[tuple[int, set[Atom]]] = []
@@ -51,7 +50,7 @@ class RuleState:
         self.mask &= sum_of(self.values, atoms)
 
 
-def sum_of(values: dict[Atom, int], atoms: set[Atom]) -> int:
+def sum_of(values: Mapping[Atom, int], atoms: set[Atom]) -> int:
     """Return the devices that hold one of the atoms."""
     mask = 0
     for atom in atoms:

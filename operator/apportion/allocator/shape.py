@@ -5,7 +5,8 @@ claims. Limits: dra.md 1.6 (API constants of resource.k8s.io/v1).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from apportion.allocator.features import Features
 from apportion.dra.claim import Claim, Constraint, Request, RequestSlot
@@ -55,19 +56,17 @@ class Rule:
     distinct: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Slots of all claims in order, and the constraints among them."""
+class Shape(NamedTuple):
+    """Slots of all claims in order, and the constraints among them. A named tuple, as every claim makes one."""
 
     slots: tuple[Slot, ...]
     rules: tuple[Rule, ...]
-    names: "Names" = field(compare=False)
-    meaning: "Meaning" = field(compare=False)
+    names: "Names"
+    meaning: "Meaning"
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the user calls the slots; not part of the shape."""
+class Names(NamedTuple):
+    """What the user calls the slots."""
 
     claims: tuple[Claim, ...]
     slots: tuple[tuple[Claim, RequestSlot], ...]

@@ -10,6 +10,9 @@ from heapq import heapify, heappop, heappush
 from apportion.allocator.kind import Kind
 from apportion.allocator.view import NodeView
 
+LEAST = 1024
+"""Entries that are kept in any case before what is out of date is swept."""
+
 
 class Standing:
     """Nodes that a search cannot tell apart."""
@@ -57,7 +60,7 @@ class Standings:
         key = kind, view.holdings
         found = self._table.get(key)
         if found is None:
-            if len(self._table) > 1024 + 4 * len(self._of):
+            if len(self._table) > LEAST + 4 * len(self._of):
                 self._sweep()
             found = self._table[key] = Standing(kind)
         former = self._of.get(name)
@@ -67,7 +70,7 @@ class Standings:
             former.discard(name)
         if not found.nodes or name < found.first():
             self._log.append(found)
-            if len(self._log) > 1024 + 8 * len(self._of):
+            if len(self._log) > LEAST + 8 * len(self._of):
                 self._start += len(self._log)
                 self._log.clear()
         self._of[name] = found

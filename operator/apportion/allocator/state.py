@@ -16,8 +16,12 @@ from apportion.allocator.kind import Kinds
 from apportion.allocator.ledger import Change, Consumption, Ledger
 from apportion.allocator.meanings import Meanings
 from apportion.allocator.recall import Recall
+from apportion.allocator.score.least_fragmentation import LeastFragmentation
+from apportion.allocator.shape import Meaning
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
+from apportion.allocator.worth.expected import Expected
+from apportion.allocator.worth.mix import Mix
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -54,6 +58,8 @@ class State:
         self._moved: dict[str, None] = {}
         """Nodes to be stood anew."""
         self.recall = Recall(self.programs, self._kinds)
+        self.expected = Expected(self.answers)
+        """The demand that is to come, as far as it can be told from what was asked for."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
         """Learn of a node, or of its new labels."""
@@ -98,6 +104,14 @@ class State:
     def release(self, key: str) -> None:
         """Let what the key held be free again; an unknown key holds nothing."""
         self._wear(self._ledger.release(key))
+
+    def learn(self, asked: Meaning) -> None:
+        """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim."""
+        self.expected.learn(asked)
+
+    def scorer(self, mix: Mix | None = None) -> LeastFragmentation:
+        """Return the strategy that keeps room for a mix; None: for the one that was learnt."""
+        return self.expected.scorer(self, self.settle(), mix)
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return who holds the device: several keys where it is shared, or given twice."""

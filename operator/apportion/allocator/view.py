@@ -4,29 +4,29 @@ In: the pools of the node and the ledger. Out: bit masks over the node's devices
 devices that a request may take. A view is built when its slices change and follows what is held.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from apportion.allocator.anatomy import Anatomies, Cut, Part
+from apportion.allocator.anatomy import Anatomies
 from apportion.allocator.answers import Answers
+from apportion.allocator.attribute import Atom, Rows
 from apportion.allocator.candidates import Piece
 from apportion.allocator.capacity import charge, fits
-from apportion.allocator.counters import bits
 from apportion.allocator.fault import Flaw
 from apportion.allocator.features import Features
-from apportion.allocator.group import Group
 from apportion.allocator.kind import Kind
 from apportion.allocator.layout import NEIGHBOURHOODS, Layout
-from apportion.allocator.ledger import Change, Consumption, Holding, Ledger
-from apportion.allocator.pools import Place, PoolView, reaches
+from apportion.allocator.occupancy import Occupancy
+from apportion.allocator.part import part
+from apportion.allocator.pools import Place, PoolView
 from apportion.allocator.selection import Selected, Selection
 from apportion.allocator.shape import Want
 from apportion.dra.allocation import DeviceResult
-from apportion.dra.device import Attribute, Device, DeviceId
+from apportion.dra.device import Device, DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.dra.selection import NodeSelector
-from apportion.dra.semver import Semver
-from apportion.dra.slice import PoolId, Slice
+from apportion.dra.slice import Slice
 from apportion.dra.taint import Toleration, untolerated
 from apportion.errors import BrokenInput
 
@@ -36,18 +36,13 @@ if TYPE_CHECKING:
 
 Answering: TypeAlias = Callable[[str], Answers]
 
-Atom: TypeAlias = tuple[str, object]
-"""A typed attribute value; versions are compared by their text, as upstream does."""
-
 MOST_PLANS = 64
 """Claims whose plans or tolerations a node keeps for itself."""
 MOST_CHARGES = 4096
 """Amounts that a node keeps."""
 
-_NO_SHARES: Mapping[int, Mapping[str, int]] = {}
 
-
-class NodeView:
+class NodeView(Occupancy):
     """A node's devices and what is left of them."""
 
     __slots__ = (
@@ -55,31 +50,18 @@ class NodeView:
         "_ids",
         "_local",
         "_own",
-        "_pool_ids",
-        "_rolls",
+        "_rows",
         "_tolerated",
-        "_values",
-        "anatomy",
-        "base",
-        "charged",
         "devices",
-        "exclusive",
         "features",
-        "fit",
-        "groups",
         "homely",
         "incomplete",
         "invalid",
         "kind",
-        "limited",
-        "open",
         "pieces",
         "place",
-        "plain",
         "plans",
         "results",
-        "shareable",
-        "used",
     )
 
     def __init__(
@@ -96,41 +78,22 @@ class NodeView:
         usable.sort(key=lambda pool: (pool.binds, pool.id.driver, pool.id.name))
         self.incomplete = next((pool.id for pool in pools if pool.incomplete), None)
         self.invalid = next((pool for pool in pools if pool.invalid), None)
-        parts = [self._part(pool, pieces) for pool in usable]
-        self.pieces = tuple([cut.piece for part in parts for cut in part.cuts])
+        parts = [part(pool, pieces, place, features) for pool in usable]
+        self.pieces = tuple([cut.piece for one in parts for cut in one.cuts])
         self.devices: list[Device] = []
         for piece in self.pieces:
             self.devices += piece.slice.devices
-        self.anatomy = anatomies.of(parts)
-        anatomy = self.anatomy
-        self._pool_ids = tuple([pool.id for pool in usable])
-        self._rolls = {
+        anatomy = anatomies.of(parts)
+        rolls = {
             pool.id: anatomies.roll(self.devices, anatomy.base & mask)
             for pool, mask in zip(usable, anatomy.pool_masks, strict=True)
         }
+        super().__init__(anatomy, rolls)
         self.homely = all(
-            place.node is not None and not place.per_device
-            for place in [piece.slice.availability for piece in self.pieces]
+            where.node is not None and not where.per_device
+            for where in [piece.slice.availability for piece in self.pieces]
         )
         """Whether every slice is of this node only."""
-        self.base = anatomy.base
-        """Devices that may be used at all on this node."""
-        self.shareable = anatomy.shareable
-        self.limited = anatomy.limited
-        """Devices whose capacity decides even when a request names none: shareable ones, and those with a policy."""
-        self.plain = anatomy.plain
-        """Devices without counters."""
-        self.groups = [Group(cast) for cast in anatomy.casts]
-        self.exclusive = 0
-        """Devices held as a whole."""
-        self.charged = 0
-        """Shareable devices that have paid for their counters already."""
-        self.used: Mapping[int, Mapping[str, int]] = _NO_SHARES
-        """Capacity in use by shares, by device."""
-        self.fit = 0
-        """Devices for which the counters suffice."""
-        self.open = 0
-        """Of those: not held."""
         self.kind: Kind | None = None
         """Set once the kinds of nodes are looked at."""
         self.results: dict[tuple[int, str], DeviceResult] = {}
@@ -144,7 +107,7 @@ class NodeView:
         self._charges: dict[
             tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | Flaw | None
         ] = {}
-        self._values: dict[str, dict[Atom, int]] = {}
+        self._rows: dict[str, Rows] = {}
 
     @property
     def peculiar(self) -> bool:
@@ -160,15 +123,6 @@ class NodeView:
     def group_of(self) -> Mapping[int, tuple[int, int]]:
         """Return (group, position in the group) by device."""
         return self.anatomy.group_of
-
-    @property
-    def holdings(self) -> tuple[object, ...]:
-        """Return all that a search reads of what is held: equal on nodes of one kind means equal answers."""
-        states = tuple([group.state for group in self.groups])
-        if not self.charged:
-            return self.exclusive, states
-        shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.used.items()))
-        return self.exclusive, states, self.charged, shares
 
     @property
     def layout(self) -> Layout:
@@ -194,17 +148,6 @@ class NodeView:
         self.plans[meaning] = plan
         return plan
 
-    def find(self, device: DeviceId) -> int | None:
-        """Return the position of a device that may be used here."""
-        roll = self._rolls.get(PoolId(device.driver, device.pool))
-        return roll.get(device.name) if roll is not None else None
-
-    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
-        """Return what a device takes from counters; None if it may not be used here."""
-        roll = self._rolls.get(pool)
-        index = roll.get(name) if roll is not None else None
-        return self.anatomy.taken[index] if index is not None else None
-
     def piece_of(self, index: int) -> Slice:
         """Return the slice that publishes a device."""
         return self.pieces[self.anatomy.cut_of[index]].slice
@@ -216,98 +159,6 @@ class NodeView:
             device = self.devices[index]
             found = self._ids[index] = DeviceId(device.driver, device.pool, device.name)
         return found
-
-    def _part(self, pool: PoolView, pieces: Callable[[Slice], Piece]) -> Part:
-        cuts = []
-        for cut in pool.slices:
-            piece = pieces(cut)
-            cuts.append(Cut(piece, self._visible(cut, piece)))
-        return Part(pool.id.driver, pool.binds, tuple(cuts), pool.counters or {})
-
-    def _visible(self, cut: Slice, piece: Piece) -> int:
-        """Return the devices that the node may use."""
-        features = self.features
-        skips = features.optional_node_operations and cut.extra.get("skipNodeOperations")
-        if skips and "DRAOptionalNodeOperations" not in self.place.declared:
-            return 0
-        mask = (1 << len(cut.devices)) - 1
-        if not features.device_binding_and_status:
-            mask &= ~piece.pattern.binding
-        if not features.partitionable_devices:
-            mask &= ~piece.pattern.consuming
-        if cut.availability.per_device:
-            for index, device in enumerate(cut.devices):
-                if not reaches(cut, device, self.place):
-                    mask &= ~(1 << index)
-        return mask
-
-    def refresh(self, ledger: Ledger) -> None:
-        """Take over what is held now."""
-        self.exclusive = self.charged = 0
-        used: dict[int, Mapping[str, int]] = {}
-        for pool, roll in self._rolls.items():
-            for name, holding in ledger.held(pool).items():
-                index = roll.get(name)
-                if index is not None:
-                    self._occupy(index, holding, used)
-        self.used = used or _NO_SHARES
-        left: dict[int, list[int]] = {}
-        counter_of = self.anatomy.counter_of
-        for number, pool in enumerate(self._pool_ids):
-            for counter, amount in ledger.counters(pool).items():
-                place = counter_of.get((number, counter))
-                if amount and place is not None:
-                    left.setdefault(place[0], list(self.groups[place[0]].totals))[place[1]] -= amount
-        fit = self.plain
-        for number, group in enumerate(self.groups):
-            state = group.make.state(tuple(left[number])) if number in left else group.fresh
-            group.enter(group.make.spot(state, group.gather(self.exclusive)))
-            fit |= group.spread(state.fits)
-        self.fit = fit | self.charged
-        self.open = self.fit & ~self.exclusive
-
-    def follow(self, changes: Iterable[Change], ledger: Ledger) -> bool:
-        """Take over what is held now of a few devices; False where only `refresh` can tell."""
-        if self.shareable:
-            return False
-        exclusive, fit = self.exclusive, self.fit
-        groups, group_of = self.groups, self.anatomy.group_of
-        for pool, name, taken, sign in changes:
-            roll = self._rolls.get(pool)
-            index = roll.get(name) if roll is not None else None
-            if index is None:
-                # What is published no longer may still draw from the counters.
-                if sign and taken:
-                    return False
-                continue
-            held = name in ledger.held(pool)
-            if held:
-                exclusive |= 1 << index
-            else:
-                exclusive &= ~(1 << index)
-            place = group_of.get(index)
-            if not sign or not taken:
-                if place is not None:
-                    group = groups[place[0]]
-                    group.enter(group.spot.mark(place[1], busy=held))
-                continue
-            if place is None or taken is not self.anatomy.taken[index]:
-                # Published differently since it was taken.
-                return False
-            group = groups[place[0]]
-            group.enter(group.spot.take(place[1]) if sign > 0 else group.spot.give(place[1]))
-            fit = fit & ~group.mask | group.spread(group.state.fits)
-        self.exclusive, self.fit = exclusive, fit
-        self.open = fit & ~exclusive
-        return True
-
-    def _occupy(self, index: int, holding: Holding, used: dict[int, Mapping[str, int]]) -> None:
-        if holding.exclusive or not self.shareable >> index & 1:
-            # A device that is no longer shareable stays with its sharers.
-            self.exclusive |= 1 << index
-        else:
-            self.charged |= 1 << index
-            used[index] = holding.capacity
 
     def selected(self, want: Want, answers: Answering) -> Selected:
         """Return the devices that pass the class's and the request's selectors, and those on which one fails."""
@@ -363,43 +214,20 @@ class NodeView:
         """Say whether the amounts fit, beside the shares that are held or in the whole device."""
         return fits(taken, self.devices[index], self.used.get(index, {}) if beside else {})
 
-    def values(self, attribute: str) -> dict[Atom, int]:
+    def values(self, attribute: str) -> Mapping[Atom, int]:
         """Return the devices by what they hold in an attribute; a list puts its device under every entry."""
+        return self.rows(attribute).values
+
+    def rows(self, attribute: str) -> Rows:
+        """Return who holds what in an attribute."""
         kind = self.kind
         shared = kind is not None and kind.shares(attribute)
-        kept = kind.values if kind is not None and shared else self._values
+        kept = kind.rows if kind is not None and shared else self._rows
         found = kept.get(attribute)
         if found is None:
-            make = self._atoms(attribute)
-            found = kind.table("values", (attribute,), make) if kind is not None and shared else make()
+            make = partial(Rows, attribute, self.devices, self.base, self.features)
+            found = kind.table("rows", (attribute,), make) if kind is not None and shared else make()
             if len(kept) >= MOST_PLANS:
                 kept.clear()
             kept[attribute] = found
         return found
-
-    def _atoms(self, attribute: str) -> Callable[[], dict[Atom, int]]:
-        def make() -> dict[Atom, int]:
-            found: dict[Atom, int] = {}
-            for index in bits(self.base):
-                for atom in atoms(self.devices[index].attribute(attribute), self.features):
-                    found[atom] = found.get(atom, 0) | 1 << index
-            return found
-
-        return make
-
-    def holding(self, mask: int) -> int:
-        """Return every device of the pools that the mask touches."""
-        return sum(devices for devices in self.anatomy.pool_masks if devices & mask) & self.base
-
-
-def atoms(value: Attribute | None, features: Features) -> tuple[Atom, ...]:
-    """Return the typed values of an attribute: none if it is absent, or a list while the feature is off."""
-    if value is None:
-        return ()
-    if isinstance(value, tuple):
-        return tuple(dict.fromkeys(_atom(entry) for entry in value)) if features.list_type_attributes else ()
-    return (_atom(value),)
-
-
-def _atom(value: bool | int | str | Semver) -> Atom:  # noqa: FBT001 - an attribute may be a boolean
-    return type(value).__name__, value.text if isinstance(value, Semver) else value

@@ -5,6 +5,8 @@ Exit status: 0 answered, 2 bad input.
 """
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,22 +17,43 @@ from rich.table import Table
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.explain_text import render
+from apportion.allocator.ladder.ladder import Ladder
+from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.world import World, read_world
+from apportion.api.policy import AllocationPolicySpec
 from apportion.cel.programs import Programs
 from apportion.cli import document
+from apportion.dra import reading
 from apportion.errors import BrokenInput
 
 Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How to choose."""
+
+    strategy: Strategy
+    ladder: Ladder | None = None
 
 
 def command(
     file: Annotated[
         Path, typer.Option("-f", "--file", help="The world: JSON or YAML; - reads standard input.")
     ],
-    strategy: Annotated[Strategy, typer.Option(help="How to choose among places that would all do.")] = (
-        Strategy.LEAST_FRAGMENTATION
-    ),
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option(
+            help="How to choose among places that would all do. Default: the policy's, else LeastFragmentation."
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="An AllocationPolicy (YAML): its strategy and its ladder are used. Default: no ladder."
+        ),
+    ] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
     jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool, typer.Option("--jsonl", help="One world a line in, one JSON answer a line out, in order.")
@@ -39,32 +62,46 @@ def command(
     """Choose devices for the claims of a world, without a cluster."""
     if output not in {"text", "json"}:
         raise document.refuse(f"-o {output}: there are text and json")
+    how = _how(policy, strategy)
     programs = Programs()
     if jsonl:
         for line in document.lines(file):
-            sys.stdout.write(document.dump(_answer_line(line, strategy, programs)) + "\n")
+            sys.stdout.write(document.dump(_answer_line(line, how, programs)) + "\n")
         return
     try:
         world = read_world(document.load(document.read(file)), programs)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     if output == "json":
-        sys.stdout.write(document.dump(_answer(world, strategy), indent=True) + "\n")
+        sys.stdout.write(document.dump(_answer(world, how), indent=True) + "\n")
         return
-    _show(world, strategy)
+    _show(world, how)
 
 
-def _answer_line(line: bytes, strategy: Strategy, programs: Programs) -> Answer:
+def _how(file: Path | None, strategy: Strategy | None) -> How:
+    if file is None:
+        return How(strategy or Strategy.LEAST_FRAGMENTATION)
+    raw = document.load(document.read(file))
+    if not isinstance(raw, Mapping) or raw.get("kind") != "AllocationPolicy":
+        raise document.refuse(f"--policy {file}: this is no AllocationPolicy")
     try:
-        return _answer(read_world(document.load_line(line), programs), strategy)
+        spec = AllocationPolicySpec.from_json(reading.table(raw, "spec"))
+    except BrokenInput as error:
+        raise document.refuse(f"--policy {file}: {error}") from None
+    return How(strategy or Strategy(spec.strategy.value), ladder_of(spec))
+
+
+def _answer_line(line: bytes, how: How, programs: Programs) -> Answer:
+    try:
+        return _answer(read_world(document.load_line(line), programs), how)
     except BrokenInput as error:
         return _error("fatal", str(error))
 
 
-def _answer(world: World, strategy: Strategy) -> Answer:
+def _answer(world: World, how: How) -> Answer:
     """Return the answer as the conformance data writes it."""
     try:
-        found = allocate(world.state, world.demand, strategy=strategy)
+        found = allocate(world.state, world.demand, strategy=how.strategy, ladder=how.ladder)
     except BrokenInput as error:
         return _error("fatal", str(error))
     if isinstance(found, Decision):
@@ -89,10 +126,10 @@ def _error(kind: str, message: str) -> Answer:
     return {"kind": "error", "error": {"kind": kind, "message": message}}
 
 
-def _show(world: World, strategy: Strategy) -> None:
+def _show(world: World, how: How) -> None:
     console = Console()
     try:
-        found = allocate(world.state, world.demand, strategy=strategy)
+        found = allocate(world.state, world.demand, strategy=how.strategy, ladder=how.ladder)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     for finding in world.state.findings():

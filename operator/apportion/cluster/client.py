@@ -72,9 +72,9 @@ class Client:
         """End all connections."""
         await self._api.close()
 
-    async def get(self, kind: Kind, name: str, *, namespace: str = "") -> Object:
+    async def get(self, kind: Kind, name: str, *, namespace: str = "", **params: str) -> Object:
         """Read one object; raises Missing."""
-        return await self._call("GET", kind.path(name, namespace=namespace))
+        return await self._call("GET", kind.path(name, namespace=namespace), params=params)
 
     async def list(self, kind: Kind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""

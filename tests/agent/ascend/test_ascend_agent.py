@@ -139,3 +139,38 @@ async def test_a_lost_chip_fails_what_is_asked_of_it(faked: MakeFake) -> None:
         assert "Lost" in {row["reason"] for row in failed["status"]["conditions"]}
         fake.heal()
         await agent.insist(lambda: node.phase(DEVICE, "Idle"))
+
+
+async def test_a_chip_that_is_ready_late_is_taken_up(faked: MakeFake) -> None:
+    """A driver takes its time after a boot. What the journal knows of such a chip stays until somebody can look."""
+    async with faked("910B4", "910B4") as (node, fake):
+        async with doomed(node, "never") as agent:
+            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            await agent.insist(lambda: node.phase(DEVICE, "Idle"))
+        (made,) = fake.vnpus()
+        fake.lose(0)
+        async with doomed(node, "never") as agent:
+            await node.remove(DEVICE)
+            await eventually(lambda: node.devices(NPU), lambda rows: "npu-1" in rows and "npu-0" not in rows)
+            await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU)
+            await agent.insist(lambda: node.phase("npu-1-vir05-1c-8g-0", "Idle"))
+            assert made in fake.vnpus()
+            assert journal(node)[0].count("Ready") == 2
+            fake.heal()
+            await eventually(lambda: node.devices(NPU), lambda rows: "npu-0" in rows)
+            await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
+            assert made not in fake.vnpus()
+
+
+async def test_a_driver_that_refuses_without_a_reason_fails_the_partition(faked: MakeFake) -> None:
+    """After some patience, with the driver's words; once the driver does it, it is Ready after all."""
+    async with faked("910B4") as (node, fake):
+        fake.fail("dcmi_create_vdevice", -8005, times=-1)
+        async with doomed(node, "never") as agent:
+            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            failed = await agent.insist(lambda: node.phase(DEVICE, "Failed"))
+            row = next(one for one in failed["status"]["conditions"] if one["reason"] == "Refused")
+            assert "dcmi_create_vdevice: internal error (-8005)" in row["message"]
+            assert journal(node)[0] == []
+            fake.heal()
+            await agent.insist(lambda: node.phase(DEVICE, "Idle"))

@@ -99,6 +99,28 @@ def test_a_full_chip_says_what_it_lacks_and_what_it_has(node: Node) -> None:
     node.backend.create(Spot("npu-0", "vir10_3c_16g_nm", Placement(101, 1)))
 
 
+def test_what_is_left_of_a_310p_may_lie_in_the_wrong_groups(node_with: Nodes) -> None:
+    """Room may come when others go, so it is a lack of room, though the sums would do."""
+    node = node_with(["310P"])
+    spots = [Spot("npu-0", "vir01", Placement(100 + number, 1)) for number in range(7)]
+    made = [node.backend.create(spot) for spot in spots]
+    for index in (1, 3):
+        node.backend.destroy(made[index])
+    with pytest.raises(NoRoom, match=r"internal error \(-8005\); npu-0 has vir01 as 100, vir01 as 102"):
+        node.backend.create(Spot("npu-0", "vir02_1c", Placement(107, 1)))
+
+
+@pytest.mark.parametrize("code", [-8001, -8005])
+def test_a_refusal_without_a_reason_may_pass(node: Node, code: int) -> None:
+    """On an empty chip it is neither a lack of room nor for ever."""
+    node.backend.devices()
+    node.fake.fail("dcmi_create_vdevice", code)
+    with pytest.raises(HardwareError) as told:
+        node.backend.create(WANTED)
+    assert type(told.value) is HardwareError
+    node.backend.create(WANTED)
+
+
 def test_another_vnpu_under_the_id_is_left_alone(node: Node) -> None:
     """Ids are used again; the template tells a stranger's from ours."""
     old = node.backend.create(WANTED)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -15,12 +14,15 @@ from apportion.agent.devices import models, pci
 from apportion.agent.devices.nvml import NvmlBackend
 from apportion.agent.devices.nvml_cards import numbers
 from apportion.agent.devices.nvml_profiles import computed_name
-from apportion.agent.devices.values import MIB, Kind, Location
+from apportion.agent.devices.values import MIB, UNCUT, Kind, Location
 from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.pool import pools
+from apportion.agent.view import compose
 from apportion.dra.semver import Semver
-from apportion.errors import BrokenInput, HardwareError
+from apportion.errors import BrokenInput, HardwareError, Lost
 from testbed.fakes import nvml_layout as layout
 from tests.agent.nvml.nodes import Node, Nodes
+from tests.agent.places import DRIVERS
 
 GPUS = [name for name in models.names() if models.model(name).kind is Kind.GPU]
 
@@ -99,9 +101,26 @@ def test_ampere_without_mig_mode_is_not_offered_in_parts(node_with: Nodes) -> No
     (card,) = node.backend.devices()
     assert (card.profiles, card.totals, card.slices) == ((), {}, 0)
     assert card.capacity == {"memory": 40960 * MIB}
+    assert card.attributes[UNCUT] == "MIGModeNeedsReset"
     node.fake.set_mode(0, on=True)
     (card,) = node.backend.devices()
     assert len(card.profiles) == 7
+    assert UNCUT not in card.attributes
+
+
+def test_ampere_in_mig_mode_is_offered_in_parts_only(node_with: Nodes) -> None:
+    """Using it whole would need a reset; on Hopper the mode is switched when somebody wants it."""
+    for model, tainted in (("A100-40GB", True), ("H100-80GB", False)):
+        (card,) = cards = node_with([model], mig=True).backend.devices()
+        assert card.profiles
+        (pool,) = pools(compose(cards, (), {}, (), {}), DRIVERS)
+        rows = {row["name"]: row for content in pool.contents for row in content.rows}
+        keys = {taint["key"] for taint in rows["gpu-0"]["taints"]}
+        assert ("apportion.dev/parts-only" in keys) == tainted
+        (part,) = (
+            row for name, row in rows.items() if name.endswith("mig-7g40gb-0-0") or "mig-7g80gb" in name
+        )
+        assert [taint["key"] for taint in part["taints"]] == ["apportion.dev/guard"]
 
 
 def test_a_driver_that_tells_no_profiles_without_mig_mode_leaves_the_gpu_whole(node: Node) -> None:
@@ -110,6 +129,7 @@ def test_a_driver_that_tells_no_profiles_without_mig_mode_leaves_the_gpu_whole(n
     node.fake.fail("nvmlDeviceGetGpuInstanceProfileInfo", 3, times=-1, card=0)
     whole, other = node.backend.devices()
     assert (whole.profiles, whole.totals) == ((), {})
+    assert whole.attributes[UNCUT] == "MIGProfilesUnknown"
     assert other.profiles
     node.fake.heal()
     assert node.backend.devices()[0].profiles
@@ -128,6 +148,10 @@ def test_a_gpu_that_does_not_answer_keeps_no_other_from_being_found(node: Node) 
     """The others keep their names."""
     node.fake.lose(0)
     assert [card.name for card in node.backend.devices()] == ["gpu-1"]
+    # What is on it is not known, which is not nothing.
+    with pytest.raises(Lost, match="nobody knows what is on it"):
+        node.backend.partitions_of("gpu-0")
+    assert node.backend.partitions_of("gpu-7") == ()
 
 
 def test_nvlinks_make_groups(node_with: Nodes) -> None:
@@ -201,33 +225,19 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
     (backend,) = backends(AgentOptions(node="n", backend="nvml", host_root=node.root))
     assert isinstance(backend, NvmlBackend)
     assert [card.location.pcie_root for card in backend.devices()] == ["pci0000:10"] * 2
-    with pytest.raises(BrokenInput, match="known are auto, nvml, ascend, simulated"):
+    with pytest.raises(BrokenInput, match="known are auto, nvml, ascend, rdma, simulated"):
         backends(AgentOptions(node="n", backend="nonsense"))
 
 
-def test_auto_finds_the_gpus_that_are_there(node: Node) -> None:
-    """Where the library is, its GPUs are served; where its driver does not answer, that is an error, not a node without GPUs."""
-    assert _auto(node.fake.environment, host_root=node.root) == "[2]"
-    node.fake.unload()
-    assert "Driver Not Loaded" in _auto(node.fake.environment, host_root=node.root)
-
-
 @pytest.mark.skipif(find_library("nvidia-ml") is not None, reason="this machine has NVIDIA's library")
-def test_auto_takes_a_node_without_the_library_for_one_without_gpus() -> None:
-    """As on every control-plane node."""
-    assert _auto({}) == "[]"
-
-
-def _auto(libraries: Mapping[str, str], host_root: Path = Path("/")) -> str:
-    """Return how many devices each backend that is found has, or the error; in a process that has no other library."""
-    script = (
-        "from pathlib import Path; from apportion.agent.agent import *; from apportion.errors import HardwareError\n"
-        f"try: print([len(b.devices()) for b in backends(AgentOptions(node='n', host_root=Path({str(host_root)!r})))])\n"
-        "except HardwareError as error: print(error)"
-    )
-    others = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    environment = others | libraries | {"PYTHONPATH": os.pathsep.join(sys.path)}
+def test_auto_takes_a_node_without_the_library_for_one_without_gpus(tmp_path: Path) -> None:
+    """As on every control-plane node; in a process that has no other library."""
+    options = f"AgentOptions(node='n', host_root=Path({str(tmp_path)!r}))"
+    script = f"from pathlib import Path; from apportion.agent.agent import *; print(backends({options}))"
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    paths = os.pathsep.join(sys.path)
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip().splitlines()[-1]
+        [sys.executable, "-c", script],
+        env=environment | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "()"

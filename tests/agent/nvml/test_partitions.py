@@ -11,7 +11,7 @@ import pytest
 
 from apportion.agent.devices import models
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import LivePartition, Placement, Spot
+from apportion.agent.devices.values import Health, LivePartition, Placement, Spot
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.fakes.vendor import run
@@ -256,6 +256,20 @@ def test_a_lost_gpu_still_shows_what_was_on_it(node: Node) -> None:
     assert node.backend.partitions() == (made, other)
     with pytest.raises(Lost):
         node.backend.destroy(made)
+
+
+def test_a_gpu_that_cannot_be_read_shows_what_was_on_it_and_is_sick(node: Node) -> None:
+    """Any error, not only that it is lost; the other GPU is listed as ever, and who decides about it is told."""
+    made = node.backend.create(WANTED)
+    other = node.backend.create(Spot("gpu-1", "7g.80gb", Placement(0, 8)))
+    assert node.backend.partitions() == (made, other)
+    node.fake.fail("nvmlDeviceGetGpuInstances", 999, times=2, card=0)
+    assert node.backend.partitions() == (made, other)
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+    with pytest.raises(HardwareError, match="nvmlDeviceGetGpuInstances"):
+        node.backend.partitions_of("gpu-0")
+    assert node.backend.partitions_of("gpu-0") == (made,)
+    assert node.backend.health() == {}
 
 
 async def test_threads_do_not_disturb_each_other(node_with: Nodes) -> None:

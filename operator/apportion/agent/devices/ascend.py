@@ -17,7 +17,14 @@ from apportion.agent.devices.ascend_chips import Chip
 from apportion.agent.devices.ascend_files import NpuFiles
 from apportion.agent.devices.ascend_health import Watch
 from apportion.agent.devices.ascend_layout import AUTO, Made, Wanted
-from apportion.agent.devices.ascend_session import FILE_FAILED, NO_SUCH_DEVICE, Session, refusal
+from apportion.agent.devices.ascend_session import (
+    FILE_FAILED,
+    INNER_ERROR,
+    INVALID_PARAMETER,
+    NO_SUCH_DEVICE,
+    Session,
+    refusal,
+)
 from apportion.agent.devices.ascend_vnpus import Vnpu
 from apportion.agent.devices.sightings import Sightings
 from apportion.agent.devices.values import Card, Health, LivePartition, Placement, Profile, Spot
@@ -27,6 +34,8 @@ _log = structlog.get_logger()
 
 _CREATE = "dcmi_create_vdevice"
 _DESTROY = "dcmi_set_destroy_vdevice"
+_UNTOLD = frozenset({INVALID_PARAMETER, INNER_ERROR})
+"""What the library says of a creation that its driver refused for whatever reason."""
 
 
 def _nothing(_: str) -> None:
@@ -44,6 +53,7 @@ class AscendBackend:
         self._watch = Watch(self._session)
         self._lock = threading.Lock()
         self._chips: dict[str, Chip] = {}
+        self._left_out = 0
         self._seen = Sightings("ascend")
 
     def present(self) -> bool:
@@ -52,10 +62,15 @@ class AscendBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no driver."""
-        chips = ascend_chips.discover(self._session, self._root)
+        chips, left_out = ascend_chips.discover(self._session, self._root)
         with self._lock:
             self._chips = {chip.name: chip for chip in chips}
+            self._left_out = left_out
         return tuple(chip.card for chip in chips)
+
+    def incomplete(self) -> bool:
+        """Say whether a chip did not answer when they were looked for: a driver takes its time after a boot."""
+        return self._left_out > 0
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every vNPU; a chip that does not answer shows what was last seen on it."""
@@ -63,7 +78,14 @@ class AscendBackend:
 
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List the vNPUs of one chip; raises HardwareError when it does not answer."""
-        return self._seen.one(card, self._look) if card in self._known() else ()
+        if card in self._known():
+            return self._seen.one(card, self._look)
+        if self._left_out and card.startswith("npu-"):
+            raise Lost(
+                f"{card}: {self._left_out} of the node's chips did not answer when they were looked for; "
+                "nobody knows what is on it"
+            )
+        return ()
 
     def create(self, spot: Spot) -> LivePartition:
         """Make a vNPU with the id that the placement names."""
@@ -170,15 +192,18 @@ class AscendBackend:
             return
         error = refusal(code, _CREATE, str(spot))
         if code == FILE_FAILED:
-            raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?") from None
-        if not isinstance(error, (Busy, Lost)):
-            # The library does not say why; what is left of the chip does.
-            left = ascend_vnpus.left(self._session, place)
-            short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
-            if short:
-                there = ascend_vnpus.list_all(self._session, place)
-                raise NoRoom(f"{spot}: not enough {', '.join(short)}; {_listed(chip, there)}") from None
-        raise error
+            raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?")
+        if code not in _UNTOLD:
+            raise error
+        # The driver has one code for whatever is wrong; what is on the chip says more. A 310P may have what it takes,
+        # and not in the groups that it takes it in.
+        left = ascend_vnpus.left(self._session, place)
+        there = ascend_vnpus.list_all(self._session, place)
+        short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
+        if not short and not there:
+            raise HardwareError(str(error))
+        lacks = f"not enough {', '.join(short)}" if short else str(error)
+        raise NoRoom(f"{spot}: {lacks}; {_listed(chip, there)}")
 
     def _remove(self, chip: Chip, number: int, spot: Spot) -> None:
         code = self._session.ask(_DESTROY, chip.place.card, chip.place.device, c_uint(number))

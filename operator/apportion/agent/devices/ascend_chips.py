@@ -57,12 +57,13 @@ class Chip:
         return self.card.name
 
 
-def discover(session: Session, root: Path) -> tuple[Chip, ...]:
-    """Look at every chip, in the order of their physical ids. One that does not answer is left out."""
+def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
+    """Look at every chip, in the order of their physical ids; returns them, and how many do not answer."""
     version = _driver_version(session)
     refused = _why_none_is_cut(session)
     found = []
-    for card, device in _places(session):
+    places = _places(session)
+    for card, device in places:
         try:
             found.append(_chip(session, card, device, root, version, refused))
         except HardwareError as error:
@@ -74,10 +75,11 @@ def discover(session: Session, root: Path) -> tuple[Chip, ...]:
         for chip in found
     ]
     groups = ascend_topology.groups(session, nodes)
-    return tuple(
+    chips = tuple(
         replace(chip, card=_with(chip.card, hccsGroup=groups[chip.name])) if chip.name in groups else chip
         for chip in found
     )
+    return chips, len(places) - len(chips)
 
 
 def _places(session: Session) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from apportion.errors import Busy, HardwareError, Lost, Unsupported
 
 INVALID_PARAMETER: Final = -8001
 NOT_PERMITTED: Final = -8002
+INNER_ERROR: Final = -8005
 TIME_OUT: Final = -8006
 NO_SUCH_DEVICE: Final = frozenset({-8007, -8008})
 BUSY_OR_IN_CONTAINER: Final = -8013
@@ -31,7 +32,7 @@ _TEXTS: Mapping[int, str] = {
     INVALID_PARAMETER: "invalid parameter",
     NOT_PERMITTED: "not permitted: it needs root, on the host or in a privileged container",
     -8003: "memory operation failed",
-    -8005: "internal error",
+    INNER_ERROR: "internal error",
     TIME_OUT: "timed out",
     -8007: "invalid device id",
     -8008: "the device does not exist",

@@ -16,6 +16,9 @@ class Backend(Protocol):
     def devices(self) -> tuple[Card, ...]:
         """Discover the cards, in a stable order, with every profile that they can be cut into."""
 
+    def incomplete(self) -> bool:
+        """Say whether a card did not answer at the last discovery: it may answer the next one."""
+
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every partition that exists, foreign and half-made ones included.
 
@@ -25,7 +28,8 @@ class Backend(Protocol):
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List what exists on one card now.
 
-        Raises HardwareError when that cannot be told: whoever decides by it must not take unknown for gone.
+        Raises HardwareError when that cannot be told, also for a card that did not answer at discovery: whoever
+        decides by it must not take unknown for gone. A card that this backend has never had has nothing on it.
         """
 
     def create(self, spot: Spot) -> LivePartition:

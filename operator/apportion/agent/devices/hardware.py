@@ -41,15 +41,23 @@ class Hardware:
         self.cards = {card.name: card for cards in found for card in cards}
         return self.cards
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether another discovery may find more."""
+        return any(backend.incomplete() for backend in self._backends)
+
     async def partitions(self) -> tuple[LivePartition, ...]:
         """List what exists on all cards."""
         found = await asyncio.gather(*(self._call(backend.partitions) for backend in self._backends))
         return tuple(live for partitions in found for live in partitions)
 
     async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
-        """List what exists on one card; raises HardwareError when nobody can tell, nothing for a card that is not here."""
-        backend = self._owner.get(card)
-        return await self._call(backend.partitions_of, card) if backend is not None else ()
+        """List what exists on one card, nothing for one that is not here; raises HardwareError when nobody can tell."""
+        owner = self._owner.get(card)
+        # A card that did not answer at discovery has no owner, and its backend knows that it is there.
+        asked = self._backends if owner is None else (owner,)
+        found = await asyncio.gather(*(self._call(backend.partitions_of, card) for backend in asked))
+        return tuple(live for partitions in found for live in partitions)
 
     async def create(self, spot: Spot) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`."""

@@ -56,6 +56,7 @@ class NvmlBackend:
         self._watch = Watch(self._session, marks)
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
+        self._left_out: frozenset[str] = frozenset()
         self._seen = Sightings("nvml")
 
     def present(self) -> bool:
@@ -64,11 +65,16 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus = nvml_cards.discover(self._session, self._root, self._driver.edits())
+        gpus, left_out = nvml_cards.discover(self._session, self._root, self._driver.edits())
         with self._lock:
             self._gpus = {gpu.name: gpu for gpu in gpus}
+            self._left_out = left_out
         self._watch.listen(gpus)
         return tuple(gpu.card for gpu in gpus)
+
+    def incomplete(self) -> bool:
+        """Say whether a GPU did not answer when they were looked for."""
+        return bool(self._left_out)
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every GPU instance; those without a compute instance are not complete.
@@ -79,7 +85,11 @@ class NvmlBackend:
 
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List the GPU instances of one GPU; raises HardwareError when it does not answer."""
-        return self._seen.one(card, self._look) if card in self._known() else ()
+        if card in self._known():
+            return self._seen.one(card, self._look)
+        if card in self._left_out:
+            raise Lost(f"{card}: it did not answer when GPUs were looked for; nobody knows what is on it")
+        return ()
 
     def create(self, spot: Spot) -> LivePartition:
         """Cut a partition: MIG mode, GPU instance, compute instance. A refusal leaves nothing of it behind."""

@@ -73,9 +73,12 @@ class Gpu:
         return next((shape for shape in self.shapes if shape.profile.name == profile), None)
 
 
-def discover(session: Session, root: Path, driver: Edits = NO_DRIVER) -> tuple[Gpu, ...]:
-    """Look at every GPU, in NVML's order (by PCI bus id). One that does not answer is left out."""
+def discover(
+    session: Session, root: Path, driver: Edits = NO_DRIVER
+) -> tuple[tuple[Gpu, ...], frozenset[str]]:
+    """Look at every GPU, in NVML's order (by PCI bus id); returns them, and the names of those that do not answer."""
     found: list[Gpu] = []
+    left_out: set[str] = set()
     for index in range(session.call("nvmlDeviceGetCount")):
         name = f"gpu-{index}"
         try:
@@ -83,12 +86,14 @@ def discover(session: Session, root: Path, driver: Edits = NO_DRIVER) -> tuple[G
             found.append(_gpu(session, handle, name, root, driver))
         except Lost as error:
             # Others work; this one comes back with a reset, and after it the agent starts anew.
+            left_out.add(name)
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
     groups = nvml_links.groups(session, {gpu.name: gpu.card for gpu in found})
-    return tuple(
+    gpus = tuple(
         replace(gpu, card=_grouped(gpu.card, groups[gpu.name])) if gpu.name in groups else gpu
         for gpu in found
     )
+    return gpus, frozenset(left_out)
 
 
 def numbers(version: str) -> Semver:
@@ -117,6 +122,7 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
         totals=totals,
         slices=nvml_profiles.memory_slices(shapes),
         profiles=tuple(shape.profile for shape in shapes),
+        parts_only=bool(shapes) and architecture < HOPPER,
         edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
     )
     return Gpu(card, architecture, shapes)

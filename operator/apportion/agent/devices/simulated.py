@@ -62,6 +62,10 @@ class SimulatedBackend:
         """Return the cards of the simulation file, in its order."""
         return tuple(card for card, _ in self._made)
 
+    def incomplete(self) -> bool:
+        """Say no: simulated cards answer at discovery."""
+        return False
+
     def partitions(self) -> tuple[LivePartition, ...]:
         """Return every partition of the state file."""
         return tuple(self._live(row) for row in self.state.read()["partitions"])

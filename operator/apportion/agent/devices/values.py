@@ -143,6 +143,8 @@ class Card:
     """Ids that its partitions may get, when the caller chooses them (vNPU)."""
     edits: Edits = Edits()
     """What a container needs for the whole card."""
+    parts_only: bool = False
+    """It cannot be used uncut as it is: MIG mode is on, and switching it off takes a reset by hand."""
 
     def profile(self, name: str) -> Profile | None:
         """Return the profile of this name, None when the card does not offer it."""

@@ -26,10 +26,14 @@ class ClaimRef:
         return f"{self.namespace}/{self.name}"
 
 
-async def read(client: Client, ref: ClaimRef) -> Claim | None:
-    """Return the claim, None when it is gone or another one has its name. Raises ApiError, BrokenInput."""
+async def read(client: Client, ref: ClaimRef, *, latest: bool = True) -> Claim | None:
+    """Return the claim, None when it is gone or another one has its name. Raises ApiError, BrokenInput.
+
+    Not the `latest`: as the API server remembers it (resourceVersion 0), which costs etcd nothing and may be a moment old.
+    """
+    version = {} if latest else {"resourceVersion": "0"}
     try:
-        claim = Claim.from_json(await client.get(CLAIMS, ref.name, namespace=ref.namespace))
+        claim = Claim.from_json(await client.get(CLAIMS, ref.name, namespace=ref.namespace, **version))
     except Missing:
         return None
     return claim if claim.uid == ref.uid else None

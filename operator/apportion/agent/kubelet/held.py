@@ -11,7 +11,8 @@ import structlog
 
 from apportion.agent.kubelet.claims import ClaimRef, holds, read
 from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.rows import ClaimRow
+from apportion.agent.rows import ClaimRow, ClaimStep
+from apportion.dra.claim import Claim
 from apportion.errors import ApportionError
 
 _log = structlog.get_logger()
@@ -25,9 +26,15 @@ class Held:
         desk: Desk,
         *,
         interval: float = 10.0,
+        abandon: Callable[[ClaimRow], Awaitable[bool]] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`interval`: seconds between two looks at each prepared claim."""
+        """`interval`: seconds between two looks at each prepared claim.
+
+        `abandon(row)` undoes a preparation that was lost before kubelet ever heard that it is done: no container has it, and
+        kubelet need not come back for it. It says whether there was one.
+        """
+        self.abandon = abandon
         self._desk = desk
         self._interval = interval
         self._sleep = sleep
@@ -55,11 +62,17 @@ class Held:
         for row in self._desk.journal.claims():
             mark = (row.uid, row.driver)
             try:
-                claim = await read(self._desk.client, ClaimRef(row.namespace, row.name, row.uid))
+                ref = ClaimRef(row.namespace, row.name, row.uid)
+                claim = await read(self._desk.client, ref, latest=False)
+                if mark not in self._lost and not _has(claim, row):
+                    # The server's memory may be behind: before anything is done, ask for the truth.
+                    claim = await read(self._desk.client, ref)
+                    if row.step is not ClaimStep.PREPARED and self.abandon and await self.abandon(row):
+                        continue
             except ApportionError:
                 lost |= self._lost & {mark}
                 continue
-            if not holds(claim, row.driver, {device.device for device in row.devices}):
+            if not _has(claim, row):
                 lost.add(mark)
                 if mark not in self._lost:
                     _log.warning(
@@ -73,3 +86,7 @@ class Held:
         if lost != self._lost:
             self._lost = lost
             self._desk.published()
+
+
+def _has(claim: Claim | None, row: ClaimRow) -> bool:
+    return holds(claim, row.driver, {device.device for device in row.devices})

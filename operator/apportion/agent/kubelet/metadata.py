@@ -8,6 +8,7 @@ template, `.../resourceclaimtemplates/<name in the pod>/...`. Content: a stream 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,15 @@ class MetadataFolder:
             write(path, content(claim, self._driver, request, rows), sync=False)
             mounts[base] = Mount(str(path), inside(claim, self._driver, base), _OPTIONS)
         return mounts
+
+    def read(self, claim: str) -> tuple[Json, ...]:
+        """Return what the files of a claim UID say, in their newest version; files that cannot be read are left out."""
+        found = []
+        for path in sorted((self._folder / claim).glob("*/metadata.json")):
+            with suppress(OSError, ValueError):
+                first, _ = json.JSONDecoder().raw_decode(path.read_text(encoding="utf-8"))
+                found.append(first)
+        return tuple(found)
 
     def remove(self, claim: str) -> None:
         """Remove the files of a claim UID; absent ones are fine."""

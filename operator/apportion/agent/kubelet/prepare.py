@@ -16,7 +16,7 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import Card, Kind, LivePartition
-from apportion.agent.kubelet.claims import ClaimRef, granted, read
+from apportion.agent.kubelet.claims import ClaimRef, granted, holds, read
 from apportion.agent.kubelet.metadata import Described, MetadataFolder
 from apportion.agent.kubelet.plan import plan, said, unfit
 from apportion.agent.kubelet.reports import DeviceNews, Reports
@@ -182,18 +182,35 @@ class Preparer:
     async def unprepare(self, ref: ClaimRef) -> None:
         """Free the claim's devices; one that was never prepared, or whose claim is gone, is fine."""
         async with self._call(ref.uid):
+            await self._undo(ref)
+
+    async def abandon(self, ref: ClaimRef) -> bool:
+        """Undo a preparation that was never finished, if its claim lost the devices meanwhile; returns whether it did.
+
+        Kubelet was never told that the claim is prepared, so no container has it. Raises ApportionError.
+        """
+        async with self._call(ref.uid):
             row = self._desk.journal.claim(ref.uid, self.driver)
-            if row is not None:
-                await self._note(row, ClaimStep.UNPREPARING)
-            await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
-            await asyncio.to_thread(self._metadata.remove, ref.uid)
-            self._desk.at("cdi.removed")
-            if row is not None:
-                await asyncio.to_thread(self._desk.journal.drop_claim, ref.uid, self.driver)
-                self._desk.at("claim.gone")
-                self._tell(row)
-                self._freed(row)
-                _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
+            if row is None or row.step is ClaimStep.PREPARED:
+                return False
+            if holds(await self._claims(ref), self.driver, {device.device for device in row.devices}):
+                return False
+            await self._undo(ref)
+            return True
+
+    async def _undo(self, ref: ClaimRef) -> None:
+        row = self._desk.journal.claim(ref.uid, self.driver)
+        if row is not None:
+            await self._note(row, ClaimStep.UNPREPARING)
+        await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
+        await asyncio.to_thread(self._metadata.remove, ref.uid)
+        self._desk.at("cdi.removed")
+        if row is not None:
+            await asyncio.to_thread(self._desk.journal.drop_claim, ref.uid, self.driver)
+            self._desk.at("claim.gone")
+            self._tell(row)
+            self._freed(row)
+            _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
     async def _reserve(self, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
         """Write down that we begin, or return where we were. Raises NotReady naming the holder of a device."""

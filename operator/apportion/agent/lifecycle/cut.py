@@ -42,8 +42,13 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
         )
     row = desk.journal.partition(wish.uid)
     try:
-        row = await _verified(desk, row, live) if row is not None else _adopted(wish, live)
+        row = await _verified(desk, row, live) if row is not None else recognized(desk, card, wish, live)
         if row is None:
+            if wish.holder is None and wish.origin == "Claim":
+                # Whoever wanted it has gone, and nothing was made: the operator deletes the object.
+                return Outcome(
+                    Phase.FAILED, "NotWanted", f"{wish.device} was not cut before its claim was gone"
+                )
             user = desk.whole_card_user(card.name)
             if user is not None:
                 return _wait("CardInUse", f"{card.name} is prepared whole for ResourceClaim {user.key}")
@@ -69,6 +74,13 @@ async def cut(desk: Desk, card: Card, wish: Wish, live: Live, *, hopeful: bool) 
         return Outcome(Phase.FAILED, "Lost", str(error), again=True)
     except Unsupported as error:
         return Outcome(Phase.FAILED, "Unsupported", str(error))
+    except HardwareError as error:
+        # The driver does not say why; whoever waits must not wait for ever.
+        return (
+            _wait("Refused", str(error))
+            if hopeful
+            else Outcome(Phase.FAILED, "Refused", str(error), again=True)
+        )
     return Outcome(Phase.READY if wish.holder is not None else Phase.IDLE, "Cut")
 
 
@@ -82,8 +94,8 @@ async def _verified(desk: Desk, row: PartitionRow, live: Live) -> PartitionRow |
         return row
     if found is not None and found.uuid == row.uuid:
         return row
-    if found is None:
-        # A reboot, a reset or a person took it: make it again under the same identity.
+    if found is None or hollow(row, found):
+        # A reboot, a reset or a person took it, or its compute instance: make it again under the same identity.
         _log.warning("partition.vanished", partition=row.name, place=str(row.spot))
         row = replace(row, step=Step.INTENT, uuid="", instance={})
         await asyncio.to_thread(desk.journal.put_partition, row)
@@ -94,24 +106,49 @@ async def _verified(desk: Desk, row: PartitionRow, live: Live) -> PartitionRow |
     return None
 
 
-def _adopted(wish: Wish, live: Live) -> PartitionRow | None:
-    """Return a row for a partition that the API knows as this one's, though our journal was lost."""
+def hollow(row: PartitionRow, found: LivePartition) -> bool:
+    """Say whether this is ours without its compute instance: somebody removed that by hand, or a removal broke off."""
+    own = row.instance.get("gpuInstance")
+    return not found.complete and own is not None and found.instance.get("gpuInstance") == own
+
+
+def recognized(desk: Desk, card: Card, wish: Wish, live: Live) -> PartitionRow | None:
+    """Return a row for what is on the hardware for this wish although the journal does not know it.
+
+    It knows too little after it was lost: then the API's status says what is ours. And a partition that a person made stands
+    for a layout's, where the policy says that such are adopted.
+    """
     uuid = wish.status.get("uuid")
-    if not uuid:
-        return None
     for found in live.values():
-        if found.uuid == uuid:
-            return PartitionRow(
-                uid=wish.uid,
-                name=wish.name,
-                device=wish.device,
-                spot=found.spot,
-                step=Step.CREATED,
-                layout=wish.layout,
-                instance=found.instance,
-                uuid=found.uuid,
-            )
+        if uuid and found.uuid == uuid:
+            return _row(wish, found, Step.CREATED)
+    meant = cut_of(card, wish.device)
+    if meant is None or meant.placement is None:
+        return None
+    there = live.get(Spot(card.name, wish.profile, meant.placement))
+    if there is None:
+        return None
+    if wish.uid in desk.forgotten:
+        # We said that we were about to cut it, and then lost our journal: whatever is at the place is what we were making.
+        return _row(wish, there, Step.CREATED if there.complete else Step.INTENT)
+    if desk.adopting and wish.layout and there.complete and not there.in_use:
+        _log.warning("partition.adopted", partition=wish.name, uuid=there.uuid, place=str(there.spot))
+        return _row(wish, there, Step.CREATED)
     return None
+
+
+def _row(wish: Wish, found: LivePartition, step: Step) -> PartitionRow:
+    made = step is not Step.INTENT
+    return PartitionRow(
+        uid=wish.uid,
+        name=wish.name,
+        device=wish.device,
+        spot=found.spot,
+        step=step,
+        layout=wish.layout,
+        instance=found.instance if made else {},
+        uuid=found.uuid if made else "",
+    )
 
 
 async def _intend(desk: Desk, card: Card, meant: Cut, wish: Wish, live: Live) -> PartitionRow:

@@ -57,6 +57,10 @@ class Desk:
     """Called at every boundary between two steps; crash tests end the process in it."""
     moved: Bell = field(default_factory=Bell)
     """Rings when a partition has moved on: prepare calls wait for it."""
+    adopting: bool = False
+    """Whether a partition that a person made stands for a layout's at its place (`--foreign adopt`)."""
+    forgotten: frozenset[str] = frozenset()
+    """UIDs of Partitions that were about to be cut when the journal was lost."""
     refused: set[str] = field(default_factory=set)
     """Devices that the driver says it cannot make."""
     published: Callable[[], None] = lambda: None

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import structlog
 
-from apportion.agent.lifecycle.cut import Live
+from apportion.agent.lifecycle.cut import Live, hollow
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.wish import FINALIZER, Wish
@@ -34,7 +34,7 @@ async def release(desk: Desk, row: PartitionRow, live: Live) -> Outcome | None:
     found = live.get(row.spot)
     # Without a UUID in the journal (a crash before Created) the place alone says that it is ours. Without one on the
     # hardware it is what a removal that broke off left: a GPU instance that has lost its compute instance.
-    rest = begun and found is not None and not found.complete
+    rest = found is not None and ((begun and not found.complete) or hollow(row, found))
     if found is not None and (rest or row.uuid in ("", found.uuid)):
         try:
             await desk.hardware.destroy(found)

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import structlog
 
 from apportion.agent.devices.values import Card
-from apportion.agent.lifecycle.cut import cut
+from apportion.agent.lifecycle.cut import cut, recognized
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
 from apportion.agent.lifecycle.release import let_go, release
 from apportion.agent.lifecycle.report import report
 from apportion.agent.lifecycle.wish import Wish
 from apportion.agent.rows import PartitionRow, Step
-from apportion.errors import ApiError, HardwareError, Lost, Overtaken
+from apportion.cluster.kinds import PARTITIONS
+from apportion.errors import ApportionError, Lost, Overtaken
 
 _LONGEST = 60.0
 """Seconds after which a card is looked at although nobody rang: people cut and remove by hand."""
@@ -75,7 +76,7 @@ class CardWorker:
                 self._everything = True
                 # The newer version comes with its event; if it came already, look again at once.
                 pause = self._desk.patience.first_retry
-            except (ApiError, HardwareError) as error:
+            except ApportionError as error:
                 self._everything = True
                 _log.warning("card.round_failed", card=self.card, error=str(error))
                 pause = self._desk.patience.last_retry
@@ -86,6 +87,7 @@ class CardWorker:
         everything, some = self._everything, self._some
         self._everything, self._some = False, set()
         due: list[float] = []
+        await self._recall()
         for row in desk.journal.partitions_of(self.card):
             if not everything and row.uid not in some:
                 continue
@@ -115,8 +117,28 @@ class CardWorker:
             due += [max(wait.due - desk.clock(), 0.01) for wait in self._waits.values()]
         return min(due, default=None)
 
+    async def _recall(self) -> None:
+        """Take up again what is to be removed and the journal has lost: else its object would go and it would stay."""
+        desk = self._desk
+        card = desk.hardware.cards.get(self.card)
+        for wish in desk.wishes.of(self.card).values():
+            if card is None or not wish.deleting or desk.journal.partition(wish.uid) is not None:
+                continue
+            async with desk.lock(self.card):
+                row = recognized(desk, card, wish, await desk.live(self.card))
+                if row is not None and desk.journal.partition(wish.uid) is None:
+                    _log.warning("partition.recalled", partition=row.name, place=str(row.spot))
+                    await asyncio.to_thread(desk.journal.put_partition, row)
+
+    async def _wanted_after_all(self, row: PartitionRow) -> bool:
+        """Ask the API whether a partition that our watch does not know exists: another agent may have heard of it first."""
+        found = await self._desk.client.list(PARTITIONS, fieldSelector=f"metadata.name={row.name}")
+        return any(item["metadata"]["uid"] == row.uid for item in found.get("items") or ())
+
     async def _leave(self, row: PartitionRow, wish: Wish | None) -> list[float]:
         desk = self._desk
+        if wish is None and await self._wanted_after_all(row):
+            return [self._pause(row.uid)]
         async with desk.lock(self.card):
             # Read again under the lock: another agent may have gone on meanwhile.
             now = desk.journal.partition(row.uid)

@@ -15,6 +15,10 @@ HELD = Taint("apportion.dev/held", "NoSchedule")
 """Still prepared for a claim that has lost it; free again after unprepare."""
 SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
 LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
+PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
+"""On a whole card that only its partitions can be used of, until somebody resets it."""
+FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
+"""On every device of a card on which somebody else cuts, where the policy is to keep away from it."""
 REFUSED = Taint("apportion.dev/refused", "NoExecute")
 """The driver says that it cannot make this partition, now or ever: whoever waits for it should go elsewhere."""
 BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {Health.SICK: (SICK,), Health.LOST: (LOST,)}

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 
 from apportion.allocator.ladder.closeness import Closeness
 
+FEW = 24
+"""Cells among which levels that are not nested are worth counting."""
+
 
 def least(
     asks: Sequence[tuple[int, int]],
@@ -64,24 +67,29 @@ def _among(
 ) -> tuple[int, int]:
     """Return the levels among so many devices that sit as close as the cells allow."""
     rooms = {cell: capacity(cell, mask) for cell, devices in enumerate(closeness.cells) if devices & mask}
+    if not rooms:
+        return 0, 0
     pairs = count * (count - 1) // 2
     worst = total = 0
-    for level in range(closeness.far):
-        around = {
-            cell: frozenset(
-                other for other in rooms if other == cell or closeness.levels[cell][other] <= level
+    for level, around in enumerate(closeness.around):
+        if closeness.nested[level]:
+            sizes = sorted(
+                (
+                    sum(rooms.get(cell, 0) for cell in near)
+                    for near in dict.fromkeys(around[cell] for cell in rooms)
+                ),
+                reverse=True,
             )
-            for cell in rooms
-        }
-        sizes = sorted((sum(rooms[cell] for cell in near) for near in set(around.values())), reverse=True)
-        if not sizes or sizes[0] < count:
-            worst = level + 1
-        if sum(len(near) for near in set(around.values())) == len(rooms):
-            near = _packed(sizes, count)
-        else:
+            close = _packed(sizes, count)
+        elif len(rooms) <= FEW:
+            sizes = [max(sum(rooms.get(other, 0) for other in around[cell]) for cell in rooms)]
             # Each device has at most so many others near, so that many pairs at most are not farther apart.
-            near = min(pairs, count * (min(sizes[0], count) - 1) // 2)
-        total += pairs - near
+            close = min(pairs, count * (min(sizes[0], count) - 1) // 2)
+        else:
+            sizes, close = [count], pairs
+        if sizes[0] < count:
+            worst = level + 1
+        total += pairs - close
     return worst, total
 
 

@@ -87,10 +87,15 @@ class Climb(Search):
         if row.everything is None:
             self._some(number, row.count, -1)
             return
+        claim = self.shape.slots[number].claim
+        done = 0
         for index in row.everything:
-            self._choose(number, index)
-        self._next(number + 1)
-        for _ in row.everything:
+            if not (self.open(row, claim) >> index & 1 and self._choose(number, index)):
+                break
+            done += 1
+        if done == len(row.everything):
+            self._next(number + 1)
+        for _ in range(done):
             self._undo()
 
     def _some(self, number: int, left: int, allowed: int) -> None:
@@ -98,6 +103,7 @@ class Climb(Search):
         if left == 0:
             self._next(number + 1)
             return
+        self._left -= 1
         row = self._rows[number]
         mask = self.open(row, self.shape.slots[number].claim) & allowed
         if mask.bit_count() < left or not self._hope(number, left, mask):

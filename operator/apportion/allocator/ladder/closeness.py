@@ -7,10 +7,11 @@ by value, rung by rung. Agreement on a rung is by one value: a device that lists
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from apportion.allocator.attribute import atoms
 from apportion.allocator.counters import bits
 from apportion.allocator.ladder.ladder import Ladder, Rung
 from apportion.allocator.layout import NEIGHBOURHOODS
-from apportion.allocator.view import NodeView, atoms
+from apportion.allocator.view import NodeView
 
 Edge: TypeAlias = tuple[int, ...]
 """The level between two cells, then on which neighbourhoods they agree."""
@@ -21,7 +22,7 @@ NOWHERE = -1
 class Closeness:
     """Levels between devices."""
 
-    __slots__ = ("cell_of", "cells", "edges", "far", "groups", "levels")
+    __slots__ = ("around", "cell_of", "cells", "edges", "far", "groups", "levels", "nested")
 
     def __init__(self, view: NodeView, ladder: Ladder) -> None:
         self.far = len(ladder.rungs)
@@ -50,6 +51,15 @@ class Closeness:
             ]
             for a, one in enumerate(places)
         ]
+
+        every = range(len(places))
+        self.around: list[list[tuple[int, ...]]] = [
+            [tuple(b for b in every if a == b or self.levels[a][b] <= level) for a in every]
+            for level in range(self.far)
+        ]
+        """By level and cell: the cells that are at least so close, itself among them."""
+        self.nested = [sum(map(len, set(found))) == len(found) for found in self.around]
+        """By level: whether cells that are so close to one are so close to each other."""
 
     def level(self, one: int, other: int) -> int:
         """Return how close two devices are: the first rung that joins them; shares of one device are closest."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.options import Option
-from apportion.allocator.score.strategy import Score, Scorer
+from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
 from apportion.allocator.search import Search
 
 
@@ -27,3 +27,11 @@ class Laddered:
     def score(self, search: Search) -> Score:
         """Rate a finished search as the strategy does."""
         return self.strategy.score(search)
+
+    def harm(self, search: Search) -> Harm:
+        """Return what a finished search takes from others, as the strategy sees it."""
+        return self.strategy.harm(search) if isinstance(self.strategy, Harmful) else ()
+
+    def toll(self, harm: Harm) -> float:
+        """Return what that costs now."""
+        return self.strategy.toll(harm) if isinstance(self.strategy, Harmful) else 0.0

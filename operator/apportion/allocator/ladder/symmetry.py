@@ -4,9 +4,13 @@ In: what is in every cell now. Out: a colour per cell; cells of one colour are i
 the colours around (Weisfeiler and Leman), which tells apart whatever nested groups of devices can tell apart.
 """
 
+from operator import add
+
 from apportion.allocator.ladder.closeness import Closeness
 
 MOST_KNOWN = 4096
+_WIDE = 1 << 32
+"""More than there are colours: an edge and a colour make one number."""
 
 
 class Symmetry:
@@ -14,7 +18,11 @@ class Symmetry:
 
     def __init__(self, closeness: Closeness, cells: tuple[int, ...]) -> None:
         """`cells`: the ones that matter."""
-        self._edges = [[closeness.edges[one][other] for other in cells] for one in cells]
+        numbers: dict[object, int] = {}
+        self._edges = [
+            [numbers.setdefault(closeness.edges[one][other], len(numbers)) * _WIDE for other in cells]
+            for one in cells
+        ]
         self._numbers: dict[object, int] = {}
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -29,26 +37,17 @@ class Symmetry:
         return found
 
     def _refined(self, colours: tuple[int, ...]) -> tuple[int, ...]:
-        different = len(set(colours))
+        different = 0
+        # The last round, which tells nothing more apart, writes down how the cells lie: two states of a search with the
+        # same colours are then alike as a whole.
         while True:
+            former, different = different, len(set(colours))
             colours = tuple(
-                self._number(
-                    (
-                        own,
-                        tuple(
-                            sorted(
-                                (self._edges[here][there], other)
-                                for there, other in enumerate(colours)
-                                if there != here
-                            )
-                        ),
-                    )
-                )
+                self._number((own, tuple(sorted(map(add, self._edges[here], colours)))))
                 for here, own in enumerate(colours)
             )
-            if len(set(colours)) == different:
+            if former == different == len(set(colours)) or different == len(colours):
                 return colours
-            different = len(set(colours))
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from apportion.allocator.options import Option
 from apportion.allocator.search import Search
@@ -20,7 +20,24 @@ class Strategy(Enum):
     SPREAD = "Spread"
     """The emptiest node, the emptiest device."""
     LEAST_FRAGMENTATION = "LeastFragmentation"
-    """The place that keeps the most future demand placeable; chooses as Pack does until demand is learnt."""
+    """The place that keeps the most future demand placeable, by what claims asked for of late or a policy foretells."""
+
+
+Harm: TypeAlias = tuple[int, ...]
+"""What a choice takes from others, in a form whose cost changes with the cluster: part of an answer, unlike the cost."""
+
+
+@runtime_checkable
+class Harmful(Protocol):
+    """A strategy part of whose score depends on the whole cluster."""
+
+    def harm(self, search: Search) -> Harm:
+        """Return what a finished search takes from others."""
+        ...
+
+    def toll(self, harm: Harm) -> float:
+        """Return what that costs now: it is added to the first part of the score."""
+        ...
 
 
 class Scorer(Protocol):

@@ -1,0 +1,169 @@
+"""`python -m bench.prepare`: what the agent itself takes to prepare and release claims on a node with eight GPUs.
+
+In: how many claims. Out: times of NodePrepareResources as kubelet sees them, and the agent's CPU time per claim. The GPUs are simulated
+and answer at once, so no vendor's latency is in the figures; etcd and kube-apiserver are real and are.
+"""
+
+import asyncio
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import orjson
+import psutil
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from testbed.api import Json
+from testbed.binaries import Binaries, provide
+from testbed.chaos.brood import Brood
+from testbed.chaos.ground import Place, SimulatedGround, places
+from testbed.chaos.node import Node
+from testbed.chaos.staging import staged
+from testbed.components import APISERVER, ETCD
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from testbed.installation import install
+from testbed.plugin import ClaimKey, PluginError
+from testbed.versions import DEFAULT
+
+_MODEL: Final = "H100-80GB"
+_CARDS: Final = 8
+_PROFILE: Final = "1g.10gb"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Milliseconds, but for the counts."""
+
+    claims: int
+    ready_p50: float
+    """Prepare of a partition that is already cut: the usual case, the agent cuts while the pod is being bound."""
+    ready_p99: float
+    cold_p50: float
+    """Prepare that has to wait for the cut."""
+    cold_p99: float
+    cpu_per_claim: float
+    """The agent's CPU time for everything about a claim: cut, prepare, unprepare, removal, slices and statuses."""
+    claims_per_second: float
+    """Prepared and released, all in all."""
+
+
+async def measure(claims: int, together: int, binaries: Binaries, told: Progress | None = None) -> Figures:
+    """Prepare and release so many claims, `together` at a time; every second one before its partition is cut."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    offered = [
+        place
+        for card in range(_CARDS)
+        for place in places(f"gpu-{card}", _MODEL)
+        if place.profile == _PROFILE
+    ]
+    bar = told.add_task("claims", total=claims) if told is not None else None
+    times: dict[bool, list[float]] = {True: [], False: []}
+    free = asyncio.Queue[Place]()
+    for place in offered:
+        free.put_nowait(place)
+    numbers = iter(range(claims))
+    try:
+        async with (
+            ControlPlane(binaries=binaries, components=(ETCD, APISERVER)) as cluster,
+            Brood({}) as brood,
+        ):
+            await install(cluster)
+            ground = SimulatedGround(folder, [_MODEL] * _CARDS)
+            async with staged(cluster, folder, ground, brood) as node:
+                agent = node.start()
+                await node.learn_cards()
+                process = psutil.Process(await agent.born)
+
+                async def work() -> None:
+                    for number in numbers:
+                        place = await free.get()
+                        cold = bool(number % 2)
+                        times[cold].append(await _one(node, number, place, cold=cold))
+                        free.put_nowait(place)
+                        if told is not None and bar is not None:
+                            told.advance(bar)
+
+                before, began = process.cpu_times(), time.monotonic()
+                await asyncio.gather(*(work() for _ in range(together)))
+                seconds, after = time.monotonic() - began, process.cpu_times()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    cpu = after.user + after.system - before.user - before.system
+    return Figures(
+        claims,
+        *_percentiles(times[False]),
+        *_percentiles(times[True]),
+        cpu_per_claim=1000 * cpu / claims,
+        claims_per_second=claims / seconds,
+    )
+
+
+async def _one(node: Node, number: int, place: Place, *, cold: bool) -> float:
+    """Lead one claim through its life; returns the milliseconds of its prepare call."""
+    claim = await node.claim(f"b{number}", place.device)
+    if cold:
+        wishing = asyncio.create_task(node.wish(place, claim))
+        taken = await _prepare(node, claim)
+        await wishing
+    else:
+        await node.wish(place, claim)
+        await eventually(lambda: _cut(node, place))
+        taken = await _prepare(node, claim)
+    await node.unprepare(claim)
+    await node.forget(claim)
+    await node.drop(place)
+    await node.gone(place)
+    return taken
+
+
+async def _prepare(node: Node, claim: Json) -> float:
+    meta = claim["metadata"]
+    plugin = await node.served()
+    began = time.perf_counter()
+    answer = (await plugin.prepare([ClaimKey(meta["namespace"], meta["name"], meta["uid"])]))[meta["uid"]]
+    taken = time.perf_counter() - began
+    if isinstance(answer, PluginError):
+        raise answer
+    return 1000 * taken
+
+
+async def _cut(node: Node, place: Place) -> bool:
+    found = await node.partitions()
+    return any(p["spec"]["device"] == place.device and p.get("status", {}).get("uuid") for p in found)
+
+
+def _percentiles(times: Sequence[float]) -> tuple[float, float]:
+    marks = statistics.quantiles(times, n=100, method="inclusive") if len(times) > 1 else [*times] * 99
+    return marks[49], marks[98]
+
+
+def main(
+    claims: Annotated[int, typer.Option(min=2, help="How many claims.")] = 100,
+    together: Annotated[int, typer.Option(min=1, max=56, help="How many at a time.")] = 4,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+) -> None:
+    """Measure the agent's own time per prepare on a simulated node with eight GPUs."""
+    console = Console(stderr=True)
+    binaries = asyncio.run(provide(DEFAULT, [ETCD, APISERVER, "kubectl"], console=console))
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        figures = asyncio.run(measure(claims, together, binaries, progress))
+    if json is not None:
+        json.write_bytes(orjson.dumps(asdict(figures), option=orjson.OPT_INDENT_2))
+    print(
+        f"claims={figures.claims} together={together}"
+        f" ready_p50={figures.ready_p50:.1f}ms ready_p99={figures.ready_p99:.1f}ms"
+        f" cold_p50={figures.cold_p50:.1f}ms cold_p99={figures.cold_p99:.1f}ms"
+        f" cpu_per_claim={figures.cpu_per_claim:.1f}ms claims_per_s={figures.claims_per_second:.1f}"
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

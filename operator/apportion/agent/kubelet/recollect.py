@@ -1,0 +1,116 @@
+"""Recollect: the prepared claims of a journal that was lost.
+
+In: the files of claims (CDI and metadata), the API, the hardware. Out: journal rows. A claim whose CDI file is there was
+prepared and not unprepared, so its containers may run: to forget it would give its devices to the next one.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+import structlog
+
+from apportion.agent.cdi import CdiFolder, device_id
+from apportion.agent.devices.values import Kind
+from apportion.agent.kubelet.claims import ClaimRef, granted, read
+from apportion.agent.kubelet.metadata import Json, MetadataFolder
+from apportion.agent.kubelet.plan import plan
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.slices.naming import card_of
+from apportion.errors import ApportionError
+
+_log = structlog.get_logger()
+
+
+async def recollect(
+    desk: Desk, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: Kind, node: str
+) -> int:
+    """Write rows for claims that only their files remember; returns how many. Raises HardwareError.
+
+    Done before anybody works on partitions. After a reboot there is nothing to remember: no container survived it. Files
+    that name a partition which is not on the hardware are left to the sweep: nobody can use them.
+    """
+    journal = desk.journal
+    if journal.rebooted:
+        return 0
+    known = {row.uid for row in journal.claims() if row.driver == driver}
+    lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.whole(driver, uid)]
+    if not lost:
+        return 0
+    live = {card.uuid for card in desk.hardware.cards.values()}
+    live |= {found.uuid for found in await desk.hardware.partitions()}
+    count = 0
+    for uid in lost:
+        files = metadata.read(uid)
+        devices = tuple(_devices(desk, files, uid, driver))
+        uuids = {uuid for file in files for uuid in _uuids(file)}
+        if not devices or not uuids <= live:
+            continue
+        about = files[0]["metadata"]
+        ref = ClaimRef(about["namespace"], about["name"], uid)
+        row = ClaimRow(
+            uid,
+            driver,
+            ref.namespace,
+            ref.name,
+            ClaimStep.PREPARED,
+            await _planned(desk, ref, devices, driver, kind, node),
+        )
+        try:
+            await asyncio.to_thread(journal.reserve, row)
+        except ApportionError as error:
+            _log.error("claim.not_recollected", claim=ref.key, uid=uid, error=str(error))
+            continue
+        count += 1
+        _log.warning(
+            "claim.recollected", claim=ref.key, uid=uid, devices=[device.device for device in devices]
+        )
+    return count
+
+
+def _devices(desk: Desk, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:
+    """Yield the devices that the metadata files name, each once, with the requests that they serve."""
+    requests: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        for request in file["requests"]:
+            for device in request["devices"]:
+                requests.setdefault((device["name"], device["pool"]), []).append(
+                    request["name"].split("/")[0]
+                )
+    for (name, pool), served in requests.items():
+        card = card_of(name, dict(desk.hardware.cards))
+        wish = desk.wishes.of_device(name)
+        if card is not None:
+            yield ClaimDevice(
+                device=name,
+                card=card.name,
+                pool=pool,
+                requests=tuple(dict.fromkeys(served)),
+                cdi=device_id(driver, uid, name),
+                partition=wish.uid if wish is not None and name != card.name else "",
+            )
+
+
+def _uuids(file: Json) -> Iterator[str]:
+    for request in file["requests"]:
+        for device in request["devices"]:
+            uuid = device["attributes"].get("uuid", {}).get("string")
+            if uuid:
+                yield uuid
+
+
+async def _planned(
+    desk: Desk, ref: ClaimRef, devices: tuple[ClaimDevice, ...], driver: str, kind: Kind, node: str
+) -> tuple[ClaimDevice, ...]:
+    """Return the devices as the API has them, if the claim still has just these: it knows of admin access."""
+    try:
+        results = granted(await read(desk.client, ref), ref, driver, node)
+        planned = plan(ref, results, desk.hardware.cards, kind)
+    except ApportionError:
+        # The claim is gone or lost its devices, or nobody answers: what is in use is in use all the same.
+        return devices
+    bound = {device.device: device.partition for device in devices}
+    if set(bound) != {device.device for device in planned}:
+        return devices
+    return tuple(replace(device, partition=bound[device.device]) for device in planned)

@@ -1,0 +1,147 @@
+"""What is held on a node: devices in use, counters in use, and so what is open.
+
+In: the node's anatomy, the ledger, changes. Out: bit masks over the node's devices, and the groups in their states now.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from apportion.allocator.anatomy import Anatomy
+from apportion.allocator.group import Group
+from apportion.allocator.ledger import Change, Consumption, Holding, Ledger
+from apportion.dra.device import DeviceId
+from apportion.dra.slice import PoolId
+
+_NO_SHARES: Mapping[int, Mapping[str, int]] = {}
+
+
+class Occupancy:
+    """One node's devices by what is left of them."""
+
+    __slots__ = (
+        "_rolls",
+        "anatomy",
+        "base",
+        "charged",
+        "exclusive",
+        "fit",
+        "groups",
+        "limited",
+        "open",
+        "plain",
+        "shareable",
+        "used",
+    )
+
+    def __init__(self, anatomy: Anatomy, rolls: Mapping[PoolId, Mapping[str, int]]) -> None:
+        self.anatomy = anatomy
+        self._rolls = rolls
+        self.base = anatomy.base
+        """Devices that may be used at all on this node."""
+        self.shareable = anatomy.shareable
+        self.limited = anatomy.limited
+        """Devices whose capacity decides even when a request names none: shareable ones, and those with a policy."""
+        self.plain = anatomy.plain
+        """Devices without counters."""
+        self.groups = [Group(cast) for cast in anatomy.casts]
+        self.exclusive = 0
+        """Devices held as a whole."""
+        self.charged = 0
+        """Shareable devices that have paid for their counters already."""
+        self.used: Mapping[int, Mapping[str, int]] = _NO_SHARES
+        """Capacity in use by shares, by device."""
+        self.fit = 0
+        """Devices for which the counters suffice."""
+        self.open = 0
+        """Of those: not held."""
+
+    def find(self, device: DeviceId) -> int | None:
+        """Return the position of a device that may be used here."""
+        roll = self._rolls.get(PoolId(device.driver, device.pool))
+        return roll.get(device.name) if roll is not None else None
+
+    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
+        """Return what a device takes from counters; None if it may not be used here."""
+        roll = self._rolls.get(pool)
+        index = roll.get(name) if roll is not None else None
+        return self.anatomy.taken[index] if index is not None else None
+
+    @property
+    def holdings(self) -> tuple[object, ...]:
+        """Return all that a search reads of what is held: equal on nodes of one kind means equal answers."""
+        states = tuple([group.state for group in self.groups])
+        if not self.charged:
+            return self.exclusive, states
+        shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.used.items()))
+        return self.exclusive, states, self.charged, shares
+
+    def holding(self, mask: int) -> int:
+        """Return every device of the pools that the mask touches."""
+        return sum(devices for devices in self.anatomy.pool_masks if devices & mask) & self.base
+
+    def refresh(self, ledger: Ledger) -> None:
+        """Take over what is held now."""
+        self.exclusive = self.charged = 0
+        used: dict[int, Mapping[str, int]] = {}
+        for pool, roll in self._rolls.items():
+            for name, holding in ledger.held(pool).items():
+                index = roll.get(name)
+                if index is not None:
+                    self._occupy(index, holding, used)
+        self.used = used or _NO_SHARES
+        left: dict[int, list[int]] = {}
+        counter_of = self.anatomy.counter_of
+        for number, pool in enumerate(self._rolls):
+            for counter, amount in ledger.counters(pool).items():
+                place = counter_of.get((number, counter))
+                if amount and place is not None:
+                    left.setdefault(place[0], list(self.groups[place[0]].totals))[place[1]] -= amount
+        fit = self.plain
+        for number, group in enumerate(self.groups):
+            state = group.make.state(tuple(left[number])) if number in left else group.fresh
+            group.enter(group.make.spot(state, group.gather(self.exclusive)))
+            fit |= group.spread(state.fits)
+        self.fit = fit | self.charged
+        self.open = self.fit & ~self.exclusive
+
+    def follow(self, changes: Iterable[Change], ledger: Ledger) -> bool:
+        """Take over what is held now of a few devices; False where only `refresh` can tell."""
+        if self.shareable:
+            return False
+        exclusive, fit = self.exclusive, self.fit
+        groups, group_of = self.groups, self.anatomy.group_of
+        for pool, name, taken, sign in changes:
+            roll = self._rolls.get(pool)
+            index = roll.get(name) if roll is not None else None
+            if index is None:
+                # What is published no longer may still draw from the counters.
+                if sign and taken:
+                    return False
+                continue
+            held = name in ledger.held(pool)
+            if held:
+                exclusive |= 1 << index
+            else:
+                exclusive &= ~(1 << index)
+            place = group_of.get(index)
+            if not sign or not taken:
+                if place is not None:
+                    group = groups[place[0]]
+                    group.enter(group.spot.mark(place[1], busy=held))
+                continue
+            if place is None or taken is not self.anatomy.taken[index]:
+                # Published differently since it was taken.
+                return False
+            group = groups[place[0]]
+            group.enter(group.spot.take(place[1]) if sign > 0 else group.spot.give(place[1]))
+            fit = fit & ~group.mask | group.spread(group.state.fits)
+        self.exclusive, self.fit = exclusive, fit
+        self.open = fit & ~exclusive
+        return True
+
+    def _occupy(self, index: int, holding: Holding, used: dict[int, Mapping[str, int]]) -> None:
+        if holding.exclusive or not self.shareable >> index & 1:
+            # A device that is no longer shareable stays with its sharers.
+            self.exclusive |= 1 << index
+        else:
+            self.charged |= 1 << index
+            used[index] = holding.capacity

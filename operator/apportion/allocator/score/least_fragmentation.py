@@ -1,0 +1,97 @@
+"""LeastFragmentation: keep the most future demand placeable.
+
+In: an outlook, that is what the demand makes of nodes. The least worth lost wins: of the states of shared counters, of
+places for several whole devices at once. Among equals the fullest group and node, so that whole ones stay whole.
+Scores depend on the outlook, the claims and how a node stands, on nothing else.
+"""
+
+from collections.abc import Sequence
+
+from apportion.allocator.counters import bits
+from apportion.allocator.options import Option
+from apportion.allocator.score.strategy import Harm, Score
+from apportion.allocator.score.traits import Traits, left_over
+from apportion.allocator.search import Search
+from apportion.allocator.worth.cutting import UNIT
+from apportion.allocator.worth.one import One
+from apportion.allocator.worth.outlook import Outlook
+from apportion.allocator.worth.supply import Supply
+
+
+class LeastFragmentation:
+    """Prefer what costs the demand least."""
+
+    scans = True
+
+    def __init__(self, outlook: Outlook, supply: Supply | None = None) -> None:
+        self.outlook = outlook
+        self.one = One(outlook)
+        self.supply = supply if supply is not None else Supply(outlook)
+
+    def order(self, search: Search, option: Option, mask: int) -> Sequence[int]:
+        """Return preferred devices first, then those whose taking loses the least worth."""
+        traits = Traits(search, option, mask)
+        prefer = search.prefer
+        return [
+            key[-1]
+            for key in sorted(
+                (-prefer.get(index, 0), traits.room(index), lost, around, traits.crowd(index), index)
+                for lost, around, index in self._losses(search, mask)
+            )
+        ]
+
+    def score(self, search: Search) -> Score:
+        """Rate by worth lost, then by what is left on the node."""
+        sight = self.outlook.sight(search.view)
+        lost = sum(
+            stock.worth(group.state) - stock.worth(state)
+            for stock, group, state in zip(sight.stocks, search.view.groups, search.states, strict=True)
+            if group.state is not state
+        )
+        whole = search.taken & search.view.plain
+        if whole:
+            free = search.view.base & ~search.view.exclusive
+            lost += sight.room(free) - sight.room(free & ~whole)
+            # Best fit: an eighth of the devices less to choose from is worth as much as an eighth of a node.
+            lost += UNIT * (free & search.view.plain).bit_count() // max(search.view.plain.bit_count(), 1)
+        return lost, left_over(search)
+
+    def harm(self, search: Search) -> Harm:
+        """Return the sets of devices that lose some, without being all that the claim could use."""
+        sight = self.outlook.sight(search.view)
+        if not any(sight.reaches):
+            return ()
+        found: set[int] = set()
+        for pick in search.picks:
+            want = search.shape.slots[pick.slot].wants[pick.want]
+            reached = [one for one, mask in enumerate(sight.reaches) if mask >> pick.device & 1]
+            found.update(self.supply.harmed(self.outlook.set_of(want), reached))
+        return tuple(sorted(found))
+
+    def toll(self, harm: Harm) -> float:
+        """Return what it costs now to take from those sets."""
+        return self.supply.toll(harm)
+
+    def _losses(self, search: Search, mask: int) -> list[tuple[int, int, int]]:
+        """Return (worth lost, worth around it, device) for every device of the mask."""
+        view = search.view
+        sight = self.outlook.sight(view)
+        found: list[tuple[int, int, int]] = []
+        left = mask
+        shared = view.charged | search.paid
+        for number, (group, state) in enumerate(zip(view.groups, search.states, strict=True)):
+            # An administrator's look takes nothing, and works where counters are short; so does another share.
+            paying = left & group.mask & group.spread(state.fits) & ~shared
+            if paying:
+                left &= ~paying
+                stock = sight.stocks[number]
+                before = stock.worth(state)
+                found += [
+                    (before - stock.worth(state.after(local)), before, group.members[local])
+                    for local in bits(group.gather(paying))
+                ]
+        for index in bits(left):
+            # Another share of a device in use costs nothing new; the first one costs a whole device.
+            whole = view.shareable >> index & 1 and not (shared >> index & 1 or index in search.shares)
+            found.append((UNIT if whole else 0, UNIT, index))
+        return found

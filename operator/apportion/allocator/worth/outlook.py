@@ -1,0 +1,205 @@
+"""What nodes are worth under one mix.
+
+In: a mix. Out, per kind of node: a value for every state of its groups of shared counters, the places that demanded
+numbers of whole devices have on it, and how far the devices that only some claims can use are needed. Everything is
+computed from the published counters and what the mix's selectors accept; no model is known by name.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from apportion.allocator.counters import GroupState, GroupType
+from apportion.allocator.kind import Kind
+from apportion.allocator.shape import Want
+from apportion.allocator.view import Answering, NodeView
+from apportion.allocator.worth.board import NOWHERE, Board, Vector
+from apportion.allocator.worth.cutting import UNIT, Cutting
+from apportion.allocator.worth.mix import Mix
+
+MOST_KEPT = 8192
+"""Kinds, groups and boards whose prices are kept."""
+
+Masks = tuple[int, ...]
+
+
+class Boards:
+    """The boards seen so far: they outlive the prices."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[GroupType, Vector, Masks], Board] = {}
+
+    def of(self, make: GroupType, full: Vector, pieces: Masks) -> Board:
+        """Return the one object for these pieces, each a bit mask of the devices of a group."""
+        key = make, full, pieces
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            found = self._kept[key] = Board(full, [_vectors(make, len(full), mask) for mask in pieces])
+        return found
+
+
+class Stock:
+    """Values of one group's states under the mix. States are remembered by identity."""
+
+    __slots__ = ("_best", "_cutting", "_fresh", "_worth")
+
+    def __init__(self, cutting: Cutting | None, fresh: GroupState) -> None:
+        self._cutting = cutting
+        self._fresh = fresh
+        self._worth: dict[GroupState, int] = {}
+        self._best: dict[tuple[GroupState, int], tuple[int, int, tuple[int, ...]]] = {}
+
+    def worth(self, state: GroupState) -> int:
+        """Return what a state is worth, `UNIT` for a whole device."""
+        found = self._worth.get(state)
+        if found is None:
+            if len(self._worth) >= MOST_KEPT:
+                self._worth.clear()
+            found = self._worth[state] = self._value(state)
+        return found
+
+    def _value(self, state: GroupState) -> int:
+        known = self._cutting.worth(state.left) if self._cutting is not None else None
+        if known is not None:
+            return known
+        # Nobody asked for these yet, or there are too many states: every placement counts, large ones more.
+        return state.worth * UNIT // max(self._fresh.worth, 1)
+
+    def best(self, state: GroupState, open_: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return the least worth lost by taking one of the devices, which must fit, the worth around it, and which."""
+        key = state, open_
+        found = self._best.get(key)
+        if found is None:
+            if len(self._best) >= MOST_KEPT:
+                self._best.clear()
+            found = self._best[key] = self._least(state, open_)
+        return found
+
+    def _least(self, state: GroupState, open_: int) -> tuple[int, int, tuple[int, ...]]:
+        before = self.worth(state)
+        losses = [
+            (before - self.worth(state.after(local)), local)
+            for local in range(open_.bit_length())
+            if open_ >> local & 1
+        ]
+        least = min(losses)[0]
+        return least, before, tuple(local for lost, local in losses if lost == least)
+
+
+class Place(NamedTuple):
+    """Whole devices of one node that one entry of the mix could take."""
+
+    mask: int
+    number: int
+    """Devices that one claim takes."""
+    weight: int
+
+
+class Sight:
+    """What the mix sees in nodes of one kind."""
+
+    __slots__ = ("places", "reaches", "stocks", "total")
+
+    def __init__(self, stocks: Sequence[Stock], places: Sequence[Place], reaches: Masks) -> None:
+        self.stocks = tuple(stocks)
+        """Per group."""
+        self.places = tuple(places)
+        self.reaches = reaches
+        """Per set of devices that the mix knows: which of this node belong to it."""
+        self.total = sum(place.weight * (place.mask.bit_count() // place.number) for place in self.places)
+
+    def room(self, free: int) -> int:
+        """Return what places are left among the free devices, `UNIT` for an empty node."""
+        if not self.total:
+            return 0
+        left = sum(place.weight * ((place.mask & free).bit_count() // place.number) for place in self.places)
+        return left * UNIT // self.total
+
+
+class Outlook:
+    """One mix and its prices."""
+
+    def __init__(self, mix: Mix, boards: Boards, answers: Answering) -> None:
+        self.mix = mix
+        self._boards = boards
+        self._answers = answers
+        self._sights: dict[Kind, Sight] = {}
+        self._stocks: dict[tuple[GroupType, Vector, Masks], Stock] = {}
+        self.sets: dict[object, int] = {}
+        """Sets of devices that claims choose from, by selectors."""
+        for entry in mix:
+            if entry.want is not None:
+                self.sets.setdefault(_chooses(entry.want), len(self.sets))
+
+    def set_of(self, want: Want | None) -> int | None:
+        """Return the set that a request chooses from, None if the mix does not know it."""
+        return None if want is None else self.sets.get(_chooses(want))
+
+    def sight(self, view: NodeView) -> Sight:
+        """Return what the mix sees in a node."""
+        kind = view.kind
+        if kind is None:
+            return self._look(view)
+        found = self._sights.get(kind)
+        if found is None:
+            if len(self._sights) >= MOST_KEPT:
+                self._sights.clear()
+            found = self._sights[kind] = self._look(view)
+        return found
+
+    def _look(self, view: NodeView) -> Sight:
+        masks = [entry.mask(view, self._answers) for entry in self.mix]
+        stocks = [self._stock(view, number, masks) for number in range(len(view.groups))]
+        places: dict[tuple[int, int], int] = {}
+        reaches = [0] * len(self.sets)
+        for entry, mask in zip(self.mix, masks, strict=True):
+            whole = mask & view.plain & ~view.shareable
+            want = entry.want
+            if whole and want is not None:
+                key = whole, want.count
+                places[key] = places.get(key, 0) + entry.weight * want.count
+                reaches[self.sets[_chooses(want)]] |= whole
+        rows = [Place(mask, count, weight) for (mask, count), weight in places.items()]
+        return Sight(stocks, rows, tuple(reaches))
+
+    def _stock(self, view: NodeView, number: int, masks: Sequence[int]) -> Stock:
+        group = view.groups[number]
+        demand: dict[int, int] = {}
+        for entry, mask in zip(self.mix, masks, strict=True):
+            local = group.gather(mask)
+            if local:
+                # Entries that come to the same are one: the linear program stays free of twins.
+                demand[local] = demand.get(local, 0) + entry.weight * entry.count
+        pieces = tuple(sorted(demand))
+        key = group.make, group.totals, pieces
+        found = self._stocks.get(key)
+        if found is None:
+            if len(self._stocks) >= MOST_KEPT:
+                self._stocks.clear()
+            found = self._stocks[key] = self._price(key, group.fresh, [demand[piece] for piece in pieces])
+        return found
+
+    def _price(self, key: tuple[GroupType, Vector, Masks], fresh: GroupState, demand: Sequence[int]) -> Stock:
+        if not demand:
+            return Stock(None, fresh)
+        board = self._boards.of(*key)
+        if board.full == NOWHERE:
+            return Stock(None, fresh)
+        cutting = Cutting(board, demand)
+        return Stock(cutting if any(cutting.prices) else None, fresh)
+
+
+def _chooses(want: Want) -> object:
+    return want.class_selectors, want.selectors, want.tolerations
+
+
+def _vectors(make: GroupType, size: int, mask: int) -> list[Vector]:
+    found = []
+    for local in range(mask.bit_length()):
+        if mask >> local & 1:
+            amounts = [0] * size
+            for counter, amount in make.needs[local]:
+                amounts[counter] = amount
+            found.append(tuple(amounts))
+    return found

@@ -1,0 +1,154 @@
+"""How short the devices are that only some claims can use.
+
+In: how nodes stand, one touched node at a time. Out: what it costs now to take a device that others need and the claim
+does not. Sets of devices are what claims' selectors accept. For each set, slack is the free devices in it less what
+those who can go nowhere else will take of what is left, in standard deviations of that demand.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import exp, log1p, sqrt
+from typing import Protocol
+
+from apportion.allocator.kind import Kind
+from apportion.allocator.standing import Standings
+from apportion.allocator.view import NodeView
+from apportion.allocator.worth.cutting import UNIT
+from apportion.allocator.worth.outlook import Outlook
+
+EASE = 6.0
+"""Slack, in standard deviations, up from which a set costs next to nothing."""
+
+
+class Cluster(Protocol):
+    """What the supply must know of the state."""
+
+    def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
+        """Return the end of the log, and the nodes touched after the cursor (None: too long ago, look at all)."""
+        ...
+
+    def names(self) -> Mapping[str, object]:
+        """Return every node."""
+        ...
+
+    def view(self, name: str) -> NodeView:
+        """Return a node's view as things stand."""
+        ...
+
+
+class Supply:
+    """Free devices by set, and the tolls that follow from them."""
+
+    def __init__(self, outlook: Outlook) -> None:
+        self._outlook = outlook
+        size = len(outlook.sets)
+        self._cursor = -1
+        self._free = [0] * size
+        self._known: dict[str, tuple[int, ...]] = {}
+        self._kinds: set[Kind] = set()
+        self._inside = [[True] * size for _ in range(size)]
+        """Whether set i lies inside set j on every node."""
+        self._meet = [[False] * size for _ in range(size)]
+        self._rival = False
+        self.version = 0
+        """Grows when what is known of the sets changes, so that answers given before are void."""
+        self._tolls: tuple[int, ...] | None = None
+
+    def catch_up(self, cluster: Cluster, standings: Standings) -> None:
+        """Look at the nodes touched since."""
+        self._cursor, touched = cluster.since(self._cursor)
+        counted = self._rival
+        for name in touched or ():
+            self._enter(name, self._row(cluster.view(name)) if name in cluster.names() else ())
+        if touched is None:
+            self._count(cluster, standings)
+        if self._rival and not counted:
+            # Nobody was counted while no set had a rival.
+            self._count(cluster, standings)
+
+    def _count(self, cluster: Cluster, standings: Standings) -> None:
+        self._known.clear()
+        self._free = [0] * len(self._free)
+        for standing in standings.all():
+            row = self._row(cluster.view(standing.first()))
+            for name in standing.nodes:
+                self._enter(name, row)
+
+    def harmed(self, want: int | None, reached: Iterable[int]) -> tuple[int, ...]:
+        """Return the sets that lose devices to a claim that could go elsewhere. `reached`: the sets that it takes from."""
+        if want is None or not self._rival:
+            return ()
+        inside = self._inside
+        return tuple(
+            one
+            for one in reached
+            # Selectors may differ in words only; such sets are one.
+            if not inside[want][one] and not any(inside[one][two] and inside[two][one] for two in range(one))
+        )
+
+    def toll(self, harm: tuple[int, ...]) -> int:
+        """Return what the harm costs now, in the unit of worth."""
+        if not harm:
+            return 0
+        if self._tolls is None:
+            self._tolls = self._price()
+        return sum(self._tolls[one] for one in harm)
+
+    def _row(self, view: NodeView) -> tuple[int, ...]:
+        sight = self._outlook.sight(view)
+        if view.kind is not None and view.kind not in self._kinds:
+            self._kinds.add(view.kind)
+            self._compare(sight.reaches)
+        if not self._rival or not any(sight.reaches):
+            return ()
+        free = view.base & ~view.exclusive
+        return tuple([(mask & free).bit_count() for mask in sight.reaches])
+
+    def _enter(self, name: str, row: tuple[int, ...]) -> None:
+        former = self._known.get(name, ())
+        if row == former:
+            return
+        self._known[name] = row
+        self._tolls = None
+        for one, count in enumerate(former):
+            self._free[one] -= count
+        for one, count in enumerate(row):
+            self._free[one] += count
+
+    def _compare(self, reaches: tuple[int, ...]) -> None:
+        """Learn how the sets lie to each other on a kind of node not seen before."""
+        changed = False
+        for i, mine in enumerate(reaches):
+            for j, other in enumerate(reaches):
+                if mine & ~other and self._inside[i][j]:
+                    self._inside[i][j], changed = False, True
+                if mine & other and not self._meet[i][j]:
+                    self._meet[i][j], changed = True, True
+        if changed:
+            self.version += 1
+            size = range(len(reaches))
+            self._rival = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
+
+    def _price(self) -> tuple[int, ...]:
+        size = range(len(self._free))
+        demand = [0] * len(self._free)
+        squares = [0] * len(self._free)
+        for entry in self._outlook.mix:
+            one = self._outlook.set_of(entry.want)
+            if one is not None:
+                demand[one] += entry.weight * entry.count
+                squares[one] += entry.weight * entry.count * entry.count
+        found = []
+        for one in size:
+            market = [other for other in size if self._meet[one][other]]
+            total = sum(demand[other] for other in market)
+            own = [other for other in market if self._inside[other][one]]
+            # The widest set of the market tells how much is left in it.
+            left = max((self._free[other] for other in market), default=0)
+            if not total:
+                found.append(0)
+                continue
+            part = sum(demand[other] for other in own) / total
+            spread = sum(squares[other] for other in market) / total
+            slack = (self._free[one] - part * left) / sqrt(spread * part * (1 - part) * left + 1)
+            found.append(round(UNIT * log1p(exp(min(EASE - slack, 50.0)))))
+        return tuple(found)

@@ -1,0 +1,133 @@
+"""RDMA devices from a host's /sys: what is published of them, what a container gets, how they fare."""
+
+from pathlib import Path
+
+import pytest
+
+from apportion.agent.agent import backends
+from apportion.agent.devices.rdma import RdmaBackend
+from apportion.agent.devices.values import DeviceNode, Health, Kind, LivePartition, Placement, Spot
+from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.inventory import Inventory
+from apportion.agent.slices.pool import pools
+from apportion.errors import BrokenInput, Unsupported
+from testbed.fakes.rdma_host import RdmaHost
+from tests.agent.places import DRIVERS
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> RdmaHost:
+    """Give a host with an InfiniBand and an Ethernet NIC on different roots."""
+    made = RdmaHost(tmp_path / "root")
+    made.add("mlx5_0", "0000:9d:00.0", interface="ib0")
+    made.add(
+        "mlx5_10", "0000:1a:00.0", bridge="18", numa=0, link="Ethernet", rate="100 Gb/sec (4X EDR)",
+        guid="946d:ae03:00a3:1b2d", interface="eth2",
+    )  # fmt: skip
+    return made
+
+
+def test_a_nic_has_its_place_and_says_what_it_is(host: RdmaHost) -> None:
+    """PcieRoot and numaNode are what joins it with GPUs and NPUs."""
+    first, second = RdmaBackend(host.root).devices()
+    assert (first.name, first.kind, first.uuid) == ("nic-mlx5-0", Kind.NIC, "NIC-946d:ae03:00a3:1b2c")
+    assert (first.location.pci_bus_id, first.location.pcie_root, first.location.numa_node) == (
+        "0000:9d:00.0", "pci0000:9b", 1,
+    )  # fmt: skip
+    assert first.attributes == {
+        "rdma": True,
+        "rdmaDevice": "mlx5_0",
+        "linkType": "infiniband",
+        "gigabitsPerSecond": 400,
+        "model": "MT4129",
+        "firmwareVersion": "28.39.1002",
+        "interface": "ib0",
+        "virtualFunction": False,
+    }
+    assert (second.name, second.attributes["linkType"], second.attributes["gigabitsPerSecond"]) == (
+        "nic-mlx5-10", "ethernet", 100,
+    )  # fmt: skip
+
+
+def test_a_container_gets_the_devices_own_files_and_the_common_one(host: RdmaHost) -> None:
+    """Verbs, management datagrams, connection manager, with numbers; never what would make it a subnet manager."""
+    _, second = RdmaBackend(host.root).devices()
+    assert second.edits.nodes == (
+        DeviceNode("/dev/infiniband/uverbs1", major=231, minor=193),
+        DeviceNode("/dev/infiniband/umad1", major=231, minor=1),
+        DeviceNode("/dev/infiniband/rdma_cm", major=10, minor=122),
+    )
+
+
+def test_virtual_functions_are_devices_of_their_own(host: RdmaHost) -> None:
+    """They name their NIC; those that have its GUID are told apart by their bus ids."""
+    for number in (1, 2):
+        host.add(
+            f"mlx5_{number}", f"0000:9d:00.{number}", guid="946d:ae03:00a3:1b2c", function_of="0000:9d:00.0"
+        )
+    cards = {card.name: card for card in RdmaBackend(host.root).devices()}
+    assert list(cards) == ["nic-mlx5-0", "nic-mlx5-1", "nic-mlx5-2", "nic-mlx5-10"]
+    function = cards["nic-mlx5-1"]
+    assert (function.attributes["virtualFunction"], function.attributes["physicalFunction"]) == (
+        True, "0000:9d:00.0",
+    )  # fmt: skip
+    assert function.uuid == "NIC-0000:9d:00.1"
+    assert len({card.uuid for card in cards.values()}) == 4
+
+
+def test_what_is_not_known_is_not_published(tmp_path: Path) -> None:
+    """No NUMA node, no GUID, no interface: no attribute, instead of one that matches others' ignorance."""
+    host = RdmaHost(tmp_path)
+    host.add("mlx5_0", "0000:9d:00.0", numa=-1, guid="0000:0000:0000:0000")
+    soft = tmp_path / "sys" / "class" / "infiniband" / "rxe0"
+    (soft / "ports" / "1").mkdir(parents=True)
+    first, second = RdmaBackend(tmp_path).devices()
+    assert (first.uuid, second.uuid) == ("NIC-0000:9d:00.0", "NIC-rxe0")
+    (pool,) = pools(Inventory((first, second)), DRIVERS)
+    published = [set(row["attributes"]) for row in pool.contents[0].rows]
+    assert "resource.kubernetes.io/pcieRoot" in published[0]
+    assert not {"resource.kubernetes.io/numaNode", "interface"} & published[0]
+    assert not {"resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/pciBusID"} & published[1]
+
+
+def test_a_port_without_a_link_makes_it_sick_and_a_pulled_nic_is_lost(host: RdmaHost) -> None:
+    """The first comes back with its link; one active port of two is enough."""
+    host.add("mlx5_20", "0000:2a:00.0", bridge="28", guid="1:2:3:4", ports=2)
+    backend = RdmaBackend(host.root)
+    backend.devices()
+    assert backend.health() == {}
+    host.set_port("mlx5_20", "1: DOWN", port=2)
+    host.set_port("mlx5_0", "1: DOWN")
+    assert backend.health() == {"nic-mlx5-0": Health.SICK}
+    host.set_port("mlx5_0", "4: ACTIVE")
+    host.remove("mlx5_10")
+    assert backend.health() == {"nic-mlx5-10": Health.LOST}
+
+
+def test_nothing_of_it_can_be_cut(host: RdmaHost) -> None:
+    """Every verb of the protocol has an answer."""
+    backend = RdmaBackend(host.root)
+    spot = Spot("nic-mlx5-0", "half", Placement(0, 1))
+    assert backend.partitions() == backend.partitions_of("nic-mlx5-0") == ()
+    backend.make_whole("nic-mlx5-0")
+    with pytest.raises(Unsupported, match="cannot be cut"):
+        backend.create(spot)
+    with pytest.raises(Unsupported, match="cannot be cut"):
+        backend.destroy(LivePartition(spot.card, spot.profile, spot.placement, ""))
+
+
+def test_it_stands_beside_others_and_alone(host: RdmaHost, tmp_path: Path) -> None:
+    """By name, in a list with others, and by `auto` where the node has such a device."""
+    (alone,) = backends(AgentOptions(node="n", backend="rdma", host_root=host.root))
+    assert isinstance(alone, RdmaBackend)
+    file = tmp_path / "simulation.yaml"
+    file.write_text("cards: [{model: 910B4}]")
+    both = backends(AgentOptions(node="n", backend="simulated,rdma", simulation=file, host_root=host.root))
+    assert [card.name for backend in both for card in backend.devices()] == [
+        "npu-0", "nic-mlx5-0", "nic-mlx5-10",
+    ]  # fmt: skip
+    assert not RdmaBackend(tmp_path / "elsewhere").present()
+    assert RdmaBackend(tmp_path / "elsewhere").devices() == ()
+    for name, why in (("rdma,magic", "unknown backend 'magic'"), ("auto,rdma", "auto stands alone")):
+        with pytest.raises(BrokenInput, match=why):
+            backends(AgentOptions(node="n", backend=name))

@@ -1,0 +1,145 @@
+"""Gaps in the crash safety of comparable drivers, by number: those about claims. None of them is ours."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.journal import Journal
+from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.wish import Wishes
+from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.rows import PartitionRow, Step
+from apportion.cluster.client import connect
+from testbed.eventually import eventually
+from tests.agent.scene import Scene, place
+
+PLACE = place("3g.40gb", 4)
+
+
+async def test_gap_01_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_start(scene: Scene) -> None:
+    """Deleted by force, or lost with an old copy of etcd: held and told until kubelet comes, never given away."""
+    node = scene.node
+    node.start()
+    old = await scene.running("old", PLACE)
+    uid = old["metadata"]["uid"]
+    (live,) = scene.cuts()
+    await node.kill()
+    await node.forget(old)
+    node.start()
+    await scene.tainted(PLACE.device, "held")
+    new = await node.claim("new", PLACE.device)
+    await node.hold(PLACE, new)
+    assert f"is held by ResourceClaim default/{node.name}-old (uid {uid})" in await node.refusal(new)
+    assert scene.cuts() == [live]
+    await node.unprepare(old)
+    await scene.tainted(PLACE.device)
+    assert (await node.prepare(new, PLACE.device, "gpu-0")).uuid == live.uuid
+
+
+async def test_gap_01_a_preparation_that_nobody_finishes_is_undone(scene: Scene) -> None:
+    """The agent died before it answered, and kubelet never comes back: no container can have the device."""
+    node = scene.node
+    doomed = node.start(kill_at="claim.injected")
+    claim = await node.claim("never", PLACE.device)
+    await node.wish(PLACE, claim)
+    preparing = asyncio.create_task(node.prepare(claim, PLACE.device, "gpu-0"))
+    await doomed.died
+    preparing.cancel()
+    assert scene.ask_journal("SELECT step FROM claims") != []
+    await node.forget(claim)
+    node.start()
+    await scene.journal_says("SELECT step FROM claims")
+    assert list(node.cdi.glob("*")) == []
+    await scene.tainted(PLACE.device)
+
+
+async def test_gap_05_what_another_agent_is_cutting_is_left_alone(scene: Scene) -> None:
+    """In a rolling update the new agent starts while the old one is between two driver calls."""
+    node = scene.node
+    scene.fake.delay("nvmlGpuInstanceCreateComputeInstance", 0.5)
+    old = node.start()
+    await node.serves()
+    await node.wish(PLACE, None)
+
+    async def half() -> bool:
+        return [cut.uuid for cut in scene.cuts()] == [""]
+
+    await eventually(half)
+    new = node.another(instance="new")
+    await scene.phase(PLACE, "Idle")
+    await asyncio.sleep(0.5)
+    calls = scene.fake.calls()
+    assert calls["nvmlDeviceCreateGpuInstanceWithPlacement"] == 1
+    assert "nvmlGpuInstanceDestroy" not in calls
+    assert old.alive
+    assert new.alive
+    await new.kill()
+
+
+async def test_gap_05_a_partition_that_our_watch_has_not_heard_of_is_not_released(
+    scene: Scene, tmp_path: Path
+) -> None:
+    """The other agent heard of it first and wrote its Intent: the API is asked before anything is taken away."""
+    node = scene.node
+    node.start()
+    await node.wish(PLACE, None)
+    uid = (await scene.phase(PLACE, "Idle"))["metadata"]["uid"]
+    await node.kill()
+    simulation = tmp_path / "node.yaml"
+    simulation.write_text("cards: [{model: H100-80GB}]")
+    hardware = Hardware([SimulatedBackend(simulation, node.name)])
+    await hardware.discover()
+    journal = Journal(tmp_path / "journal.db", "boot")
+    name = f"{node.name}-{PLACE.device}"
+    spot = Spot("gpu-0", "3g.40gb", Placement(4, 4))
+    journal.put_partition(PartitionRow(uid, name, PLACE.device, spot, Step.INTENT))
+    async with await connect(node.folder / "kubeconfig") as client:
+        desk = Desk(client, hardware, journal, Wishes(), tmp_path / "locks")
+        await CardWorker(desk, "gpu-0").round()
+        assert journal.partition(uid) is not None
+        await node.lose(PLACE)
+        await CardWorker(desk, "gpu-0").round()
+        assert journal.partition(uid) is None
+    journal.close()
+
+
+@pytest.mark.parametrize("rebooted", [False, True])
+async def test_gap_08_a_journal_without_boot_id_is_not_taken_for_this_boot(
+    scene: Scene, *, rebooted: bool
+) -> None:
+    """Claims count as prepared if their files and partitions prove it, not because the file says so."""
+    node = scene.node
+    node.start()
+    claim = await scene.running("c", PLACE)
+    (before,) = scene.cuts()
+    await node.kill()
+    scene.ask_journal("DELETE FROM boot")
+    if rebooted:
+        node.reboot()
+    node.start()
+    await node.serves()
+    await scene.journal_says("SELECT step FROM claims", *([] if rebooted else [("Prepared",)]))
+    (after,) = await scene.becomes(1)
+    assert (after.uuid == before.uuid) is not rebooted
+    assert (await node.prepare(claim, PLACE.device, "gpu-0")).uuid == after.uuid
+
+
+async def test_gap_09_another_claim_of_the_same_name_is_another_claim(scene: Scene) -> None:
+    """The journal keeps namespace, name and UID of what is prepared, so they can be compared later."""
+    node = scene.node
+    node.start()
+    old = await scene.running("same", PLACE)
+    meta = old["metadata"]
+    row = (meta["uid"], meta["namespace"], meta["name"])
+    await scene.journal_says("SELECT uid, namespace, name FROM claims WHERE step='Prepared'", row)
+    await node.kill()
+    await node.forget(old)
+    new = await node.claim("same", PLACE.device)
+    await node.hold(PLACE, new)
+    node.start()
+    await scene.tainted(PLACE.device, "held")
+    assert f"uid {meta['uid']}" in await node.refusal(new)

@@ -1,0 +1,54 @@
+"""Gaps in the crash safety of comparable drivers, by number: those about files. None of them is ours."""
+
+import pytest
+
+from testbed.chaos.objects import DRIVER
+from testbed.eventually import eventually
+from tests.agent.scene import Scene, place
+
+PLACE = place("3g.40gb", 4)
+DEAD = "6f0d2a3e-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize("damage", ["removed", "emptied", "of another partition"])
+async def test_gap_04_a_cdi_file_is_verified_on_each_prepare(scene: Scene, damage: str) -> None:
+    """Kubelet asks again after its restart; the claim is prepared already, and still its file is looked at."""
+    node = scene.node
+    node.start()
+    claim = await scene.running("c", PLACE)
+    file = node.cdi / f"{DRIVER}_{claim['metadata']['uid']}.json"
+    right = file.read_text()
+    match damage:
+        case "removed":
+            file.unlink()
+        case "emptied":
+            file.write_text("")
+        case _:
+            file.write_text(right.replace("MIG-", "MIG-0"))
+    await node.kill()
+    node.start()
+    await node.prepare(claim, PLACE.device, "gpu-0")
+    assert file.read_text() == right
+
+
+async def test_gap_11_files_of_dead_claims_are_collected(scene: Scene) -> None:
+    """Whole and unfinished CDI files and metadata folders; what belongs to others stays."""
+    node = scene.node
+    node.start()
+    claim = await scene.running("lives", PLACE)
+    await node.kill()
+    strange = node.cdi / "nvidia.com_gpu.json"
+    orphan = node.cdi / f"{DRIVER}_{DEAD}.json"
+    unfinished = orphan.with_suffix(".new")
+    metadata = node.folder / "p" / DRIVER / "dra-device-metadata" / DEAD
+    metadata.mkdir()
+    for file in (strange, orphan, unfinished):
+        file.write_text("{}")
+    node.start()
+
+    async def left() -> set[str]:
+        return {file.name for file in node.cdi.iterdir()}
+
+    kept = {strange.name, f"{DRIVER}_{claim['metadata']['uid']}.json"}
+    await eventually(left, lambda names: names == kept)
+    assert not metadata.exists()

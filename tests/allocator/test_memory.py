@@ -1,0 +1,163 @@
+"""A state that lives for months keeps what is there, and little of what was."""
+
+import gc
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from apportion.allocator import (
+    anatomy,
+    answers,
+    candidates,
+    counters,
+    kind,
+    meanings,
+    pattern,
+    plan,
+    pools,
+    recall,
+    roster,
+    selection,
+    spot,
+    standing,
+    state,
+    view,
+)
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.state import State
+from apportion.cel.programs import Programs
+from apportion.dra import claim as claims
+from apportion.dra import device as devices
+from apportion.dra import slice as slices
+from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.sharing import Sharing
+from tests.allocator.builders import A, amounts, claim, device, piece, want
+
+TABLES = (
+    anatomy,
+    answers,
+    candidates,
+    counters,
+    kind,
+    meanings,
+    pattern,
+    plan,
+    pools,
+    recall,
+    roster,
+    selection,
+    spot,
+    standing,
+    view,
+)
+FEW = 16
+NODES = 4
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every table hold few entries, so that a short run shows what a long one would."""
+    for module in TABLES:
+        for name in limits(module):
+            monkeypatch.setattr(module, name, FEW)
+    monkeypatch.setattr(state, "LOG_PER_NODE", 1)
+    for module in (claims, devices, slices):
+        for found in vars(module).values():
+            if isinstance(found, Sharing):
+                monkeypatch.setattr(found, "_most", FEW)
+
+
+def limits(module: ModuleType) -> list[str]:
+    """Return the names of a module's limits."""
+    return [name for name in vars(module) if name.startswith(("MOST", "LEAST"))]
+
+
+def test_every_table_has_a_limit_to_make_small() -> None:
+    """A limit that is renamed would make the next test blind."""
+    assert all(limits(module) for module in TABLES)
+
+
+def chip(number: int, rng: random.Random) -> list[dict[str, Any]]:
+    """Return a chip's parts, as they are in this generation: sizes, layouts and values of its own."""
+    rows = []
+    for part in range(4):
+        row = device(f"chip-{part}-{number}", "part", {"units": rng.randint(1, 3)}, "chip")
+        row["attributes"] |= {
+            "uuid": {"string": f"UUID-{number}-{part}"},
+            "firmware": {"string": f"{number}"},
+            f"odd-{number % 50}": {"int": rng.randint(0, 9)},
+        }
+        rows.append(row)
+    return rows
+
+
+class Life:
+    """Nodes, classes and claims come and go; whatever can have a new name or a new value has one."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(7)  # noqa: S311 - reproducible
+        self.state = State(programs=Programs(FEW))
+        self.state.put_class(DeviceClass.from_json({"metadata": {"name": "any"}, "spec": {}}))
+        self.nodes: list[str] = []
+        self.held: list[str] = []
+        self.number = 0
+        self.placed = 0
+
+    def turn(self) -> None:
+        """One node is replaced, one republished, some claims come and go."""
+        self.number += 1
+        number, rng, known = self.number, self.rng, self.state
+        if len(self.nodes) >= NODES:
+            gone = self.nodes.pop(0)
+            known.drop_node(gone)
+            known.drop_slice(f"{gone}-counters")
+            known.drop_slice(f"{gone}-devices")
+        name = f"node-{number}"
+        self.nodes.append(name)
+        known.put_node(name, {"zone": f"{number}"})
+        sets = [{"name": "chip", "counters": amounts(units=rng.randint(4, 9))}]
+        known.put_slice(piece(f"{name}-counters", name, count=2, sharedCounters=sets))
+        for where in (name, rng.choice(self.nodes)):
+            known.put_slice(piece(f"{where}-devices", where, chip(number, rng), count=2))
+        texts = (
+            f'{A}.kind == "part" && "{number}" != ""',
+            f'{A}.firmware != "{number - 2}"',
+            f'{A}.uuid != "UUID-{number}-1"',
+        )
+        for position, text in enumerate(texts):
+            key = f"claim-{number}-{position}"
+            asked = want(kind="part", count=rng.randint(1, 2), selectors=[{"cel": {"expression": text}}])
+            found = allocate(known, Demand((claim(key, asked),)), strategy=rng.choice(list(Strategy)))
+            if isinstance(found, Decision):
+                self.placed += 1
+                known.hold(key, found.allocations[0].results)
+                self.held.append(key)
+        while len(self.held) > NODES:
+            known.release(self.held.pop(0))
+
+    def weight(self, turns: int) -> int:
+        """Go on for so many turns; return the fewest objects that there were meanwhile, after each tenth of them."""
+        seen = []
+        for turn in range(turns):
+            self.turn()
+            if turn % (turns // 10) == 0:
+                gc.collect()
+                seen.append(len(gc.get_objects()))
+        return min(seen)
+
+
+def test_memory_does_not_grow_while_everything_is_replaced_again_and_again() -> None:
+    """Names, UUIDs, values, layouts, selectors: hundreds of each pass by, a few are there at a time."""
+    life = Life()
+    life.weight(60)
+    before = life.weight(60)
+    life.weight(60)
+    after = life.weight(60)
+
+    assert life.placed > 180
+    assert after < before * 1.02, f"{before} objects at first, {after} later"
