@@ -164,6 +164,8 @@ def test_a_partition_made_by_hand_is_shown_as_such(tmp_path: Path) -> None:
     said = shell.run("prepare", "--claim-file", str(shell.claim(DEVICE)), status=1)
     assert "NoRoom" in said
     assert len(shell.hardware()) == 1
+    # Nobody would come to unprepare it.
+    assert shell.json("partitions")["claims"] == []
 
 
 @pytest.mark.parametrize(
@@ -267,3 +269,23 @@ async def test_a_running_agent_respects_what_was_prepared_by_hand(
         await shell.apart("unprepare", "--claim-file", str(file))
         await node.phase(DEVICE, "Ready")
         assert (await node.prepare(other))[other["metadata"]["uid"]].error == ""
+
+
+async def test_a_running_agent_leaves_a_claim_alone_that_is_half_done_by_hand(make_node: MakeNode) -> None:
+    """Its workers see a partition that no object wants; the journal says whose it is before it is cut."""
+    second = DEVICE.replace("gpu-0", "gpu-1")
+    async with (
+        make_node(cards=[H100 | {"count": 2}], faults={"createDelay": 0.7}) as node,
+        node.agent(),
+    ):
+        shell = Shell(node.folder, node.name)
+        work = asyncio.create_task(shell.apart("prepare", "--claim-file", str(shell.claim(DEVICE, second))))
+        sick: list[str] = []
+        while not work.done():
+            # Every change makes every worker look at its card.
+            sick = [] if sick else ["gpu-0"]
+            with node.switchboard() as state:
+                state["faults"]["sick"] = sick
+            await asyncio.sleep(0.15)
+        await work
+        assert sorted(live["card"] for live in node.hardware()) == ["gpu-0", "gpu-1"]

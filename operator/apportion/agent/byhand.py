@@ -31,7 +31,7 @@ from apportion.agent.tables import card_json, claim_json, partition_json
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PARTITIONS
 from apportion.dra.claim import Claim, Consumer
-from apportion.errors import BrokenInput, HardwareError, NotReady
+from apportion.errors import ApportionError, BrokenInput, HardwareError, NotReady
 
 OWNER = "by-hand"
 """Begins the UID of a partition that was cut without a Partition object."""
@@ -67,53 +67,69 @@ class NodeTools:
         }
 
     async def prepare(self, raw: Json) -> Json:
-        """Prepare an allocated claim as kubelet would have it done. Raises ApportionError."""
+        """Prepare an allocated claim as kubelet would have it done. Raises ApportionError; nothing of it stays then."""
         claim = _claim(raw)
-        ref = ClaimRef(claim.namespace, claim.name, claim.uid)
-        prepared = []
         async with self._desk() as desk:
-            for driver, kind in self._drivers(claim):
-                results = granted(claim, ref, driver, self._options.node)
-                devices = plan(ref, results, desk.hardware.cards, kind)
-                wishes = [_wish(desk, driver, claim, device) for device in devices]
-                bound = tuple(
-                    replace(device, partition=wish.uid if wish is not None else "")
-                    for device, wish in zip(devices, wishes, strict=True)
-                )
-                # First of all the journal says whose the partitions will be: a running agent then leaves them alone.
-                row = ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
-                if desk.journal.claim(claim.uid, driver) is None:
-                    desk.journal.reserve(row)
-                for wish in wishes:
-                    if wish is not None and wish.uid.startswith(OWNER):
-                        await _cut(desk, wish)
-                preparer = self._preparer(desk, driver, kind, claim)
-                path = CdiFolder(self._options.cdi_dir).path(driver, claim.uid)
-                prepared += [
-                    {
-                        "device": each.device,
-                        "requests": list(each.requests),
-                        "driver": driver,
-                        "cdi": each.cdi,
-                        "file": str(path),
-                    }
-                    for each in await preparer.prepare(ref)
+            before = {row.driver for row in desk.journal.claims() if row.uid == claim.uid}
+            try:
+                prepared = [
+                    row
+                    for driver, kind in self._drivers(claim)
+                    for row in await self._one(desk, claim, driver, kind)
                 ]
+            except ApportionError:
+                # Nobody comes to unprepare what only a person knows of.
+                if not before:
+                    await self._free(desk, claim.uid)
+                raise
         return {"claim": claim.key, "uid": claim.uid, "devices": prepared}
 
     async def unprepare(self, uid: str) -> Json:
         """Free a prepared claim's devices; partitions that were cut by hand for it go. Raises ApportionError."""
         async with self._desk() as desk:
-            rows = [row for row in desk.journal.claims() if row.uid == uid]
-            kinds = {driver: kind for kind, driver in self._options.drivers.items()}
-            for row in rows:
-                ref = ClaimRef(row.namespace, row.name, row.uid)
-                if row.driver in kinds:
-                    await self._preparer(desk, row.driver, kinds[row.driver], None).unprepare(ref)
-                for device in row.devices:
-                    if device.partition.startswith(OWNER):
-                        await _remove(desk, device)
-        return {"uid": uid, "released": [device.device for row in rows for device in row.devices]}
+            return {"uid": uid, "released": await self._free(desk, uid)}
+
+    async def _one(self, desk: Desk, claim: Claim, driver: str, kind: Kind) -> list[Json]:
+        """Prepare what one driver has of a claim."""
+        ref = ClaimRef(claim.namespace, claim.name, claim.uid)
+        devices = plan(ref, granted(claim, ref, driver, self._options.node), desk.hardware.cards, kind)
+        wishes = [_wish(desk, driver, claim, device) for device in devices]
+        bound = tuple(
+            replace(device, partition=wish.uid if wish is not None else "")
+            for device, wish in zip(devices, wishes, strict=True)
+        )
+        # First of all the journal says whose the partitions will be: a running agent then leaves them alone.
+        if desk.journal.claim(claim.uid, driver) is None:
+            desk.journal.reserve(
+                ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
+            )
+        for wish in wishes:
+            if wish is not None and wish.uid.startswith(OWNER):
+                await _cut(desk, wish)
+        prepared = await self._preparer(desk, driver, kind, claim).prepare(ref)
+        path = CdiFolder(self._options.cdi_dir).path(driver, claim.uid)
+        return [
+            {
+                "device": each.device,
+                "requests": list(each.requests),
+                "driver": driver,
+                "cdi": each.cdi,
+                "file": str(path),
+            }
+            for each in prepared
+        ]
+
+    async def _free(self, desk: Desk, uid: str) -> list[str]:
+        rows = [row for row in desk.journal.claims() if row.uid == uid]
+        kinds = {driver: kind for kind, driver in self._options.drivers.items()}
+        for row in rows:
+            ref = ClaimRef(row.namespace, row.name, row.uid)
+            if row.driver in kinds:
+                await self._preparer(desk, row.driver, kinds[row.driver], None).unprepare(ref)
+            for device in row.devices:
+                if device.partition.startswith(OWNER):
+                    await _remove(desk, device)
+        return [device.device for row in rows for device in row.devices]
 
     async def recover(self, name: str) -> Json:
         """Take the mark of an error off a card: somebody reset it, or knows better. Raises BrokenInput for no card of ours."""
