@@ -83,7 +83,7 @@ def test_chips_with_hccs_between_them_share_a_group(
 def test_an_a3_says_where_it_is_in_its_super_pod_and_is_whole(node_with: Nodes) -> None:
     """Two chips to a card; DCMI makes no vNPUs on it."""
     cards = node_with(["A3"] * 4).backend.devices()
-    assert [(card.attributes["cardId"], card.attributes["moduleId"]) for card in cards] == [
+    assert [(card.attributes["moduleId"], card.attributes["chipId"]) for card in cards] == [
         (1, 0), (1, 1), (2, 0), (2, 1),
     ]  # fmt: skip
     assert all((card.attributes["superPodId"], card.attributes["serverIndex"]) == (7, 3) for card in cards)

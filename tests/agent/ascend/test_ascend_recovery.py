@@ -36,6 +36,15 @@ def test_it_stays_where_somebody_else_has_vnpus(node: Node) -> None:
     assert [row.id for row in node.fake.vnpus()] == [100]
 
 
+def test_it_stays_where_a_chip_cannot_be_seen(node: Node) -> None:
+    """Somebody's vNPUs may be on it, and switching it off forgets them."""
+    node.fake.plant(0, "vir05_1c_8g", 100)
+    node.backend.devices()
+    node.fake.lose(0)
+    node.backend.create(OTHER)
+    assert node.fake.recovers
+
+
 def test_a_file_that_cannot_be_written_undoes_the_vnpu(node: Node) -> None:
     """The error names the file."""
     node.fake.plant(0, "vir05_1c_8g", 100)

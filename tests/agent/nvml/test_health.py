@@ -127,3 +127,14 @@ def test_a_driver_without_events_still_says_what_it_can(node: Node) -> None:
     node.fake.xid(0, 48)
     node.fake.lose(1)
     assert node.backend.health() == {"gpu-1": Health.LOST}
+
+
+def test_a_gpu_that_answers_late_is_heard_too(node: Node) -> None:
+    """Found by a second discovery, while the first one's events go on."""
+    node.fake.lose(1)
+    node.backend.devices()
+    node.fake.heal()
+    assert len(node.backend.devices()) == 2
+    node.fake.xid(0, 48)
+    node.fake.xid(1, 48)
+    assert set(node.backend.health()) == {"gpu-0", "gpu-1"}

@@ -176,7 +176,7 @@ class AscendBackend:
         on = c_uint()
         if self._session.ask("dcmi_get_vnpu_config_recover_mode", byref(on)) != 0 or not on.value:
             return
-        if any(self._seen.all(self._known(), self._look)):
+        if self._others():
             return
         code = self._session.ask("dcmi_set_vnpu_config_recover_mode", c_uint(0))
         if code == 0:
@@ -184,6 +184,13 @@ class AscendBackend:
         else:
             error = refusal(code, "dcmi_set_vnpu_config_recover_mode", "DCMI")
             _log.warning("ascend.recovery_stays_on", error=str(error))
+
+    def _others(self) -> bool:
+        """Say whether there are vNPUs on this node; what cannot be seen may have some."""
+        try:
+            return self._left_out > 0 or any(self._look(card) for card in self._known())
+        except HardwareError:
+            return True
 
     def _create(self, chip: Chip, profile: Profile, spot: Spot, wanted: Wanted, made: Made) -> None:
         place = chip.place

@@ -108,7 +108,8 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
     board = session.number("dcmi_get_device_board_id", card, device, about=place.name)
     model = models.of_chip(chip, board, memory)
     totals, profiles, reason = _split(session, place, model, root, refused)
-    attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": device}
+    # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
+    attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
     if version is not None:
         attributes["driverVersion"] = version
     attributes |= _super_pod(session, place)

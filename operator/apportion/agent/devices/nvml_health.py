@@ -41,6 +41,8 @@ class Watch:
         self._set: Any = None
         self._ended = 0
         """Sessions that were over when the set was made: it dies with its own."""
+        self._heard: set[str] = set()
+        """UUIDs of GPUs whose events go to the set."""
 
     def listen(self, gpus: Sequence[Gpu]) -> None:
         """Begin to listen, so that nothing is missed between discovery and the first look."""
@@ -74,11 +76,14 @@ class Watch:
         return Health.SICK if errors or marked else Health.HEALTHY
 
     def _listen(self, gpus: Sequence[Gpu]) -> None:
-        if self._set is not None and self._ended == self._session.ended:
-            return
-        self._ended = self._session.ended
-        events = self._session.call("nvmlEventSetCreate")
+        if self._set is None or self._ended != self._session.ended:
+            self._ended = self._session.ended
+            self._set = self._session.call("nvmlEventSetCreate")
+            self._heard = set()
         for gpu in gpus:
+            if gpu.card.uuid in self._heard:
+                continue
+            self._heard.add(gpu.card.uuid)
             try:
                 handle = self._session.handle(gpu.card.uuid, gpu.name)
                 known = self._session.ask(
@@ -86,11 +91,10 @@ class Watch:
                 )
                 if known:
                     self._session.call(
-                        "nvmlDeviceRegisterEvents", handle, known & _TYPES, events, about=gpu.name
+                        "nvmlDeviceRegisterEvents", handle, known & _TYPES, self._set, about=gpu.name
                     )
             except HardwareError as error:
                 _log.warning("nvml.no_events", card=gpu.name, error=str(error))
-        self._set = events
 
     def _drain(self, names: Mapping[str, str]) -> None:
         while True:
