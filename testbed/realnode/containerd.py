@@ -5,6 +5,7 @@ Inside the node it lies where it always lies (/run/containerd, /var/lib/containe
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -73,7 +74,11 @@ class Containerd:
             "--log-level",
             "info",
         ]
-        self._process = Process.start("containerd", self._cell.command(*command), self.log)
+        # The shim asks the PATH for a runc, to tell what it can do.
+        path = os.pathsep.join((str(self._cell.folder / "containerd"), os.environ.get("PATH", os.defpath)))
+        self._process = Process.start(
+            "containerd", self._cell.command(*command), self.log, environment={**os.environ, "PATH": path}
+        )
 
         async def answers() -> bool:
             return (await self._ctr("version"))[0] == 0

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed.binaries import provide
+from testbed.errors import TestbedError
 from testbed.realnode.bed import RealBed
 from testbed.realnode.probe import unfit
 from testbed.realnode.workload import MANAGED, Running, Wish, Workload, mig, vnpu
@@ -69,6 +70,10 @@ class Show:
             await bed.nothing_left(warm=False)
 
     def _tell(self, wish: Wish, seen: Running) -> None:
+        if seen.environment.get("APPORTION_PART") != seen.device:
+            raise TestbedError(
+                f"the container of {wish.title} was not told of {seen.device}: {seen.environment}"
+            )
         self._console.print(f"  what the container of {wish.title} saw:", highlight=False)
         for name, value in sorted(seen.environment.items()):
             if name.startswith(_OWN):

@@ -55,6 +55,8 @@ class Running:
     environment: dict[str, str]
     devices: dict[str, str]
     """`major:minor` of every device file, by path."""
+    metadata: dict[str, str]
+    """Content of every device metadata file, by path."""
     allocated: float
     """Seconds from making the pod to its claim's allocation."""
     started: float
@@ -130,6 +132,9 @@ class Workload:
             devices={
                 words[1]: words[2] for line in lines if (words := line.split())[:1] == ["device"]
             },
+            metadata=dict(
+                line.removeprefix("file ").split(" ", 1) for line in lines if line.startswith("file ")
+            ),
             allocated=(allocated or running) - began,
             started=running - (allocated or running),
         )  # fmt: skip

@@ -2,12 +2,13 @@
 
 import json
 
+from testbed.eventually import eventually
 from testbed.realnode.bed import RealBed
 from testbed.realnode.workload import Workload, mig, vnpu
 
 
 async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(bed: RealBed, work: Workload) -> None:
-    """Control files, its GPU's file and its own two capability files, by the driver's numbers; its UUID by name of the request."""
+    """Control files, its GPU's file and its own two capability files, by the driver's numbers; UUID and metadata by request."""
     seen = await work.run("mig", mig("1g.10gb"))
     (live,) = bed.hardware.nvml.instances()
     (compute,) = live.compute
@@ -27,6 +28,13 @@ async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(bed: RealB
         "/dev/nvidia-uvm-tools": "508:1",
         **{f"/dev/nvidia-caps/nvidia-cap{minor}": f"237:{minor}" for minor in caps},
     }
+    ((path, content),) = seen.metadata.items()
+    assert path == (
+        "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/mig/part/gpu.apportion.dev-metadata.json"
+    )
+    (device,) = json.JSONDecoder().raw_decode(content)[0]["requests"][0]["devices"]
+    assert (device["name"], device["pool"]) == (seen.device, bed.name)
+    assert device["attributes"]["uuid"] == {"string": compute.uuid}
     (file,) = bed.cdi()
     assert seen.claim["metadata"]["uid"] in file
     assert len(bed.node.processes()) == 2, "a sandbox and a container"
@@ -77,3 +85,22 @@ async def test_two_pods_see_their_own_partition_only(bed: RealBed, work: Workloa
     assert not caps[0] & caps[1]
     for file in bed.cdi():
         json.loads((bed.node.cell.run / "cdi" / file).read_text())
+
+
+async def test_a_pod_shows_how_its_device_fares(bed: RealBed, work: Workload) -> None:
+    """What the chip's driver reports comes to the pod's status through kubelet's health stream, and goes again."""
+    await work.run("patient", vnpu("vir05_1c_8g"))
+
+    async def health() -> tuple[str, str]:
+        (status,) = (await work.pod("patient"))["status"]["containerStatuses"]
+        rows = [row for each in status.get("allocatedResourcesStatus", ()) for row in each["resources"]]
+        return (rows[0]["health"], rows[0].get("message", "")) if rows else ("", "")
+
+    await eventually(health, lambda found: found[0] == "Healthy")
+    try:
+        bed.hardware.dcmi.ail(0, 2)
+        ill = await eventually(health, lambda found: found[0] == "Unhealthy")
+        assert "npu-0" in ill[1]
+    finally:
+        bed.hardware.dcmi.ail(0, 0)
+    await eventually(health, lambda found: found[0] == "Healthy")

@@ -2,8 +2,10 @@
 
 import asyncio
 import hashlib
+import io
 import os
 import shutil
+import tarfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -145,6 +147,66 @@ async def test_the_error_lists_what_was_tried_for_each_program(tmp_path: Path, s
     assert "kubectl is 1.32.4, wanted is 1.37" in for_kubectl
     for expected in ("PATH: no kube-apiserver", "cache: ", "404 Not Found", "Go is not installed"):
         assert expected in for_apiserver
+
+
+def _archive(member: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as made:
+        entry = tarfile.TarInfo(member)
+        entry.size = len(content)
+        made.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "file", "sums", "member"),
+    [
+        (
+            "ctr",
+            "APPORTION_CONTAINERD_RELEASE_URL",
+            "v2.3.5/containerd-2.3.5-linux-{arch}.tar.gz",
+            "v2.3.5/containerd-2.3.5-linux-{arch}.tar.gz.sha256sum",
+            "bin/ctr",
+        ),
+        ("runc", "APPORTION_RUNC_RELEASE_URL", "v1.3.0/runc.{arch}", "v1.3.0/runc.sha256sum", ""),
+        (
+            "loopback",
+            "APPORTION_CNI_RELEASE_URL",
+            "v1.9.1/cni-plugins-linux-{arch}-v1.9.1.tgz",
+            "v1.9.1/cni-plugins-linux-{arch}-v1.9.1.tgz.sha256",
+            "./loopback",
+        ),
+    ],
+)
+async def test_the_programs_of_a_node_come_from_their_projects_releases(
+    tmp_path: Path, site: Site, program: str, variable: str, file: str, sums: str, member: str
+) -> None:
+    """Each project names its files in its own way; what is taken out of an archive is the program alone."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+    script = b"#!/bin/sh\n"
+    content = _archive(member, script) if member else script
+    path = f"/{file.format(arch=machine)}"
+    name = path.rpartition("/")[2]
+    site.files[path] = content
+    digest = hashlib.sha256(content).hexdigest()
+    site.files[f"/{sums.format(arch=machine)}"] = f"{'0' * 64}  other\n{digest} *{name}\n".encode()
+    place, source = await _one(_provider(tmp_path, **{variable: site.address}), program)
+    assert source == "release site"
+    assert place.read_bytes() == script
+
+
+async def test_a_containerd_of_another_minor_version_is_passed_over(tmp_path: Path) -> None:
+    """The distribution's own lies on many machines; it is not what the node's tests are for."""
+    folder = tmp_path / "path"
+    folder.mkdir()
+    for name, says in (("containerd", "1.7.20"), ("runc", "1.3.5")):
+        (folder / name).write_text(f"#!/bin/sh\necho {name} github.com/x/v2 v{says}\n")
+        (folder / name).chmod(0o755)
+    path = {"PATH": f"{folder}:{SYSTEM_PATH}"}
+    nowhere = {"APPORTION_CONTAINERD_RELEASE_URL": "http://127.0.0.1:9"}
+    assert await _one(_provider(tmp_path, **path), "runc") == (folder / "runc", "PATH")
+    with pytest.raises(MissingBinariesError, match=r"containerd is 1\.7\.20, wanted is 2\.3"):
+        await _one(_provider(tmp_path, **path, **nowhere), "containerd")
 
 
 async def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:

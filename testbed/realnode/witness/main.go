@@ -1,6 +1,6 @@
 // The program of every container on a real node: it prints what it was given, and sleeps until it is told to end.
 //
-//	witness         one line per environment variable and device file, then `ready`
+//	witness         one line per environment variable, device file and device metadata file, then `ready`
 //	witness pause   nothing; process 1 of a pod's sandbox
 package main
 
@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -53,6 +54,17 @@ func tell() {
 		major := number>>8&0xfff | number>>32&^0xfff
 		minor := number&0xff | number>>12&^0xff
 		fmt.Printf("device %s %d:%d\n", path, major, minor)
+		return nil
+	})
+	_ = filepath.WalkDir("/var/run/kubernetes.io/dra-device-attributes", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			content = []byte(err.Error())
+		}
+		fmt.Println("file", path, strings.Join(strings.Fields(string(content)), " "))
 		return nil
 	})
 	fmt.Println("ready")
