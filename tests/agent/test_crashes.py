@@ -198,7 +198,10 @@ async def test_after_a_reboot_partitions_are_made_again_and_nothing_is_prepared(
         async with node.agent():
             ready = await eventually(
                 lambda: node.see(DEVICE),
-                lambda item: item["status"]["uuid"] != before["uuid"] and "preparedBy" not in item["status"],
+                lambda item: (
+                    item["status"].get("uuid") not in (None, before["uuid"])
+                    and "preparedBy" not in item["status"]
+                ),
             )
             (after,) = node.hardware()
             assert ready["status"]["uuid"] == after["uuid"]

@@ -60,7 +60,7 @@ async def test_gap_01_a_preparation_that_nobody_finishes_is_undone(scene: Scene)
 async def test_gap_05_what_another_agent_is_cutting_is_left_alone(scene: Scene) -> None:
     """In a rolling update the new agent starts while the old one is between two driver calls."""
     node = scene.node
-    scene.fake.delay("nvmlGpuInstanceCreateComputeInstance", 0.5)
+    scene.fake.delay("nvmlGpuInstanceCreateComputeInstance", 4)
     old = node.start()
     await node.serves()
     await node.wish(PLACE, None)
@@ -71,7 +71,6 @@ async def test_gap_05_what_another_agent_is_cutting_is_left_alone(scene: Scene) 
     await eventually(half)
     new = node.another(instance="new")
     await scene.phase(PLACE, "Idle")
-    await asyncio.sleep(0.5)
     calls = scene.fake.calls()
     assert calls["nvmlDeviceCreateGpuInstanceWithPlacement"] == 1
     assert "nvmlGpuInstanceDestroy" not in calls

@@ -4,6 +4,7 @@ In: a claim's results and the node's cards. Out: the journal's rows of devices, 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from apportion.agent.cdi import device_id
 from apportion.agent.devices.values import Card, Kind
@@ -13,6 +14,16 @@ from apportion.agent.rows import ClaimDevice, ClaimRow
 from apportion.agent.slices.naming import card_of
 from apportion.dra.allocation import DeviceResult
 from apportion.errors import NotReady
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One device, ready for kubelet."""
+
+    requests: tuple[str, ...]
+    pool: str
+    device: str
+    cdi: str
 
 
 def plan(

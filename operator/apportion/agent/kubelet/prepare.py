@@ -8,7 +8,7 @@ journal first.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -18,7 +18,7 @@ from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import Card, Kind, LivePartition
 from apportion.agent.kubelet.claims import ClaimRef, granted, holds, read
 from apportion.agent.kubelet.metadata import Described, MetadataFolder
-from apportion.agent.kubelet.plan import plan, said, unfit
+from apportion.agent.kubelet.plan import Prepared, plan, said, unfit
 from apportion.agent.kubelet.reports import DeviceNews, Reports
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.wish import Wish
@@ -31,16 +31,6 @@ from apportion.errors import ApportionError, NotReady
 _log = structlog.get_logger()
 _LOOK = 1.0
 """Seconds between looks at a partition that is awaited, should a bell be missed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """One device, ready for kubelet."""
-
-    requests: tuple[str, ...]
-    pool: str
-    device: str
-    cdi: str
 
 
 class Preparer:
