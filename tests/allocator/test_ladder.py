@@ -64,7 +64,7 @@ BOARDS: dict[str, tuple[str, dict[str, Any], list[list[Ask]]]] = {
     ),
     "A3: eight modules of two": (
         "ascend-a3",
-        {"cards": [{"model": "910B3", "count": 16, "hccs": 16, "chipsPerModule": 2}]},
+        {"cards": [{"model": "910B3", "count": 16, "hccs": 16, "chipsPerCard": 2}]},
         [[Ask(NPU, n)] for n in (1, 2, 3, 4, 5, 6)],
     ),
     "310P Duo: two chips per card": (

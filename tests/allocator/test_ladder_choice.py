@@ -165,6 +165,53 @@ def hold(state: State, name: str, *indices: int) -> None:
         state.hold(f"{name}/{index}", [DeviceResult("r", DeviceId(GPU, name, f"gpu-{index}"))])
 
 
+def test_shares_of_one_device_are_as_close_as_can_be() -> None:
+    """Spread would give each claim a device of its own."""
+    rows = [
+        gpu(index, index, index) | {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4"}}}
+        for index in range(2)
+    ]
+    state = cluster(piece("n1", "n1", rows))
+    share = want(capacity={"requests": {"memory": "1"}})
+    two = claim("a", share), claim("b", share)
+
+    assert names(chosen(state, *two, ladder=None, strategy=Strategy.SPREAD)) == ["gpu-0", "gpu-1"]
+    assert len(set(names(chosen(state, *two, strategy=Strategy.SPREAD)))) == 1
+
+
+def test_all_stays_all() -> None:
+    """One of the near devices would do for the first request, but the second one needs every one of them."""
+    state = cluster(piece("n1", "n1", [gpu(0, 0, 0), gpu(1, 0, 0), gpu(2, 1, 1, "other")]))
+    every = want("all", allocationMode="All")
+    del every["exactly"]["count"]
+
+    found = chosen(state, claim("c", want("one", kind=""), every))
+
+    assert sorted((row.request, row.device.name) for row in found.allocations[0].results) == [
+        ("all", "gpu-0"),
+        ("all", "gpu-1"),
+        ("one", "other-2"),
+    ]
+
+
+def test_a_preferred_device_does_not_draw_a_set_apart() -> None:
+    """Closeness lasts longer than a cut takes; among equally close sets the preferred one wins, on alike nodes too."""
+    state = cluster(node("n1", "aabb"), node("n2", "aabb"), nodes=("n1", "n2"))
+    pair = claim("c", want(count=2))
+
+    def preferring(*devices: tuple[str, int]) -> Decision:
+        wanted = {DeviceId(GPU, name, f"gpu-{index}"): 1 for name, index in devices}
+        found = allocate(state, Demand((pair,)), ladder=LADDER, prefer=wanted)
+        assert isinstance(found, Decision)
+        return found
+
+    first, again, both = preferring(("n2", 2)), preferring(("n2", 3)), preferring(("n1", 0), ("n1", 2))
+    assert [(each.node, names(each)) for each in (first, again)] == [("n2", ["gpu-2", "gpu-3"])] * 2
+    assert both.node == "n1"
+    assert names(both) in (["gpu-0", "gpu-1"], ["gpu-2", "gpu-3"])
+    assert preferring(("n1", 2), ("n2", 2)).node == "n1"
+
+
 def test_policies_become_ladders() -> None:
     """None: the usual one. Empty: none at all."""
     spec = {"deviceClasses": {"names": ["x"]}}

@@ -74,6 +74,20 @@ def test_pods_of_one_name_are_decided_together(names: tuple[str, str]) -> None:
     assert isinstance(single, Waiting)
 
 
+@pytest.mark.parametrize("mark", ["fast-admission", "serving"])
+def test_groups_of_kueue_whose_pods_come_later_do_not_wait(mark: str) -> None:
+    """A driver that makes its own workers, a StatefulSet: the first pod must run before the next one is made."""
+    made = world()
+    made.claim("a")
+    pod = member(made, "pa", "a", names=KUEUE, least="3")
+    pod["metadata"]["annotations"][f"kueue.x-k8s.io/pod-group-{mark}"] = "true"
+    made.see(PODS, pod)
+
+    [single] = bundles(made)
+
+    assert isinstance(single, Waiting)
+
+
 def test_a_group_is_not_whole_before_enough_of_its_pods_wait_for_nobody_else() -> None:
     """A pod behind another gate does not count, nor does one whose claim is missing."""
     made = world()

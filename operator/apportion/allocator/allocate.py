@@ -37,6 +37,9 @@ SCORERS: Mapping[Strategy, Scorer] = {
     Strategy.SPREAD: Spread(),
 }
 
+MOST_SPECIAL = 4096
+"""Answers with preferred or excluded devices that are kept per ranking."""
+
 FEW = 16
 """Candidate nodes that are searched directly while a shape is new."""
 
@@ -261,12 +264,28 @@ class Question:
             excluded = sum(1 << index for index in here if index is not None)
             wanted = self._wanted(name)
             if excluded or wanted:
-                found[name] = self._solve(name, wanted, excluded)
+                found[name] = self._solve_specially(name, wanted, excluded)
         few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW
         if few and self.ranking.is_new:
             # A question about a few nodes that nobody asked before is not worth a look at all nodes.
             for name in sorted(self._names() - found.keys()):
                 found[name] = self._solve(name)
+        return found
+
+    def _solve_specially(self, name: str, wanted: Mapping[int, int], excluded: int) -> Outcome:
+        """Search a node that this demand sees differently; nodes that stand alike and look alike are searched once."""
+        ranking = self.ranking
+        if not isinstance(ranking, Roster) or self.steps != STEPS:
+            return self._solve(name, wanted, excluded)
+        key = self.standings.of(name), tuple(sorted(wanted.items())), excluded
+        found = ranking.special.get(key)
+        if found is None:
+            found = self._solve(name, wanted, excluded)
+            # A fault's text names devices, so it is each node's own.
+            if not isinstance(found, Fault):
+                if len(ranking.special) >= MOST_SPECIAL:
+                    ranking.special.clear()
+                ranking.special[key] = found
         return found
 
     def _wanted(self, name: str) -> dict[int, int]:

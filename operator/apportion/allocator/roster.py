@@ -33,6 +33,8 @@ class Roster:
         """The name under which a standing is in the heap; other entries are out of date."""
         self._stamp = 0
         self._cursor = -1
+        self.special: dict[object, Outcome] = {}
+        """What standings answer where some of their devices are preferred or excluded; kept by who asks."""
         self.refusal: object = None
         """The explanation last given."""
         self.refused: object = None

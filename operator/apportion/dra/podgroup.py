@@ -13,6 +13,8 @@ GROUP = "apportion.dev/pod-group"
 """Label: the group's name, within the namespace."""
 LEAST = "apportion.dev/pod-group-min-count"
 """Annotation: how many pods must get their devices together."""
+_ONE_BY_ONE = ("kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving")
+"""Annotations of Kueue's groups whose pods come after others run: waiting for all of them would be for ever."""
 _CONVENTIONS = ((GROUP, LEAST), ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"))
 _MOST = 100_000
 
@@ -34,8 +36,10 @@ class PodGroup:
         for label, annotation in _CONVENTIONS:
             name = labels.get(label)
             if isinstance(name, str) and name:
-                text = reading.table(metadata, "annotations", at="metadata").get(annotation)
-                return cls(name, *_least(annotation, text))
+                said = reading.table(metadata, "annotations", at="metadata")
+                if label != GROUP and any(said.get(key) == "true" for key in _ONE_BY_ONE):
+                    return None
+                return cls(name, *_least(annotation, said.get(annotation)))
         return None
 
 

@@ -133,7 +133,7 @@ def _npu(
     attributes: dict[str, Scalar] = {
         "model": found.name,
         "cardId": number // group.chips_per_card,
-        "moduleId": number // group.chips_per_module,
+        "moduleId": number,
         "driverVersion": Semver.parse(group.driver_version),
     }
     ring = found.ring if group.hccs is None else group.hccs

@@ -43,9 +43,7 @@ class Cards(_Part):
     hccs: int | None = Field(default=None, ge=0)
     """How many chips HCCS joins; 0: none. Default: as the model says. 4 on an Atlas 800 with eight 910A."""
     chips_per_card: int = Field(default=1, ge=1)
-    """2 on an Atlas 300I Duo, 4 on an Atlas 300I."""
-    chips_per_module: int = Field(default=1, ge=1)
-    """2 on an Atlas A3: two dies in one module."""
+    """2 on an Atlas 300I Duo and an Atlas A3 (a module is a card to the driver), 4 on an Atlas 300I."""
     driver_version: str = "1.0.0"
     cuda_driver_version: str = "12.4.0"
     device_nodes: bool = False
