@@ -12,6 +12,7 @@ from apportion.allocator.decision import Decision, Refusal, Verdict
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
+from apportion.allocator.layout import NEIGHBOURHOODS
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
@@ -23,7 +24,7 @@ from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
-from apportion.allocator.standing import Standings
+from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 
@@ -33,6 +34,15 @@ SCORERS: Mapping[Strategy, Scorer] = {
     Strategy.SPREAD: Spread(),
     Strategy.LEAST_FRAGMENTATION: Pack(),
 }
+
+READS: Mapping[type[Scorer], frozenset[str]] = {
+    Pack: frozenset(NEIGHBOURHOODS),
+    Spread: frozenset(NEIGHBOURHOODS),
+}
+"""Attributes that a strategy looks at; of others it is not known."""
+
+FEW_KINDS = 8
+"""So few kinds that it does not pay to ask what a claim sees of them."""
 
 FEW = 16
 """Candidate nodes that are searched directly while a shape is new."""
@@ -134,11 +144,29 @@ class Question:
         if isinstance(ranking, Roster):
             for standing in ranking.catch_up(self.standings):
                 if ranking.scorer.scans:
-                    ranking.learn(standing, self._solve(standing.first()))
+                    ranking.learn(standing, self._stand(standing, ranking))
             return
         for name in ranking.catch_up(self.state):
             if ranking.scorer.scans and name in self.state.names():
                 ranking.learn(name, self._solve(name))
+
+    def _stand(self, standing: Standing, ranking: Roster) -> Outcome:
+        """Answer for all nodes of a standing; kinds that differ in what the claim cannot see answer alike."""
+        name = standing.first()
+        reads = READS.get(type(ranking.scorer))
+        if reads is None or self.state.kinds <= FEW_KINDS:
+            return self._solve(name)
+        foot = standing.kind.footprint(self.shape.meaning, reads, self.state.answers)
+        if foot is None:
+            return self._solve(name)
+        sight = foot, self.state.view(name).holdings
+        found = ranking.recall(sight)
+        if found is None:
+            found = self._solve(name)
+            # A fault names the node's own device.
+            if not isinstance(found, Fault):
+                ranking.note(sight, found)
+        return found
 
     def _outcome(self, name: str) -> Outcome | None:
         """Return what is known of a node without its special view."""

@@ -20,6 +20,10 @@ LEAST = 1024
 """Entries that are kept in any case before what is out of date is swept."""
 
 
+MOST_ALIKE = 16_384
+"""Sights of nodes whose answers are kept."""
+
+
 class Roster:
     """Outcomes of one shape under one strategy."""
 
@@ -27,6 +31,8 @@ class Roster:
         self.scorer = scorer
         self._outcomes: dict[Standing, Outcome] = {}
         self._heap: list[tuple[Place, int, Standing, Solved]] = []
+        self._alike: dict[object, Outcome] = {}
+        """Outcomes by what a claim can see of a node, beside its standing."""
         self._queued: dict[Standing, str] = {}
         """The name under which a standing is in the heap; other entries are out of date."""
         self._stamp = 0
@@ -63,6 +69,16 @@ class Roster:
         self._outcomes[standing] = outcome
         if isinstance(outcome, Solved):
             self._queue(standing, outcome)
+
+    def recall(self, sight: object) -> Outcome | None:
+        """Return what nodes answered of which a claim sees the same."""
+        return self._alike.get(sight)
+
+    def note(self, sight: object, outcome: Outcome) -> None:
+        """Remember what nodes answer of which a claim sees the same."""
+        if len(self._alike) >= MOST_ALIKE:
+            self._alike.clear()
+        self._alike[sight] = outcome
 
     def outcome(self, standing: Standing) -> Outcome | None:
         """Return what is known of a standing."""

@@ -144,6 +144,11 @@ class State:
         return self._standings
 
     @property
+    def kinds(self) -> int:
+        """Return how many kinds of nodes are known."""
+        return len(self._kinds.log)
+
+    @property
     def moment(self) -> int:
         """Return a number that grows with every node that is touched."""
         return self._log_start + len(self._log)
