@@ -215,7 +215,8 @@ class Question:
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
-        refusal = Refusal(explain(self.state, self.shape, names, outcomes), verdict)
+        known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
+        refusal = Refusal(explain(self.state, self.shape, names, outcomes, known), verdict)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)
         return refusal

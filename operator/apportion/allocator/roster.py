@@ -6,7 +6,7 @@ claim costs an empty heap, not a search of all nodes.
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
 from apportion.allocator.score.strategy import Score, Scorer
@@ -37,6 +37,8 @@ class Roster:
         """The name under which a standing is in the heap; other entries are out of date."""
         self._stamp = 0
         self._cursor = -1
+        self.diagnoses: dict[object, Any] = {}
+        """What standings lack, for explanations."""
         self.refusal: object = None
         """The explanation last given."""
         self.refused: object = None

@@ -16,7 +16,7 @@ from apportion.allocator.kind import Kinds
 from apportion.allocator.ledger import Change, Consumption, Ledger
 from apportion.allocator.meanings import Meanings
 from apportion.allocator.recall import Recall
-from apportion.allocator.standing import Standings
+from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.view import NodeView
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
@@ -142,6 +142,10 @@ class State:
                     continue
             self._standings.put(name, view.kind, view)
         return self._standings
+
+    def standing(self, name: str) -> Standing:
+        """Return where a node stands; after `settle`."""
+        return self._standings.of(name)
 
     @property
     def kinds(self) -> int:
