@@ -154,3 +154,27 @@ def test_an_event_note_never_grows_too_long() -> None:
     explanation = why(state, claim("c", want(selectors=[{"cel": {"expression": long}}] * 3)))
 
     assert len(summary(explanation)) <= 1000
+
+
+def test_an_explanation_given_again_says_what_is_true_now() -> None:
+    """Nodes that stood like this before lack the same; who asks and who holds is told anew."""
+    slices = [piece(name, name, [device("gpu-0"), device("gpu-1")]) for name in ("n1", "n2", "n3")]
+    nodes = ("n1", "n2", "n3")
+    state = cluster(*slices, nodes=nodes)
+    ids = [DeviceId(GPU, node, f"gpu-{number}") for node in nodes for number in range(2)]
+
+    for turn, holder in enumerate(("a", "b")):
+        fresh = cluster(*slices, nodes=nodes)
+        for known in (state, fresh):
+            for number, one in enumerate(ids):
+                known.hold(f"{holder}-{number}", [DeviceResult("r", one)])
+        demand = Demand((claim(f"c{turn}", want()),))
+        told, anew = allocate(state, demand), allocate(fresh, demand)
+        assert isinstance(told, Refusal)
+        assert told == anew
+        request = told.explanation.groups[0].request
+        assert request is not None
+        assert request.claim == f"ns/c{turn}"
+        assert request.holders[0].startswith(holder)
+        for number in range(len(ids)):
+            state.release(f"{holder}-{number}")

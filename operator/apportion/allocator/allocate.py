@@ -14,6 +14,7 @@ from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
 from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.ladder.laddered import Laddered
+from apportion.allocator.layout import NEIGHBOURHOODS
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Place, Ranking, place
 from apportion.allocator.result import ShareIds, allocations, derived_share_ids
@@ -26,7 +27,7 @@ from apportion.allocator.score.strategy import Scorer, Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
-from apportion.allocator.standing import Standings
+from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.state import State
 from apportion.allocator.worth.mix import Mix
 from apportion.dra.device import DeviceId
@@ -39,6 +40,15 @@ SCORERS: Mapping[Strategy, Scorer] = {
 
 MOST_SPECIAL = 4096
 """Answers with preferred or excluded devices that are kept per ranking."""
+
+READS: Mapping[type[Scorer], frozenset[str]] = {
+    Pack: frozenset(NEIGHBOURHOODS),
+    Spread: frozenset(NEIGHBOURHOODS),
+}
+"""Attributes that a strategy looks at; of others it is not known."""
+
+FEW_KINDS = 8
+"""So few kinds that it does not pay to ask what a claim sees of them."""
 
 FEW = 16
 """Candidate nodes that are searched directly while a shape is new."""
@@ -151,11 +161,29 @@ class Question:
         if isinstance(ranking, Roster):
             for standing in ranking.catch_up(self.standings):
                 if ranking.scorer.scans:
-                    ranking.learn(standing, self._solve(standing.first()))
+                    ranking.learn(standing, self._stand(standing, ranking))
             return
         for name in ranking.catch_up(self.state):
             if ranking.scorer.scans and name in self.state.names():
                 ranking.learn(name, self._solve(name))
+
+    def _stand(self, standing: Standing, ranking: Roster) -> Outcome:
+        """Answer for all nodes of a standing; kinds that differ in what the claim cannot see answer alike."""
+        name = standing.first()
+        reads = READS.get(type(ranking.scorer))
+        if reads is None or self.state.kinds <= FEW_KINDS:
+            return self._solve(name)
+        foot = standing.kind.footprint(self.shape.meaning, reads, self.state.answers)
+        if foot is None:
+            return self._solve(name)
+        sight = foot, self.state.view(name).holdings
+        found = ranking.recall(sight)
+        if found is None:
+            found = self._solve(name)
+            # A fault names the node's own device.
+            if not isinstance(found, Fault):
+                ranking.note(sight, found)
+        return found
 
     def _outcome(self, name: str) -> Outcome | None:
         """Return what is known of a node without its special view."""
@@ -204,7 +232,8 @@ class Question:
             kept = self.ranking.refusal
             if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
                 return kept
-        explanation = explain(self.state, self.shape, names, outcomes)
+        known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
+        explanation = explain(self.state, self.shape, names, outcomes, known)
         refusal = Refusal(explanation, verdict, self.shape.meaning)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)

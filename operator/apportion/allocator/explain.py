@@ -4,7 +4,7 @@ In: a state, a shape, what the nodes answered. Out: an Explanation. Cost is boun
 at, those that answered something else than "none" first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from apportion.allocator.diagnosis import STAGES, Diagnosis, diagnose
@@ -18,23 +18,39 @@ from apportion.allocator.state import State
 EXAMINED = 128
 """Nodes looked at for one explanation; about 10 ms."""
 MOST_GROUPS = 8
+MOST_KNOWN = 4096
+"""Diagnoses remembered per question."""
 NAMES = 5
 
 
-def explain(state: State, shape: Shape, names: Sequence[str], outcomes: Mapping[str, Outcome]) -> Explanation:
-    """Return why none of the nodes can serve."""
+def explain(
+    state: State,
+    shape: Shape,
+    names: Sequence[str],
+    outcomes: Mapping[str, Outcome],
+    known: MutableMapping[object, Diagnosis] | None = None,
+) -> Explanation:
+    """Return why none of the nodes can serve.
+
+    `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same. Grows by these.
+    """
     claims = tuple(claim.key for claim in shape.names.claims)
     looked = sorted(names, key=lambda name: (_dull(outcomes[name]), name))[:EXAMINED]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in looked:
-        found = _diagnose(state, shape, name, outcomes[name])
+        found = _recall(state, shape, name, outcomes[name], known)
         groups.setdefault((found.kind, found.slot, found.rule, found.message), []).append((name, found))
     # The nearest to success first: the furthest stage, then the most devices that came that far.
     ranked = sorted(groups.values(), key=lambda rows: max(row.progress for _, row in rows), reverse=True)
     nearest = None
-    if ranked:
-        name, best = max(ranked[0], key=lambda row: row[1].progress)
-        nearest = nearest_miss(state, shape, name, best)
+    for rows in ranked[:MOST_GROUPS]:
+        # What is shown of a group is one node's, and names claims and holders: that one is looked at now.
+        place = max(range(len(rows)), key=lambda number: rows[number][1].progress)
+        name = rows[place][0]
+        best = _diagnose(state, shape, name, outcomes[name])
+        rows[place] = name, best
+        if nearest is None and rows is ranked[0]:
+            nearest = nearest_miss(state, shape, name, best)
     return Explanation(
         claims,
         len(names),
@@ -46,6 +62,24 @@ def explain(state: State, shape: Shape, names: Sequence[str], outcomes: Mapping[
 
 def _dull(outcome: Outcome) -> bool:
     return not (isinstance(outcome, Fault) or outcome in (BROKEN, EXHAUSTED))
+
+
+def _recall(
+    state: State,
+    shape: Shape,
+    name: str,
+    outcome: Outcome,
+    known: MutableMapping[object, Diagnosis] | None,
+) -> Diagnosis:
+    if known is None or isinstance(outcome, Fault) or state.view(name).peculiar:
+        return _diagnose(state, shape, name, outcome)
+    key = shape.meaning, state.standing(name)
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        found = known[key] = _diagnose(state, shape, name, outcome)
+    return found
 
 
 def _diagnose(state: State, shape: Shape, name: str, outcome: Outcome) -> Diagnosis:

@@ -65,6 +65,7 @@ class Kind:
         "_tables",
         "closeness",
         "columns",
+        "footprints",
         "layout",
         "nodes",
         "plans",
@@ -93,6 +94,7 @@ class Kind:
         self.layout: Layout | None = None
         self.closeness: dict[object, Closeness] = {}
         """By ladder."""
+        self.footprints: dict[tuple[Meaning, frozenset[str]], object] = {}
         self.plans: dict[Meaning, Plan | None] = {}
         """What claims for one device may take; None: it is another claim."""
 
@@ -111,6 +113,24 @@ class Kind:
             return make()
         numbers = tuple([columns.get(name) for name in named])
         return self._tables.get((about, self.sample.anatomy, named, numbers), make)
+
+    def footprint(self, meaning: "Meaning", more: frozenset[str], answers: "Answering") -> object:
+        """Return what of the kind a claim can see: its own attributes, and `more`; None where that is too much to say."""
+        key = meaning, more
+        if key not in self.footprints:
+            if len(self.footprints) >= MOST_TEXTS:
+                self.footprints.clear()
+            self.footprints[key] = self._footprint(meaning, more, answers)
+        return self.footprints[key]
+
+    def _footprint(self, meaning: "Meaning", more: frozenset[str], answers: "Answering") -> object:
+        reads = [answers(text).reads for text in meaning.texts]
+        names = more.union([rule.attribute for rule in meaning.rules])
+        names = names.union([name for read in reads for _, name in read or ()])
+        columns = self.columns
+        if columns is None or None in reads or not self._personal.isdisjoint(names):
+            return None
+        return self.sample.anatomy, tuple([columns.get(name) for name in sorted(names)])
 
     def keep(self, key: object, found: "Selected") -> None:
         """Remember which devices some selectors accept."""

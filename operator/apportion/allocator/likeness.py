@@ -5,18 +5,15 @@ states with equal keys have equal futures. Keys say "different" where in doubt.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from apportion.allocator.counters import bits
-
-if TYPE_CHECKING:
-    from apportion.allocator.search import Search
+from apportion.allocator.progress import Progress
 
 
 class Likeness:
     """Made at the first dead end of a search; most searches have none."""
 
-    def __init__(self, search: "Search") -> None:
+    def __init__(self, search: Progress) -> None:
         self._search = search
         view = search.view
         options = [option for row in search.options for option in row]

@@ -6,7 +6,7 @@ claim costs an empty heap, not a search of all nodes.
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
 from apportion.allocator.ranking import Place, place
@@ -21,6 +21,10 @@ LEAST = 1024
 """Entries that are kept in any case before what is out of date is swept."""
 
 
+MOST_ALIKE = 16_384
+"""Sights of nodes whose answers are kept."""
+
+
 class Roster:
     """Outcomes of one shape under one strategy."""
 
@@ -29,12 +33,16 @@ class Roster:
         self._outcomes: dict[Standing, Outcome] = {}
         self._heaps: dict[Harm, list[Entry]] = {}
         """By what a choice takes from others, since the cost of that changes all the time."""
+        self._alike: dict[object, Outcome] = {}
+        """Outcomes by what a claim can see of a node, beside its standing."""
         self._queued: dict[Standing, str] = {}
         """The name under which a standing is in the heap; other entries are out of date."""
         self._stamp = 0
         self._cursor = -1
         self.special: dict[object, Outcome] = {}
         """What standings answer where some of their devices are preferred or excluded; kept by who asks."""
+        self.diagnoses: dict[object, Any] = {}
+        """What standings lack, for explanations."""
         self.refusal: object = None
         """The explanation last given."""
         self.refused: object = None
@@ -67,6 +75,16 @@ class Roster:
         self._outcomes[standing] = outcome
         if isinstance(outcome, Solved):
             self._queue(standing, outcome)
+
+    def recall(self, sight: object) -> Outcome | None:
+        """Return what nodes answered of which a claim sees the same."""
+        return self._alike.get(sight)
+
+    def note(self, sight: object, outcome: Outcome) -> None:
+        """Remember what nodes answer of which a claim sees the same."""
+        if len(self._alike) >= MOST_ALIKE:
+            self._alike.clear()
+        self._alike[sight] = outcome
 
     def outcome(self, standing: Standing) -> Outcome | None:
         """Return what is known of a standing."""

@@ -7,33 +7,21 @@ the first dead end, during the search. None of this removes a solution.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from apportion.allocator.bounds import Ask, possible
-from apportion.allocator.counters import GroupState, bits
+from apportion.allocator.counters import bits
 from apportion.allocator.fault import Fault, Flaw
 from apportion.allocator.likeness import Likeness
 from apportion.allocator.options import Option
-from apportion.allocator.rules import RuleState
+from apportion.allocator.progress import OutOfBudget, Pick, Progress
 from apportion.allocator.shape import MOST_RESULTS, Shape
 from apportion.allocator.view import NodeView
 
+__all__ = ["STEPS", "OutOfBudget", "Pick", "Search"]
+
 STEPS = 20_000
 """Devices tried on one node before the search gives up; about 0.2 s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """One device for one slot."""
-
-    slot: int
-    want: int
-    device: int
-
-
-class OutOfBudget(Exception):  # noqa: N818 - control flow inside the search
-    """The steps are used up."""
 
 
 class Order(Protocol):
@@ -44,7 +32,7 @@ class Order(Protocol):
         ...
 
 
-class Search:
+class Search(Progress):
     """One search on one node. `run` may be called once."""
 
     def __init__(
@@ -57,25 +45,9 @@ class Search:
         steps: int = STEPS,
         prefer: Mapping[int, int] | None = None,
     ) -> None:
-        self.view = view
-        self.shape = shape
-        self.options = options
+        super().__init__(view, shape, options, steps)
         self.prefer = prefer or {}
         self._order = order
-        self._left = steps
-        self.states = [group.state for group in view.groups]
-        self._payers: list[bool] = []
-        self._before: list[GroupState] = []
-        self.fit = view.fit
-        self.taken = 0
-        """Devices chosen as a whole, by any claim of the demand."""
-        self.taken_by: dict[int, int] = {}
-        self.paid = 0
-        """Shareable devices that were charged their counters in this search."""
-        self.shares: dict[int, dict[str, int]] = {}
-        self.rules = [RuleState(rule, view) for rule in shape.rules]
-        self.picks: list[Pick] = []
-        self._counts: dict[int, int] = {}
         self._likeness: Likeness | None = None
         self._dead: set[object] = set()
         # Where an error may end the search, only upstream's order says whether it is met before a solution.
@@ -91,20 +63,6 @@ class Search:
             return None
         return tuple(self.picks) if self._slot(0) else None
 
-    def open(self, option: Option, claim: int) -> int:
-        """Return the devices that the option may take next."""
-        mask = self.before_rules(option, claim)
-        for number in option.want.rules:
-            mask &= self.rules[number].mask
-        return mask
-
-    def before_rules(self, option: Option, claim: int) -> int:
-        """Return the devices that are free and have the counters, whatever the constraints say."""
-        if option.want.admin:
-            # Looking at a device takes nothing from its counters (kubernetes/kubernetes #140729).
-            return option.mask & ~self.taken_by.get(claim, 0)
-        return option.mask & ~self.taken & self.fit
-
     def _slot(self, number: int) -> bool:
         if number == len(self.options):
             return True
@@ -113,7 +71,7 @@ class Search:
             return False
         claim = self.shape.slots[number].claim
         for option in self.options[number]:
-            if self._counts.get(claim, 0) + option.count > MOST_RESULTS:
+            if self.counts.get(claim, 0) + option.count > MOST_RESULTS:
                 continue
             if option.everything is not None:
                 done = self._all(number, option, claim)
@@ -140,13 +98,13 @@ class Search:
             if failed and self._like(index) in failed:
                 allowed &= ~(1 << index)
                 continue
-            if not self._take(number, option, claim, index):
+            if not self.take(number, option, claim, index):
                 continue
             allowed &= ~(1 << index)
             hopeful = self._likeness is None or self._hopeful(number, (option, left - 1, allowed))
             if hopeful and self._pick(number, option, claim, left - 1, allowed):
                 return True
-            self._give_back(option, claim, index)
+            self.give_back(option, claim, index)
             failed.add(self._like(index))
         return False
 
@@ -160,12 +118,12 @@ class Search:
         for index in bits(mask | flawed):
             if flawed >> index & 1:
                 raise Fault(number, option.number, option.errors[index])
-            if not self._take(number, option, claim, index):
+            if not self.take(number, option, claim, index):
                 continue
             above = allowed & -(2 << index)
             if self._pick(number, option, claim, left - 1, above):
                 return True
-            self._give_back(option, claim, index)
+            self.give_back(option, claim, index)
         return False
 
     def _all(self, number: int, option: Option, claim: int) -> bool:
@@ -179,104 +137,14 @@ class Search:
                 where = self.view.devices[index].id
                 reason = f"cannot add device {where} because a claim constraint would not be satisfied"
                 raise Fault(number, option.number, Flaw("request", reason))
-            if not self._take(number, option, claim, index):
+            if not self.take(number, option, claim, index):
                 break
             done.append(index)
         if devices and len(done) == len(devices) and self._slot(number + 1):
             return True
         for index in reversed(done):
-            self._give_back(option, claim, index)
+            self.give_back(option, claim, index)
         return False
-
-    def _take(self, number: int, option: Option, claim: int, index: int) -> bool:
-        """Choose a device; False if its capacity does not suffice beside the shares chosen so far."""
-        self._left -= 1
-        if self._left < 0:
-            raise OutOfBudget
-        bit = 1 << index
-        view = self.view
-        if view.shareable & bit:
-            if not self._share(option, index):
-                return False
-        else:
-            self.taken |= bit
-            self.taken_by[claim] = self.taken_by.get(claim, 0) | bit
-            if not option.want.admin:
-                self._count(index)
-        for rule in option.want.rules:
-            self.rules[rule].add(index)
-        self._counts[claim] = self._counts.get(claim, 0) + 1
-        self.picks.append(Pick(number, option.number, index))
-        return True
-
-    def _give_back(self, option: Option, claim: int, index: int) -> None:
-        bit = 1 << index
-        self.picks.pop()
-        self._counts[claim] -= 1
-        for rule in option.want.rules:
-            self.rules[rule].remove()
-        if self.view.shareable & bit:
-            self._unshare(option, index)
-            return
-        self.taken_by[claim] &= ~bit
-        # An administrator's look and an owner's hold may meet on one device; it is free when both are gone.
-        if not any(mask & bit for mask in self.taken_by.values()):
-            self.taken &= ~bit
-        if not option.want.admin:
-            self._uncount(index)
-
-    def _share(self, option: Option, index: int) -> bool:
-        taken = self.view.charge(index, option.want)
-        if taken is None or isinstance(taken, Flaw):
-            return False
-        used = self.shares.get(index, {})
-        held = self.view.used.get(index, {})
-        capacity = self.view.devices[index].capacity
-        for name, amount in taken.items():
-            if held.get(name, 0) + used.get(name, 0) + amount.nano > capacity[name].value.nano:
-                return False
-        self.shares[index] = {name: used.get(name, 0) + amount.nano for name, amount in taken.items()} | {
-            "": used.get("", 0) + 1
-        }
-        bit = 1 << index
-        pays = not option.want.admin and not (self.view.charged | self.paid) & bit
-        self._payers.append(pays)
-        if pays:
-            self.paid |= bit
-            self._count(index)
-        return True
-
-    def _unshare(self, option: Option, index: int) -> None:
-        used = self.shares[index]
-        if self._payers.pop():
-            self.paid &= ~(1 << index)
-            self._uncount(index)
-        if used[""] > 1:
-            taken = self.view.charge(index, option.want)
-            for name, amount in taken.items() if isinstance(taken, dict) else ():
-                used[name] -= amount.nano
-            used[""] -= 1
-            return
-        del self.shares[index]
-
-    def _count(self, index: int) -> None:
-        """Charge a device's counters."""
-        place = self.view.group_of.get(index)
-        if place is not None:
-            before = self.states[place[0]]
-            self._before.append(before)
-            self._enter(place[0], before.after(place[1]))
-
-    def _uncount(self, index: int) -> None:
-        # Devices are given back in the reverse order, so the last state kept is this one's.
-        place = self.view.group_of.get(index)
-        if place is not None:
-            self._enter(place[0], self._before.pop())
-
-    def _enter(self, number: int, state: GroupState) -> None:
-        group = self.view.groups[number]
-        self.states[number] = state
-        self.fit = self.fit & ~group.mask | group.spread(state.fits) | self.view.charged | self.paid
 
     def _like(self, index: int) -> object:
         if self._likeness is None:
@@ -287,7 +155,7 @@ class Search:
         """Return what the rest of the search depends on; None before the first dead end, when nobody asks."""
         if self._likeness is None or self.exact_order:
             return None
-        return number, tuple(sorted(self._counts.items())), self._likeness.state()
+        return number, tuple(sorted(self.counts.items())), self._likeness.state()
 
     def _hopeful(
         self, number: int, current: tuple[Option, int, int] | None = None, *, narrow: bool = False

@@ -18,7 +18,7 @@ from apportion.allocator.meanings import Meanings
 from apportion.allocator.recall import Recall
 from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.shape import Meaning
-from apportion.allocator.standing import Standings
+from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.expected import Expected
 from apportion.allocator.worth.mix import Mix
@@ -156,6 +156,15 @@ class State:
                     continue
             self._standings.put(name, view.kind, view)
         return self._standings
+
+    def standing(self, name: str) -> Standing:
+        """Return where a node stands; after `settle`."""
+        return self._standings.of(name)
+
+    @property
+    def kinds(self) -> int:
+        """Return how many kinds of nodes are known."""
+        return len(self._kinds.log)
 
     @property
     def moment(self) -> int:

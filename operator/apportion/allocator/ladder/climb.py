@@ -137,7 +137,7 @@ class Climb(Search):
 
     def _choose(self, number: int, index: int) -> bool:
         row = self._rows[number]
-        if not self._take(number, row, self.shape.slots[number].claim, index):
+        if not self.take(number, row, self.shape.slots[number].claim, index):
             return False
         if not row.want.admin:
             self._tally.add(index, self._instead[number])
@@ -147,7 +147,7 @@ class Climb(Search):
     def _undo(self) -> None:
         pick = self.picks[-1]
         row = self._rows[pick.slot]
-        self._give_back(row, self.shape.slots[pick.slot].claim, pick.device)
+        self.give_back(row, self.shape.slots[pick.slot].claim, pick.device)
         if not row.want.admin:
             self._tally.remove()
         self._bonus -= self.prefer.get(pick.device, 0)
