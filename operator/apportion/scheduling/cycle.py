@@ -27,6 +27,7 @@ from apportion.scheduling import notices
 from apportion.scheduling.candidates import candidates, no_node, promised, room_of
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.foretold import foretold
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
 from apportion.scheduling.overlaps import Overlap, overlaps
@@ -79,6 +80,8 @@ class Cycle:
         self._number = 0
         self._refused: dict[str, tuple[int, int]] = {}
         """Epoch in which a demand was last refused, by demand."""
+        self._learnt: set[str] = set()
+        """Demands that wait and whose wishes the allocator knows."""
         self._examined = -1
         """Slice epoch in which pools were last looked at for contradictions."""
         self._idle: dict[DeviceId, int] = {}
@@ -195,6 +198,7 @@ class Cycle:
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
         self._refused = {key: epoch for key, epoch in self._refused.items() if key in keys}
+        self._learnt &= keys
         self._errands.keep(keys)
 
     def _decide(self, demand: Waiting, room: Room) -> int:
@@ -221,7 +225,9 @@ class Cycle:
                 ),
                 strategy=Strategy(policy.strategy.value),
                 prefer=self._idle,
+                mix=foretold(policy.demand),
             )
+            self._learn(demand, answer)
         except BrokenInput as error:
             self._refused[demand.key] = self._epoch()
             metrics.DECISIONS.labels("broken").inc()
@@ -236,6 +242,12 @@ class Cycle:
         metrics.DECISIONS.labels("granted").inc()
         self._grant(demand, answer, room)
         return len(demand.claims)
+
+    def _learn(self, demand: Waiting, answer: Decision | Refusal) -> None:
+        """Let the allocator know what was asked for, once per demand however often it is tried."""
+        if answer.asked is not None and demand.key not in self._learnt:
+            self._learnt.add(demand.key)
+            self._snapshot.state.learn(answer.asked)
 
     def _epoch(self) -> tuple[int, int]:
         """Return what changes whenever a refused demand may get another answer."""
