@@ -38,12 +38,13 @@ def allocate_batch(
     strategy: Strategy = Strategy.LEAST_FRAGMENTATION,
     prefer: Mapping[DeviceId, int] | None = None,
     mix: Mix | None = None,
+    orders: int = ORDERS,
     tries: int = TRIES,
 ) -> tuple[Answer, ...]:
     """Serve as many of the demands as can be found to fit together, each on one node, all of its claims or none.
 
     Demands are equals: one may be refused so that two others are served. `mix`: the demand to keep room for (default:
-    the batch itself). `tries`: swaps tried per order to make room for what was refused. Raises BrokenInput as `allocate`
+    the batch itself). `orders`: orders tried where not all fit; `tries`: swaps tried per order to make room for what was refused. Raises BrokenInput as `allocate`
     does, for the first demand in order that no state could serve.
     """
     alone = [allocate(state, demand, strategy=strategy, prefer=prefer, mix=mix) for demand in demands]
@@ -61,7 +62,7 @@ def allocate_batch(
     sizes = {number: _size(state, answer) for number, answer in enumerate(alone)}
     best: dict[int, Decision] = {}
     small = sorted(hopeful, key=lambda number: (sizes[number], number))
-    for order in islice(_orders(small), ORDERS):
+    for order in islice(_orders(small), orders):
         attempt = _Attempt(state, demands, ask, tries)
         with attempt:
             attempt.fill(order)

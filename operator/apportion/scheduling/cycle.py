@@ -12,6 +12,7 @@ import structlog
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
+from apportion.allocator.batch import allocate_batch
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.score.strategy import Strategy
@@ -32,6 +33,7 @@ from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
 from apportion.scheduling.overlaps import Overlap, overlaps
 from apportion.scheduling.room import Room
+from apportion.scheduling.together import MOST_TOGETHER, planned, whole
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting, waiting
 from apportion.scheduling.writer import OWN_FINALIZER
 from apportion.settings import CycleSettings
@@ -128,8 +130,9 @@ class Cycle:
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
             granted = 0
+            plan = self._plan(demands, room)
             for demand in demands:
-                granted += self._decide(demand, room)
+                granted += self._decide(demand, room, plan)
 
             # 6. Let go whose allocation the watch has shown, and give back what nobody wants.
             gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
@@ -201,7 +204,45 @@ class Cycle:
         self._learnt &= keys
         self._errands.keep(keys)
 
-    def _decide(self, demand: Waiting, room: Room) -> int:
+    def _plan(self, demands: list[Waiting], room: Room) -> dict[str, Decision]:
+        """Place together what waits together; empty unless all of it fits, for otherwise the queue's order decides."""
+        fresh = [
+            one for one in demands if not self._errands.paused(one.key) and self._refused.get(one.key) is None
+        ]
+        policies = [self._snapshot.management.policy(demand.claims[0]) for demand in fresh]
+        alike = all(policy.strategy == policies[0].strategy for policy in policies)
+        if not (1 < len(fresh) == len(demands) <= MOST_TOGETHER and alike):
+            return {}
+        asked = []
+        for demand in fresh:
+            nodes, _ = candidates(demand, room, self._snapshot, self._exclusions)
+            if not nodes:
+                return {}
+            asked.append(self._question(demand, nodes))
+        try:
+            answers = allocate_batch(
+                self._snapshot.state,
+                asked,
+                strategy=Strategy(policies[0].strategy.value),
+                prefer=self._idle,
+                mix=foretold(policies[0].demand),
+                orders=1,
+                tries=0,
+            )
+        except BrokenInput:
+            return {}
+        return whole({demand.key: answer for demand, answer in zip(fresh, answers, strict=True)})
+
+    def _question(self, demand: Waiting, nodes: frozenset[str]) -> Demand:
+        return Demand(
+            demand.claims,
+            nodes,
+            excluded=self._exclusions.devices(),
+            tolerations=(_GUARD,),
+            seed=f"{demand.key}/{self._number}",
+        )
+
+    def _decide(self, demand: Waiting, room: Room, plan: dict[str, Decision]) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
         if self._errands.paused(demand.key) or self._refused.get(demand.key) == self._epoch():
             return 0
@@ -214,15 +255,9 @@ class Cycle:
             return 0
         policy = self._snapshot.management.policy(demand.claims[0])
         try:
-            answer = allocate(
+            answer = planned(plan, demand.key, nodes) or allocate(
                 self._snapshot.state,
-                Demand(
-                    demand.claims,
-                    nodes,
-                    excluded=self._exclusions.devices(),
-                    tolerations=(_GUARD,),
-                    seed=f"{demand.key}/{self._number}",
-                ),
+                self._question(demand, nodes),
                 strategy=Strategy(policy.strategy.value),
                 prefer=self._idle,
                 mix=foretold(policy.demand),
