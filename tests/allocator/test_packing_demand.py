@@ -15,7 +15,9 @@ from apportion.allocator.state import State
 from apportion.allocator.world import read_world
 from apportion.allocator.worth.board import NOWHERE, Board
 from apportion.allocator.worth.mix import Entry
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
+from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
 from tests.allocator.builders import GPU, Raw, chips, claim, cluster, device, piece, want
 from tests.allocator.conformance import answer, cases
@@ -117,6 +119,24 @@ def test_devices_that_only_some_can_use_are_left_to_them() -> None:
         state.hold(f"any-{number}", found.allocations[0].results)
 
 
+def test_a_share_goes_where_what_is_left_serves_others() -> None:
+    """Six units left are worth more than five where sixes are asked for, so a four takes from the five."""
+    rows = [
+        device(name, allowMultipleAllocations=True, capacity={"units": {"value": "10"}})
+        for name in ("a", "b")
+    ]
+    state = cluster(piece("s", "n1", rows))
+    for number, (amount, name) in enumerate([(4, "a"), (5, "b")]):
+        state.hold(f"h{number}", [_shared(name, amount)])
+    for amount in (6, 4) * 8:
+        found = allocate(state, Demand((claim("x", _units(amount)),)), strategy=LEAST)
+        assert found.asked is not None
+        state.learn(found.asked)
+    found = allocate(state, Demand((claim("x", _units(4)),)), strategy=LEAST)
+    assert isinstance(found, Decision)
+    assert found.allocations[0].results[0].device.name == "b"
+
+
 def test_too_many_states_are_estimated() -> None:
     """A board that would grow without end says so; nothing hangs, and claims are served all the same."""
     primes = (10007, 10009, 10037, 10039, 10061, 10067)
@@ -175,3 +195,12 @@ def _kinds(kind: str) -> Raw:
 def _family(value: str, attribute: str) -> Raw:
     selector = {"cel": {"expression": f'device.attributes["{GPU}"].{attribute} == "{value}"'}}
     return want(kind="", selectors=[selector])
+
+
+def _units(amount: int) -> Raw:
+    return want(capacity={"requests": {"units": str(amount)}})
+
+
+def _shared(name: str, amount: int) -> DeviceResult:
+    consumed = {"units": Quantity.parse(str(amount))}
+    return DeviceResult("r", DeviceId(GPU, "n1", name), share_id=f"share-{name}", consumed=consumed)
