@@ -54,10 +54,14 @@ class Peer:
             scratch.replace(program)
         return cls(program)
 
-    def run(self, file: Path, *arguments: str) -> Mapping[str, Any]:
-        """Allocate a scenario on one thread, taking the first node that fits; return the figures."""
+    def run(self, file: Path, *arguments: str, first_feasible: bool = True) -> Mapping[str, Any]:
+        """Allocate a scenario on one thread; return the figures.
+
+        `first_feasible`: take the first node that fits; False: the peer's default mode, which tries up to all nodes.
+        """
+        mode = ("-first-feasible",) if first_feasible else ()
         made = subprocess.run(
-            [str(self.program), "-first-feasible", *arguments, str(file)],
+            [str(self.program), *mode, *arguments, str(file)],
             env={**os.environ, "GOMAXPROCS": "1"},
             check=False,
             capture_output=True,

@@ -23,7 +23,8 @@ from bench.openb.fgd import Fgd
 from bench.openb.figures import CHECKPOINTS, Figures, measure
 from bench.openb.policy import Policy
 from bench.openb.replay import Replay, Ties
-from bench.openb.trace import Trace, read_seed, read_trace
+from bench.openb.sisters import sister
+from bench.openb.trace import Trace, make_seed, read_seed, read_trace
 
 BAD_INPUT = 2
 
@@ -50,10 +51,16 @@ def main(
     seed: Annotated[list[int] | None, typer.Option(help="Order of arrival; may be repeated.")] = None,
     ties: Annotated[TieBreak, typer.Option(help="Among equals, the lowest rank or any.")] = TieBreak.RANK,
     policy: Annotated[Choice, typer.Option(help="worth is ours; the others are references.")] = Choice.WORTH,
+    sisters: Annotated[
+        int, typer.Option(min=0, help="So many other lists of the same family, ours and FGD side by side.")
+    ] = 0,
 ) -> None:
-    """Replay a trace and print one JSON line a seed."""
+    """Replay a trace and print one JSON line a seed, or one a sister list."""
     try:
         read = read_trace(data, trace)
+        if sisters:
+            _sisters(read, sisters, (seed or [42])[0], ties.value)
+            return
         for number in seed or [42]:
             figures = replay(read, data, number, policy, ties.value)
             sys.stdout.write(orjson.dumps(_line(trace, number, figures)).decode() + "\n")
@@ -71,6 +78,27 @@ def replay(trace: Trace, data: Path, number: int, choice: Choice, ties: Ties) ->
         task = progress.add_task(f"{trace.name}, seed {number}", total=len(seed.arrivals))
         run = Replay(trace, seed, MAKERS[choice](trace), ties)
         return measure(run.run(lambda: progress.advance(task)), trace.capacity)
+
+
+def _sisters(trace: Trace, count: int, number: int, ties: Ties) -> None:
+    """Print ours, the reference and the difference for every list."""
+    for which in range(count):
+        made = sister(trace, which)
+        seed = make_seed(made, number)
+        told: dict[str, object] = {"trace": made.name, "seed": number}
+        figures = {
+            choice: measure(Replay(made, seed, MAKERS[choice](made), ties).run(), made.capacity)
+            for choice in (Choice.WORTH, Choice.FGD)
+        }
+        for choice, found in figures.items():
+            told[choice.value] = _line(made.name, number, found)["allocation"]
+            told[f"{choice.value}FirstDrop"] = found.first_drop and round(found.first_drop, 3)
+        mine, theirs = (figures[choice].allocation for choice in (Choice.WORTH, Choice.FGD))
+        told["ahead"] = {
+            str(at): round(mine[at] - theirs[at], 3) for at in CHECKPOINTS if at in mine and at in theirs
+        }
+        sys.stdout.write(orjson.dumps(told).decode() + "\n")
+        sys.stdout.flush()
 
 
 def _line(trace: str, number: int, figures: Figures) -> dict[str, object]:

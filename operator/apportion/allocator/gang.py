@@ -15,6 +15,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.worth.mix import Mix
 from apportion.dra.device import DeviceId
 
 TRIES = 16
@@ -32,6 +33,8 @@ class Member:
     """How many pods it serves."""
     strategy: Strategy = Strategy.PACK
     ladder: Ladder | None = None
+    mix: Mix | None = None
+    """The demand that the strategy keeps room for; None: what was learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,14 @@ def _round(
             member = members[index]
             demand = where(index, {other: decision.node for other, decision in decisions.items()})
             answer = (
-                allocate(state, demand, strategy=member.strategy, prefer=prefer, ladder=member.ladder)
+                allocate(
+                    state,
+                    demand,
+                    strategy=member.strategy,
+                    prefer=prefer,
+                    ladder=member.ladder,
+                    mix=member.mix,
+                )
                 if demand is not None
                 else None
             )

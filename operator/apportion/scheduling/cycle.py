@@ -123,6 +123,8 @@ class Cycle:
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
             granted = 0
+            if len(asked) == len(demands) and all(isinstance(one, Waiting) for one in asked):
+                self._decider.plan(demands, room)
             for demand in asked:
                 match demand:
                     case Waiting():

@@ -4,24 +4,28 @@ In: a demand, the room on nodes. Out: a decision that is assumed at once and on 
 refused is not asked again before something changed that may let it in.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
+from apportion.allocator.batch import allocate_batch
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
 from apportion.api.partition import Phase
+from apportion.api.policy import AllocationPolicySpec
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
+from apportion.scheduling.batch import MOST_TOGETHER, planned, whole
 from apportion.scheduling.candidates import candidates, no_node, promised
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.foretold import foretold
 from apportion.scheduling.room import Room
 from apportion.scheduling.waiting import Waiting
 
@@ -53,6 +57,10 @@ class Decider:
         self._refused: dict[str, tuple[int, int]] = {}
         """Epoch in which a demand was last refused, by its key."""
         self._first_seen: dict[str, float] = {}
+        self._learnt: set[str] = set()
+        """Demands that wait and whose wishes the allocator knows."""
+        self._plan: dict[str, Decision] = {}
+        """What was found for demands that are placed together, by demand."""
         self._attempt = 0
 
     def begin(self, attempt: int, keys: Iterable[str]) -> None:
@@ -62,7 +70,39 @@ class Decider:
         self._attempt = attempt
         self._first_seen = {key: self._first_seen.get(key, now) for key in kept}
         self._refused = {key: epoch for key, epoch in self._refused.items() if key in kept}
+        self._learnt &= kept
+        self._plan = {}
         self.idle = dict.fromkeys(idle_partitions(self.snapshot), 1)
+
+    def plan(self, demands: Sequence[Waiting], room: Room) -> None:
+        """Place together what waits together, if all of it fits; otherwise the queue's order decides.
+
+        To be called when these demands are all that will be decided in this pass, in this order: their devices are not
+        held before.
+        """
+        fresh = [one for one in demands if not self.errands.paused(one.key) and one.key not in self._refused]
+        policies = [self.snapshot.management.policy(demand.claims[0]) for demand in fresh]
+        if not (1 < len(fresh) == len(demands) <= MOST_TOGETHER) or len(set(map(_view_of, policies))) > 1:
+            return
+        questions = [self.ask(demand, room)[0] for demand in fresh]
+        asked = [question for question in questions if question is not None]
+        if len(asked) < len(fresh):
+            return
+        policy = policies[0]
+        try:
+            answers = allocate_batch(
+                self.snapshot.state,
+                asked,
+                strategy=Strategy(policy.strategy.value),
+                prefer=self.idle,
+                mix=foretold(policy.demand),
+                ladder=ladder_of(policy),
+                orders=1,
+                tries=0,
+            )
+        except BrokenInput:
+            return  # told where it is decided
+        self._plan = whole({demand.key: answer for demand, answer in zip(fresh, answers, strict=True)})
 
     def decide(self, demand: Waiting, room: Room) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
@@ -76,17 +116,19 @@ class Decider:
             return 0
         policy = self.snapshot.management.policy(demand.claims[0])
         try:
-            answer = allocate(
+            answer = planned(self._plan, demand.key, asked.nodes or frozenset()) or allocate(
                 self.snapshot.state,
                 asked,
                 strategy=Strategy(policy.strategy.value),
                 ladder=ladder_of(policy),
                 prefer=self.idle,
+                mix=foretold(policy.demand),
             )
         except BrokenInput as error:
             self.refuse(demand.key, "broken")
             notices.broken(self.recorder, demand, error)
             return 0
+        self.learn(demand, answer)
         if isinstance(answer, Refusal):
             self.refuse(demand.key, answer.verdict)
             notices.refused(self.recorder, demand, answer.explanation, self.named)
@@ -108,6 +150,12 @@ class Decider:
             seed=f"{demand.key}/{self._attempt}",
         )
         return asked, ""
+
+    def learn(self, demand: Waiting, answer: Decision | Refusal) -> None:
+        """Let the allocator know what was asked for, once per demand however often it is tried."""
+        if answer.asked is not None and demand.key not in self._learnt:
+            self._learnt.add(demand.key)
+            self.snapshot.state.learn(answer.asked)
 
     def grant(self, demand: Waiting, decision: Decision, room: Room) -> None:
         """Assume a decision and have it written."""
@@ -145,6 +193,11 @@ class Decider:
                 others = [p for p in self.snapshot.users(claim) if p.uid not in {q.uid for q in demand.pods}]
                 if not any(pod.node is not None and not pod.finished for pod in others):
                     self.errands.clear(claim, "the pod's other claims cannot be served on its node", "untied")
+
+
+def _view_of(policy: AllocationPolicySpec) -> tuple[object, ...]:
+    """Return what of a policy the allocator is told."""
+    return policy.strategy, ladder_of(policy), foretold(policy.demand)
 
 
 def idle_partitions(snapshot: Snapshot) -> Iterator[DeviceId]:

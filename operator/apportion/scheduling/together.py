@@ -15,6 +15,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import notices
 from apportion.scheduling.candidates import promised
 from apportion.scheduling.decider import Decider
+from apportion.scheduling.foretold import foretold
 from apportion.scheduling.groups import Joint
 from apportion.scheduling.room import Room
 from apportion.scheduling.waiting import GATE, Waiting
@@ -69,6 +70,7 @@ class Together:
         granted = 0
         for demand, decision in zip(joint.demands, answer.decisions, strict=True):
             if decision is not None:
+                decider.learn(demand, decision)
                 decider.grant(demand, decision, room)
                 granted += len(demand.claims)
             else:
@@ -77,7 +79,12 @@ class Together:
 
     def _member(self, joint: Joint, demand: Waiting) -> Member:
         policy = self._decider.snapshot.management.policy(demand.claims[0])
-        return Member(len(joint.mine(demand)), Strategy(policy.strategy.value), ladder_of(policy))
+        return Member(
+            len(joint.mine(demand)),
+            Strategy(policy.strategy.value),
+            ladder_of(policy),
+            foretold(policy.demand),
+        )
 
     def _ask(self, joint: Joint, index: int, placed: Mapping[int, str], room: Room) -> Demand | None:
         """Return a member's demand beside the pods that would already go somewhere."""

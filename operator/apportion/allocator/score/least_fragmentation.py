@@ -12,9 +12,11 @@ from apportion.allocator.options import Option
 from apportion.allocator.score.strategy import Harm, Score
 from apportion.allocator.score.traits import Traits, left_over
 from apportion.allocator.search import Search
+from apportion.allocator.shape import Want
 from apportion.allocator.worth.cutting import UNIT
 from apportion.allocator.worth.one import One
 from apportion.allocator.worth.outlook import Outlook
+from apportion.allocator.worth.portions import Portions
 from apportion.allocator.worth.supply import Supply
 
 
@@ -26,6 +28,7 @@ class LeastFragmentation:
     def __init__(self, outlook: Outlook, supply: Supply | None = None) -> None:
         self.outlook = outlook
         self.one = One(outlook)
+        self.portions = Portions(outlook.mix, outlook.answers)
         self.supply = supply if supply is not None else Supply(outlook)
 
     def order(self, search: Search, option: Option, mask: int) -> Sequence[int]:
@@ -36,7 +39,7 @@ class LeastFragmentation:
             key[-1]
             for key in sorted(
                 (-prefer.get(index, 0), traits.room(index), lost, around, traits.crowd(index), index)
-                for lost, around, index in self._losses(search, mask)
+                for lost, around, index in self._losses(search, option.want, mask)
             )
         ]
 
@@ -54,6 +57,11 @@ class LeastFragmentation:
             lost += sight.room(free) - sight.room(free & ~whole)
             # Best fit: an eighth of the devices less to choose from is worth as much as an eighth of a node.
             lost += UNIT * (free & search.view.plain).bit_count() // max(search.view.plain.bit_count(), 1)
+        for index, shares in search.shares.items():
+            used = search.view.used.get(index, {})
+            lost += self.portions.worth(search.view, index, used) - self.portions.worth(
+                search.view, index, used, shares
+            )
         return lost, left_over(search)
 
     def harm(self, search: Search) -> Harm:
@@ -72,7 +80,7 @@ class LeastFragmentation:
         """Return what it costs now to take from those sets."""
         return self.supply.toll(harm)
 
-    def _losses(self, search: Search, mask: int) -> list[tuple[int, int, int]]:
+    def _losses(self, search: Search, want: Want, mask: int) -> list[tuple[int, int, int]]:
         """Return (worth lost, worth around it, device) for every device of the mask."""
         view = search.view
         sight = self.outlook.sight(view)
@@ -91,7 +99,12 @@ class LeastFragmentation:
                     for local in bits(group.gather(paying))
                 ]
         for index in bits(left):
-            # Another share of a device in use costs nothing new; the first one costs a whole device.
-            whole = view.shareable >> index & 1 and not (shared >> index & 1 or index in search.shares)
-            found.append((UNIT if whole else 0, UNIT, index))
+            taken = view.charge(index, want) if view.shareable >> index & 1 else None
+            if not isinstance(taken, dict):
+                found.append((0, UNIT, index))
+                continue
+            uses = view.used.get(index, {}), search.shares.get(index, {})
+            before = self.portions.worth(view, index, *uses)
+            own = {name: amount.nano for name, amount in taken.items()}
+            found.append((before - self.portions.worth(view, index, *uses, own), before, index))
         return found

@@ -123,7 +123,7 @@ class Outlook:
     def __init__(self, mix: Mix, boards: Boards, answers: Answering) -> None:
         self.mix = mix
         self._boards = boards
-        self._answers = answers
+        self.answers = answers
         self._sights: dict[Kind, Sight] = {}
         self._stocks: dict[tuple[GroupType, Vector, Masks], Stock] = {}
         self.sets: dict[object, int] = {}
@@ -149,7 +149,7 @@ class Outlook:
         return found
 
     def _look(self, view: NodeView) -> Sight:
-        masks = [entry.mask(view, self._answers) for entry in self.mix]
+        masks = [entry.mask(view, self.answers) for entry in self.mix]
         stocks = [self._stock(view, number, masks) for number in range(len(view.groups))]
         places: dict[tuple[int, int], int] = {}
         reaches = [0] * len(self.sets)

@@ -47,8 +47,12 @@ class Reserve:
             self._left[index] += places
 
     def prices(self) -> list[float]:
-        """Return what one place is worth: demand for each place left."""
-        return [count / max(left, 1) for count, left in zip(self._demand, self._left, strict=True)]
+        """Return what one place is worth: the demand for each place left, squared.
+
+        Squared, since a place is worth next to nothing as long as there are more than enough, and must not be had for a
+        little best fit once there are too few.
+        """
+        return [(count / max(left, 1)) ** 2 for count, left in zip(self._demand, self._left, strict=True)]
 
     def _count(self, free: Free) -> tuple[tuple[int, int], ...]:
         """Return (request, places) for every rare request that has a place on a node like this."""

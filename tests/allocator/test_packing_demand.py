@@ -1,0 +1,206 @@
+"""LeastFragmentation keeps room for what is asked for."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search import STEPS
+from apportion.allocator.state import State
+from apportion.allocator.world import read_world
+from apportion.allocator.worth.board import NOWHERE, Board
+from apportion.allocator.worth.mix import Entry
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
+from apportion.dra.quantity import Quantity
+from apportion.errors import BrokenInput
+from tests.allocator.builders import GPU, Raw, chips, claim, cluster, device, piece, want
+from tests.allocator.conformance import answer, cases
+from tests.allocator.test_packing_batch import FOUR, SEVEN, split
+from tests.allocator.validity import complaints, ranks
+
+LEAST = Strategy.LEAST_FRAGMENTATION
+
+
+def ask(state: State, kind: str, count: int = 1, **more: Any) -> DeviceId | None:
+    """Ask for devices, let the state learn of it, hold them; return the first."""
+    name = f"{kind}-{state.moment}"
+    found = allocate(state, Demand((claim(name, want(kind=kind, count=count)),)), strategy=LEAST, **more)
+    assert found.asked is not None
+    state.learn(found.asked)
+    if not isinstance(found, Decision):
+        return None
+    state.hold(name, found.allocations[0].results)
+    return found.allocations[0].results[0].device
+
+
+@given(st.lists(st.sampled_from(sorted(SEVEN)), min_size=1, max_size=25))
+@settings(max_examples=25, deadline=None)
+def test_the_same_claims_in_the_same_order_get_the_same_devices(kinds: list[str]) -> None:
+    """Demand is learnt, but from facts only."""
+    states = [cluster(*split("n1", 2, SEVEN), *split("n2", 1, SEVEN), nodes=("n1", "n2")) for _ in range(2)]
+    for kind in kinds:
+        first, second = (ask(state, kind) for state in states)
+        assert first == second
+        again = [
+            allocate(states[0], Demand((claim("x", want(kind=kind)),)), strategy=LEAST) for _ in range(2)
+        ]
+        assert again[0] == again[1]
+
+
+@given(st.lists(st.sampled_from(sorted(SEVEN)), min_size=1, max_size=25))
+@settings(max_examples=25, deadline=None)
+def test_what_is_looked_up_is_what_the_search_finds(kinds: list[str]) -> None:
+    """Another budget takes the long way: devices one by one, nodes one by one."""
+    state = cluster(*split("n1", 2, SEVEN), *split("n2", 1, SEVEN), nodes=("n1", "n2"))
+    for kind in kinds:
+        demand = Demand((claim("x", want(kind=kind)),))
+        quick = allocate(state, demand, strategy=LEAST)
+        slow = allocate(state, demand, strategy=LEAST, steps=STEPS + 1)
+        assert type(quick) is type(slow)
+        if isinstance(quick, Decision) and isinstance(slow, Decision):
+            assert (quick.node, quick.allocations) == (slow.node, slow.allocations)
+        ask(state, kind)
+
+
+def test_room_is_kept_for_what_is_asked_for() -> None:
+    """Three of four engines: with `two` in demand the odd one goes beside the odd one, wherever else it would fit."""
+    state = cluster(*split("n1", 3, SEVEN))
+    for _ in range(20):
+        state.learn(_asked(state, "three"))
+    assert ask(state, "one") is not None
+    held = ask(state, "one")
+    # Where threes are wanted, the second small one joins the first half, and every other half stays whole.
+    assert held is not None
+    assert all(ask(state, "three") is not None for _ in range(5))
+
+
+def test_a_policy_may_foretell_the_demand() -> None:
+    """The profile's name is looked up in the devices' own attributes."""
+    rows = [
+        {"name": f"{name}-{start}", "attributes": {"profile": {"string": name}, "kind": {"string": name}},
+         "consumesCounters": [{"counterSet": "c", "counters": {f"s{n}": {"value": "1"} for n in range(start, start + size)}}]}
+        for name, (_, size, starts) in FOUR.items() for start in starts
+    ]  # fmt: skip
+    counters = [{"name": "c", "counters": {f"s{n}": {"value": "1"} for n in range(4)}}]
+    state = cluster(
+        piece("sets", "n1", count=2, sharedCounters=counters), piece("chips", "n1", rows, count=2)
+    )
+    mix = (Entry(1, profile="two"),)
+    assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-0")
+    assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-1")
+    scorer = state.scorer(mix)
+    (stock,) = scorer.outlook.sight(state.view("n1")).stocks
+    (group,) = state.view("n1").groups
+    assert stock.worth(group.fresh) > stock.worth(group.state) > 0
+    ask(state, "one", mix=mix)
+    assert stock.worth(group.state) == 0  # a room for one is of no use to those who want two
+
+
+def test_devices_that_only_some_can_use_are_left_to_them() -> None:
+    """Who can go anywhere does not take the last devices of those who cannot."""
+    common = [device(f"gpu-{n}", "any", attributes=_kinds("any")) for n in range(4)]
+    special = [device(f"gpu-{n}", attributes=_kinds("special")) for n in range(4)]
+    state = cluster(piece("a", "n1", special), piece("b", "n2", common), nodes=("n1", "n2"))
+    anything, only = _family("gpu", "family"), _family("special", "kind")
+    for request in (anything, only) * 8:
+        found = allocate(state, Demand((claim("c", request),)), strategy=LEAST)
+        assert found.asked is not None
+        state.learn(found.asked)
+    for number in range(3):
+        found = allocate(state, Demand((claim(f"any-{number}", anything),)), strategy=LEAST)
+        assert isinstance(found, Decision)
+        assert found.node == "n2"
+        state.hold(f"any-{number}", found.allocations[0].results)
+
+
+def test_a_share_goes_where_what_is_left_serves_others() -> None:
+    """Six units left are worth more than five where sixes are asked for, so a four takes from the five."""
+    rows = [
+        device(name, allowMultipleAllocations=True, capacity={"units": {"value": "10"}})
+        for name in ("a", "b")
+    ]
+    state = cluster(piece("s", "n1", rows))
+    for number, (amount, name) in enumerate([(4, "a"), (5, "b")]):
+        state.hold(f"h{number}", [_shared(name, amount)])
+    for amount in (6, 4) * 8:
+        found = allocate(state, Demand((claim("x", _units(amount)),)), strategy=LEAST)
+        assert found.asked is not None
+        state.learn(found.asked)
+    found = allocate(state, Demand((claim("x", _units(4)),)), strategy=LEAST)
+    assert isinstance(found, Decision)
+    assert found.allocations[0].results[0].device.name == "b"
+
+
+def test_too_many_states_are_estimated() -> None:
+    """A board that would grow without end says so; nothing hangs, and claims are served all the same."""
+    primes = (10007, 10009, 10037, 10039, 10061, 10067)
+    board = Board((10_000_000,) * 2, [[(prime, 1)] for prime in primes])
+    assert board.full == NOWHERE
+    rows = [
+        device(f"p{n}-{copy}", f"p{n}", {"a": prime, "b": 1}, "c")
+        for n, prime in enumerate(primes)
+        for copy in range(12)
+    ]
+    counters = [{"name": "c", "counters": {"a": {"value": "10000000"}, "b": {"value": "10000000"}}}]
+    state = cluster(piece("s", "n1", count=2, sharedCounters=counters), piece("d", "n1", rows, count=2))
+    assert all(ask(state, f"p{n}") is not None for n in range(6) for _ in range(3))
+
+
+@pytest.mark.parametrize("case", cases())
+def test_what_was_learnt_changes_no_verdict(case: dict[str, Any]) -> None:
+    """As without: solvable stays solvable, results stay legal."""
+    given_ = answer(case, LEAST)
+    world = read_world(case)
+    try:
+        found = allocate(world.state, world.demand, strategy=LEAST)
+        if found.asked is not None:
+            world.state.learn(found.asked)
+        found = allocate(world.state, world.demand, strategy=LEAST)
+    except BrokenInput:
+        assert given_["kind"] == "error"
+        return
+    if isinstance(found, Decision):
+        results = [one.to_json() for one in found.allocations]
+        assert given_["kind"] == "results"
+        assert complaints(case, results) == []
+        assert ranks(results) == ranks(given_["results"])
+    else:
+        assert given_["kind"] != "results"
+
+
+def test_demand_that_was_learnt_outlives_what_is_said_of_classes() -> None:
+    """A class that comes anew empties the memory of claims, not that of what was asked for."""
+    state = cluster(*chips("n1", 2))
+    ask(state, "part")
+    mix = state.scorer().outlook.mix
+    state.put_class(state.classes["any"])
+    ask(state, "part")
+    assert {entry.want for entry in state.scorer().outlook.mix} >= {entry.want for entry in mix}
+
+
+def _asked(state: State, kind: str) -> Any:
+    return allocate(state, Demand((claim("x", want(kind=kind)),)), strategy=LEAST).asked
+
+
+def _kinds(kind: str) -> Raw:
+    return {"kind": {"string": kind}, "family": {"string": "gpu"}}
+
+
+def _family(value: str, attribute: str) -> Raw:
+    selector = {"cel": {"expression": f'device.attributes["{GPU}"].{attribute} == "{value}"'}}
+    return want(kind="", selectors=[selector])
+
+
+def _units(amount: int) -> Raw:
+    return want(capacity={"requests": {"units": str(amount)}})
+
+
+def _shared(name: str, amount: int) -> DeviceResult:
+    consumed = {"units": Quantity.parse(str(amount))}
+    return DeviceResult("r", DeviceId(GPU, "n1", name), share_id=f"share-{name}", consumed=consumed)
