@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
+from apportion.allocator import allocate as allocate_module
 from apportion.allocator import (
     anatomy,
     answers,
     candidates,
     counters,
+    explain,
     kind,
     meanings,
     pattern,
     plan,
     pools,
     recall,
+    result,
     roster,
     selection,
     spot,
@@ -28,8 +31,10 @@ from apportion.allocator import (
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.ladder import symmetry
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.worth import expected, one, outlook, portions, recent
 from apportion.cel.programs import Programs
 from apportion.dra import claim as claims
 from apportion.dra import device as devices
@@ -39,20 +44,29 @@ from apportion.dra.sharing import Sharing
 from tests.allocator.builders import A, amounts, claim, device, piece, want
 
 TABLES = (
+    allocate_module,
     anatomy,
     answers,
     candidates,
     counters,
+    expected,
+    explain,
     kind,
     meanings,
+    one,
+    outlook,
     pattern,
     plan,
     pools,
+    portions,
     recall,
+    recent,
+    result,
     roster,
     selection,
     spot,
     standing,
+    symmetry,
     view,
 )
 FEW = 16

@@ -51,7 +51,8 @@ def allocate_batch(
     state could serve.
     """
     alone = [
-        allocate(state, demand, strategy=strategy, prefer=prefer, mix=mix, ladder=ladder) for demand in demands
+        allocate(state, demand, strategy=strategy, prefer=prefer, mix=mix, ladder=ladder)
+        for demand in demands
     ]
     if mix is None:
         asked = {answer.asked: 0 for answer in alone if answer.asked is not None}

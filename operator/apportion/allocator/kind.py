@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Answering, NodeView
+    from apportion.allocator.worth.one import Way
+    from apportion.allocator.worth.outlook import Sight
 
 MOST_COLUMNS = 48
 """Ways in which one attribute may be spread over a node before it counts as personal."""
@@ -61,6 +63,7 @@ class Kind:
     """What is found out once for all nodes of a kind."""
 
     __slots__ = (
+        "__weakref__",
         "_personal",
         "_tables",
         "closeness",
@@ -72,6 +75,8 @@ class Kind:
         "rows",
         "sample",
         "selected",
+        "sights",
+        "ways",
     )
 
     def __init__(
@@ -97,6 +102,11 @@ class Kind:
         self.footprints: dict[tuple[Meaning, frozenset[str]], object] = {}
         self.plans: dict[Meaning, Plan | None] = {}
         """What claims for one device may take; None: it is another claim."""
+
+        self.sights: dict[object, Sight] = {}
+        """What it is to a mix of demand, by outlook."""
+        self.ways: dict[Meaning, tuple[Way, ...] | None] = {}
+        """What claims for one device with counters may take; None: it is another claim."""
 
     def remember(self, meaning: "Meaning", plan: "Plan | None") -> "Plan | None":
         """Keep what a claim for one device may take."""

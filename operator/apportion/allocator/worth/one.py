@@ -4,10 +4,9 @@ In: a node's view, a shape, an outlook. Out: what the search would answer, or No
 best pick of a group of devices that share counters is known by the group's state, so a node costs one look-up a group.
 """
 
-from apportion.allocator.kind import Kind
 from apportion.allocator.outcome import BROKEN, NOTHING, Outcome, Solved
 from apportion.allocator.search import Pick
-from apportion.allocator.shape import Meaning, Shape
+from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
 from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Sight
 
@@ -21,19 +20,18 @@ class One:
 
     def __init__(self, outlook: Outlook) -> None:
         self._outlook = outlook
-        self._ways: dict[tuple[Kind, Meaning], tuple[Way, ...] | None] = {}
 
     def outcome(self, view: NodeView, shape: Shape, answers: Answering, *, shared: bool) -> Outcome | None:
         """Return the node's outcome for a shape of one slot that asks for one device with counters."""
         if not shared or view.kind is None:
             ways = _ways(view, shape, answers)
         else:
-            key = view.kind, shape.meaning
-            if key not in self._ways:
-                if len(self._ways) >= MOST_KEPT:
-                    self._ways.clear()
-                self._ways[key] = _ways(view, shape, answers)
-            ways = self._ways[key]
+            known = view.kind.ways
+            if shape.meaning not in known:
+                if len(known) >= MOST_KEPT:
+                    known.clear()
+                known[shape.meaning] = _ways(view, shape, answers)
+            ways = known[shape.meaning]
         if ways is None:
             return None
         sight = self._outlook.sight(view)

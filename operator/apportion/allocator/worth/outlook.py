@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from apportion.allocator.counters import GroupState, GroupType
-from apportion.allocator.kind import Kind
 from apportion.allocator.shape import Want
 from apportion.allocator.view import Answering, NodeView
 from apportion.allocator.worth.board import NOWHERE, Board, Vector
 from apportion.allocator.worth.cutting import UNIT, Cutting
 from apportion.allocator.worth.mix import Mix
+
+MOST_OUTLOOKS = 32
+"""Outlooks whose sight of it a kind keeps; older ones belong to mixes that nobody asks for any more."""
 
 MOST_KEPT = 8192
 """Kinds, groups and boards whose prices are kept."""
@@ -124,7 +126,6 @@ class Outlook:
         self.mix = mix
         self._boards = boards
         self.answers = answers
-        self._sights: dict[Kind, Sight] = {}
         self._stocks: dict[tuple[GroupType, Vector, Masks], Stock] = {}
         self.sets: dict[object, int] = {}
         """Sets of devices that claims choose from, by selectors."""
@@ -141,11 +142,11 @@ class Outlook:
         kind = view.kind
         if kind is None:
             return self._look(view)
-        found = self._sights.get(kind)
+        found = kind.sights.get(self)
         if found is None:
-            if len(self._sights) >= MOST_KEPT:
-                self._sights.clear()
-            found = self._sights[kind] = self._look(view)
+            if len(kind.sights) >= MOST_OUTLOOKS:
+                kind.sights.clear()
+            found = kind.sights[self] = self._look(view)
         return found
 
     def _look(self, view: NodeView) -> Sight:

@@ -8,6 +8,7 @@ those who can go nowhere else will take of what is left, in standard deviations 
 from collections.abc import Iterable, Mapping
 from math import exp, log1p, sqrt
 from typing import Protocol
+from weakref import WeakSet
 
 from apportion.allocator.kind import Kind
 from apportion.allocator.standing import Standings
@@ -44,7 +45,8 @@ class Supply:
         self._cursor = -1
         self._free = [0] * size
         self._known: dict[str, tuple[int, ...]] = {}
-        self._kinds: set[Kind] = set()
+        self._kinds: WeakSet[Kind] = WeakSet()
+        """Kinds whose sets were compared; gone with their last node."""
         self._inside = [[True] * size for _ in range(size)]
         """Whether set i lies inside set j on every node."""
         self._meet = [[False] * size for _ in range(size)]
@@ -58,7 +60,11 @@ class Supply:
         self._cursor, touched = cluster.since(self._cursor)
         counted = self._rival
         for name in touched or ():
-            self._enter(name, self._row(cluster.view(name)) if name in cluster.names() else ())
+            if name in cluster.names():
+                self._enter(name, self._row(cluster.view(name)))
+            else:
+                self._enter(name, ())
+                self._known.pop(name, None)
         if touched is None:
             self._count(cluster, standings)
         if self._rival and not counted:
