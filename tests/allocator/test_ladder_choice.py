@@ -181,7 +181,7 @@ def test_shares_of_one_device_are_as_close_as_can_be() -> None:
 
 def test_all_stays_all() -> None:
     """One of the near devices would do for the first request, but the second one needs every one of them."""
-    state = cluster(piece("n1", "n1", [gpu(0, 0, 0), gpu(1, 0, 0), gpu(2, 1, 1, "other")]))
+    state = cluster(piece("n1", "n1", [gpu(0, 0, 0), gpu(1, 0, 2), gpu(2, 1, 2, "other")]))
     every = want("all", allocationMode="All")
     del every["exactly"]["count"]
 
@@ -209,7 +209,8 @@ def test_a_preferred_device_does_not_draw_a_set_apart() -> None:
     assert [(each.node, names(each)) for each in (first, again)] == [("n2", ["gpu-2", "gpu-3"])] * 2
     assert both.node == "n1"
     assert names(both) in (["gpu-0", "gpu-1"], ["gpu-2", "gpu-3"])
-    assert preferring(("n1", 2), ("n2", 2)).node == "n1"
+    assert names(preferring(("n1", 2), ("n2", 2))) == ["gpu-2", "gpu-3"]
+    assert names(preferring(("n1", 0), ("n2", 0))) == ["gpu-0", "gpu-1"]
 
 
 def test_policies_become_ladders() -> None:

@@ -122,6 +122,7 @@ def test_a_pod_that_comes_back_needs_only_itself() -> None:
     assert (joint(made).served, joint(made).enough, joint(made).whole) == (2, 1, True)
 
     done["status"] = {"phase": "Failed"}
+    done["spec"]["nodeName"] = "n2"
     made.see(PODS, done)
     assert not joint(made).whole
 
