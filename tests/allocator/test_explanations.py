@@ -178,3 +178,24 @@ def test_an_explanation_given_again_says_what_is_true_now() -> None:
         assert request.holders[0].startswith(holder)
         for number in range(len(ids)):
             state.release(f"{holder}-{number}")
+
+
+def test_nodes_that_fail_on_different_alternatives_are_told_apart() -> None:
+    """Their selectors are not the same, so their counts have no sum."""
+    alike = [device("gpu-0", "a100")]
+    other = piece("s2", "n2", [device("gpu-0", "h100")])
+    state = cluster(piece("s1", "n1", alike), other, nodes=("n1", "n2"))
+    ways = [
+        {**want(kind="a100", count=2)["exactly"], "name": "old"},
+        {
+            "name": "new",
+            "deviceClassName": "any",
+            "count": 2,
+            "selectors": [{"cel": {"expression": text}} for text in (f'{A}.kind == "h100"', "true", "true")],
+        },
+    ]
+
+    explanation = why(state, claim("c", {"name": "r", "firstAvailable": ways}))
+
+    told = {group.request.request: len(group.request.steps) for group in explanation.groups if group.request}
+    assert told.keys() == {"r/old", "r/new"}

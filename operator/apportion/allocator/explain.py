@@ -39,7 +39,9 @@ def explain(
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in looked:
         found = _recall(state, shape, name, outcomes[name], known)
-        groups.setdefault((found.kind, found.slot, found.rule, found.message), []).append((name, found))
+        groups.setdefault((found.kind, found.slot, found.want, found.rule, found.message), []).append(
+            (name, found)
+        )
     # The nearest to success first: the furthest stage, then the most devices that came that far.
     ranked = sorted(groups.values(), key=lambda rows: max(row.progress for _, row in rows), reverse=True)
     nearest = None

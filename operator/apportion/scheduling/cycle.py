@@ -27,6 +27,7 @@ from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
 from apportion.scheduling.groups import Joint, Tangled, bundled, joints
 from apportion.scheduling.overlaps import Overlap, overlaps
+from apportion.scheduling.room import Room
 from apportion.scheduling.together import Together
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting, waiting
 from apportion.scheduling.writer import OWN_FINALIZER
@@ -125,14 +126,8 @@ class Cycle:
             granted = 0
             if len(asked) == len(demands) and all(isinstance(one, Waiting) for one in asked):
                 self._decider.plan(demands, room)
-            for demand in asked:
-                match demand:
-                    case Waiting():
-                        granted += self._decider.decide(demand, room)
-                    case Joint():
-                        granted += self._together.decide(demand, room)
-                    case Tangled():
-                        notices.tangled(self._recorder, demand)
+            for one in asked:
+                granted += self._serve(one, room)
 
             # 6. Let go whose allocation the watch has shown, and give back what nobody wants.
             gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
@@ -198,6 +193,21 @@ class Cycle:
                     if self._snapshot.management.owns(claim):
                         notices.foreign(self._recorder, claim)
         self._errands.keep(demand.key for demand in demands)
+
+    def _serve(self, asked: Waiting | Joint | Tangled, room: Room) -> int:
+        """Decide for one; a defect of ours that it meets keeps nobody else waiting."""
+        if isinstance(asked, Tangled):
+            notices.tangled(self._recorder, asked)
+            return 0
+        try:
+            if isinstance(asked, Joint):
+                return self._together.decide(asked, room)
+            return self._decider.decide(asked, room)
+        except Exception:  # noqa: BLE001 - whatever it is, it is told, and others go on
+            _log.exception("demand.defect", demand=asked.key)
+            self._decider.refuse(asked.key, "defect")
+            notices.defect(self._recorder, asked.demands if isinstance(asked, Joint) else (asked,))
+            return 0
 
     # Tidying up. ------------------------------------------------------------------------------------------------
 

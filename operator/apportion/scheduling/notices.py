@@ -1,7 +1,7 @@
 """Notices: every Event of the scheduling cycle, one function each, with a fixed reason."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from apportion.allocator.decision import Finding
 from apportion.allocator.explain_text import summary
@@ -60,6 +60,16 @@ def broken(recorder: Recorder, demand: Waiting, error: BrokenInput) -> None:
         recorder.warning(about_claim(claim), "BrokenClaim", f"claim {claim.key} cannot be allocated: {error}")
     for pod in demand.pods:
         recorder.warning(about_pod(pod), "BrokenClaim", str(error))
+
+
+def defect(recorder: Recorder, demands: Iterable[Waiting]) -> None:
+    """Deciding failed in a way that nobody foresaw."""
+    text = "apportion failed to decide about this, which is a defect of its own; the operator's log says more"
+    for demand in demands:
+        for claim in demand.claims:
+            recorder.warning(about_claim(claim), "Defect", text)
+        for pod in demand.pods:
+            recorder.warning(about_pod(pod), "Defect", text)
 
 
 def hopeless(recorder: Recorder, found: Mixed | Unknown) -> None:
