@@ -259,8 +259,9 @@ class Plays:
         await self._node.forget(old)
         await self._node.hold(place, new)
         slot.claim = None
-        boot = self._node.boots
-        if not await self._node.refusal(new) and boot == self._node.boots:
+        given = not await self._node.refusal(new)
+        # A reboot, even one before the question, ends every container: then nobody has the device any more.
+        if given and old["metadata"]["uid"] in self._node.containers:
             uids = (old["metadata"]["uid"], new["metadata"]["uid"])
             self.accusations.append(
                 Verdict(DOUBLED, f"{slot.device} was given to claim {uids[1]}, and {uids[0]} ran")
