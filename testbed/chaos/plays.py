@@ -82,8 +82,11 @@ class Plays:
                 await self._clear(slot)
         while name == "cut" and self._room(random) is None:
             await self._clear(random.choice(self.slots))
-        if name in ("finish", "remove") and not self.slots:
-            await self._new(self.offered["gpu-0"][0], warm=False, random=random)
+        if name in ("finish", "remove") and not any(slot.place is not None for slot in self.slots):
+            # A card in use as a whole is no partition; the other card has room.
+            place = self._room(random, card=STRANGER)
+            if place is not None:
+                await self._new(place, warm=False, random=random)
         running = [slot for slot in self.slots if slot.claim is not None and slot.place is not None]
         warm = [slot for slot in self.slots if slot.claim is None]
         if name == "finish" and not running:
