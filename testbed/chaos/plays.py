@@ -82,8 +82,11 @@ class Plays:
                 await self._clear(slot)
         while name == "cut" and self._room(random) is None:
             await self._clear(random.choice(self.slots))
-        if name in ("finish", "remove") and not self.slots:
-            await self._new(self.offered["gpu-0"][0], warm=False, random=random)
+        if name in ("finish", "remove") and not any(slot.place is not None for slot in self.slots):
+            # A card in use as a whole is no partition; the other card has room.
+            place = self._room(random, card=STRANGER)
+            if place is not None:
+                await self._new(place, warm=False, random=random)
         running = [slot for slot in self.slots if slot.claim is not None and slot.place is not None]
         warm = [slot for slot in self.slots if slot.claim is None]
         if name == "finish" and not running:
@@ -259,8 +262,9 @@ class Plays:
         await self._node.forget(old)
         await self._node.hold(place, new)
         slot.claim = None
-        boot = self._node.boots
-        if not await self._node.refusal(new) and boot == self._node.boots:
+        given = not await self._node.refusal(new)
+        # A reboot, even one before the question, ends every container: then nobody has the device any more.
+        if given and old["metadata"]["uid"] in self._node.containers:
             uids = (old["metadata"]["uid"], new["metadata"]["uid"])
             self.accusations.append(
                 Verdict(DOUBLED, f"{slot.device} was given to claim {uids[1]}, and {uids[0]} ran")
