@@ -45,7 +45,7 @@ def main(
     """Measure both allocators on the same scenario files and print the ratios."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=WIDTH)
+        console = Console(width=max(WIDTH, console.width))
     wish = Wish(size, demand, seed)
     try:
         rows, lows, verdicts = _measure(
@@ -63,7 +63,7 @@ def main(
             ),
         )
     except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
+        console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
     title = f"ours ({strategy.value}) and the peer (first-feasible), size {wish.size}, one thread each"
     console.print(table(rows, title))
@@ -111,10 +111,9 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    hard = generate("adversarial", Wish("tiny", seed=plan.wish.seed)) if plan.adversarial else ()
     each = 1 if plan.floor_limit < 0 else 1 + len(FLOORS)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("building the peer", total=1 + each * len(plan.kinds) + len(hard))
+        task = progress.add_task("building the peer", total=1 + each * len(plan.kinds))
         yardstick = Peer.build() if plan.peer else None
         progress.advance(task)
 
@@ -147,8 +146,9 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
                     )
                 )
                 progress.advance(task)
+        hard = generate("adversarial", Wish("tiny", seed=plan.wish.seed)) if plan.adversarial else ()
+        task = progress.add_task("adversarial files", total=len(hard))
         for file in hard:
-            progress.update(task, description="adversarial files")
             verdicts.append(verdict(file, plan.strategy))
             progress.advance(task)
     return rows, lows, verdicts

@@ -60,8 +60,10 @@ def _own_kinds(world: World, _kind: str, rng: random.Random) -> None:
 
 
 def _texts(world: World, _kind: str, rng: random.Random) -> None:
-    for request in _requests(world):
-        number = rng.randrange(TEXTS)
+    requests = _requests(world)
+    each = max(TEXTS // len(set(map(_said, requests))), 1)
+    for request in requests:
+        number = rng.randrange(each)
         _also(request, f'device.driver != "driver-{number:04d}.example.com"')
 
 
