@@ -137,6 +137,19 @@ def test_a_share_goes_where_what_is_left_serves_others() -> None:
     assert found.allocations[0].results[0].device.name == "b"
 
 
+def test_an_idle_partition_is_spared_where_another_place_costs_the_same() -> None:
+    """A live partition that nobody holds is not destroyed for a claim of another profile if that is free."""
+    nodes = ("n1", "n2")
+    for spared, other in (nodes, nodes[::-1]):
+        state = cluster(*split("n1", 1, FOUR), *split("n2", 1, FOUR), nodes=nodes)
+        idle = {DeviceId(GPU, spared, "two-0-0"): 1, DeviceId(GPU, spared, "two-0-2"): 1}
+        found = allocate(
+            state, Demand((claim("x", want(kind="four")),), frozenset(nodes)), strategy=LEAST, prefer=idle
+        )
+        assert isinstance(found, Decision)
+        assert found.node == other
+
+
 def test_too_many_states_are_estimated() -> None:
     """A board that would grow without end says so; nothing hangs, and claims are served all the same."""
     primes = (10007, 10009, 10037, 10039, 10061, 10067)

@@ -4,8 +4,11 @@ In: a state and a demand. Out: a decision, or a refusal that says why. Pure: no 
 state and demand give the same answer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
+from operator import itemgetter
+from typing import TypeAlias
 
 from apportion.allocator.counters import bits
 from apportion.allocator.decision import Decision, Refusal, Verdict
@@ -24,12 +27,13 @@ from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.score.pack import Pack
 from apportion.allocator.score.spread import Spread
 from apportion.allocator.score.strategy import Scorer, Strategy
-from apportion.allocator.search import STEPS
+from apportion.allocator.search import STEPS, Pick
 from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.state import State
 from apportion.allocator.worth.mix import Mix
+from apportion.allocator.worth.sparing import destroyed
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
@@ -49,6 +53,9 @@ READS: Mapping[type[Scorer], frozenset[str]] = {
 
 FEW_KINDS = 8
 """So few kinds that it does not pay to ask what a claim sees of them."""
+
+Candidate: TypeAlias = tuple[Place, str, Solved]
+"""A node that can serve, by what it is compared by."""
 
 FEW = 16
 """Candidate nodes that are searched directly while a shape is new."""
@@ -146,15 +153,35 @@ class Question:
         names = known if wanted is None else [name for name in wanted if name in known]
         if not ranking.scorer.scans:
             return self._first(sorted(names), special)
-        usual: tuple[str, Solved] | None = None
-        least: Place | None = None
+        found_all: list[Candidate] = []
         for name in names:
             outcome = special.get(name) or self._outcome(name)
             if isinstance(outcome, Solved):
-                here = place(ranking.scorer, outcome, name)
-                if least is None or here < least:
-                    usual, least = (name, outcome), here
-        return usual
+                found_all.append((place(ranking.scorer, outcome, name), name, outcome))
+        if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
+            return self._sparing(found_all, ranking.scorer)
+        if not found_all:
+            return None
+        _, name, solved = min(found_all, key=itemgetter(0))
+        return name, solved
+
+    def _sparing(self, found: list[Candidate], scorer: LeastFragmentation) -> tuple[str, Solved] | None:
+        """Return the best node, counting idle partitions that would be destroyed; only where they could matter."""
+        heapify(found)
+        sure: Candidate | None = None
+        # What is destroyed only adds to a place, so a node behind the best sure one needs no look.
+        while found and (sure is None or found[0][0] < sure[0]):
+            (ranks, score, name), _, outcome = heappop(found)
+            lost = self._destroyed(scorer, name, outcome.picks)
+            here = (ranks, (score[0], score[1] + lost, *score[2:]), name), name, outcome
+            if sure is None or here[0] < sure[0]:
+                sure = here
+        return (sure[1], sure[2]) if sure is not None else None
+
+    def _destroyed(self, scorer: LeastFragmentation, name: str, picks: Sequence[Pick]) -> int:
+        view = self.state.view(name)
+        idle = [place for device in self.prefer if (place := view.find(device)) is not None]
+        return destroyed(view, scorer.outlook, picks, idle) if idle else 0
 
     def _catch_up(self) -> None:
         ranking = self.ranking

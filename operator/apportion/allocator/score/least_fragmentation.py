@@ -19,6 +19,13 @@ from apportion.allocator.worth.outlook import Outlook
 from apportion.allocator.worth.portions import Portions
 from apportion.allocator.worth.supply import Supply
 
+PLACES = 2
+"""Weight of the places for demanded numbers of whole devices that a choice costs, an empty node's being one."""
+
+FILL = 2
+"""Part of a whole that choosing an empty node costs over one that the claim fills. Tuned with `PLACES` on made clusters
+of two models: both guard whole nodes, neither must outweigh the cost of devices that others need."""
+
 
 class LeastFragmentation:
     """Prefer what costs the demand least."""
@@ -54,9 +61,11 @@ class LeastFragmentation:
         whole = search.taken & search.view.plain
         if whole:
             free = search.view.base & ~search.view.exclusive
-            lost += sight.room(free) - sight.room(free & ~whole)
-            # Best fit: an eighth of the devices less to choose from is worth as much as an eighth of a node.
-            lost += UNIT * (free & search.view.plain).bit_count() // max(search.view.plain.bit_count(), 1)
+            lost += PLACES * (sight.room(free) - sight.room(free & ~whole))
+            # Best fit: an empty node against one that the claim fills.
+            lost += (
+                UNIT * (free & search.view.plain).bit_count() // max(search.view.plain.bit_count(), 1) // FILL
+            )
         for index, shares in search.shares.items():
             used = search.view.used.get(index, {})
             lost += self.portions.worth(search.view, index, used) - self.portions.worth(

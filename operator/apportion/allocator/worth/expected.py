@@ -43,7 +43,7 @@ class Expected:
         if found is None:
             found = self._make(wanted)
         version = found.supply.version
-        found.supply.catch_up(cluster, standings)
+        found.supply.catch_up(cluster, standings, self._recent.latest if mix is None else mix)
         if found.supply.version != version:
             # Answers given before are void, and go with their scorer.
             found = self._make(wanted, found.supply)

@@ -20,13 +20,16 @@ MOST_ENTRIES = 64
 """Entries of a mix; the commonest are kept."""
 
 CHECK = 16
-"""The mix is compared after every sixteenth part of what was counted, so the first claims count at once."""
+"""The mix is compared after every sixteenth part of what was counted, so the first claims count almost at once."""
+
+FEW = 4
+"""Claims between two looks at least: the very first ones would have everything priced anew one by one."""
 
 
 class Recent:
     """Changed by `note` only: the same claims in the same order give the same mix."""
 
-    __slots__ = ("_counts", "_due", "_settled", "_total", "mix")
+    __slots__ = ("_counts", "_due", "_settled", "_total", "latest", "mix")
 
     def __init__(self) -> None:
         self._counts: dict[Meaning, int] = {}
@@ -35,6 +38,8 @@ class Recent:
         self._settled: dict[Meaning, float] = {}
         self.mix: Mix = ()
         """What stands."""
+        self.latest: Mix = ()
+        """What was asked for as it was last counted: for what is computed anew all the time."""
 
     def note(self, meaning: Meaning) -> None:
         """Learn that claims of this meaning were asked for."""
@@ -48,15 +53,16 @@ class Recent:
     def _settle(self) -> None:
         if self._total > WINDOW or len(self._counts) > MOST_MEANINGS:
             self._fade()
-        self._due = self._total // CHECK + 1
+        self._due = self._total // CHECK + FEW
         parts = {meaning: count / self._total for meaning, count in self._counts.items()}
         known = parts.keys() | self._settled.keys()
         moved = sum(abs(parts.get(one, 0.0) - self._settled.get(one, 0.0)) for one in known) / 2
+        rows = [row for meaning, count in self._counts.items() for row in entries(meaning, count)]
+        rows.sort(key=lambda row: -row.weight)
+        self.latest = tuple(rows[:MOST_ENTRIES])
         if moved >= MOVED or not self._settled:
             self._settled = parts
-            rows = [row for meaning, count in self._counts.items() for row in entries(meaning, count)]
-            rows.sort(key=lambda row: -row.weight)
-            self.mix = tuple(rows[:MOST_ENTRIES])
+            self.mix = self.latest
 
     def _fade(self) -> None:
         kept = sorted(self._counts.items(), key=lambda item: -item[1])[: MOST_MEANINGS // 2]

@@ -14,6 +14,7 @@ from apportion.allocator.kind import Kind
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.cutting import UNIT
+from apportion.allocator.worth.mix import Mix
 from apportion.allocator.worth.outlook import Outlook
 
 EASE = 6.0
@@ -53,10 +54,13 @@ class Supply:
         self._rival = False
         self.version = 0
         """Grows when what is known of the sets changes, so that answers given before are void."""
+        self._latest = outlook.mix
         self._tolls: tuple[int, ...] | None = None
 
-    def catch_up(self, cluster: Cluster, standings: Standings) -> None:
-        """Look at the nodes touched since."""
+    def catch_up(self, cluster: Cluster, standings: Standings, latest: Mix) -> None:
+        """Look at the nodes touched since. `latest`: the demand as it is now; prices of room may be of an older one."""
+        if latest is not self._latest:
+            self._latest, self._tolls = latest, None
         self._cursor, touched = cluster.since(self._cursor)
         counted = self._rival
         for name in touched or ():
@@ -138,7 +142,7 @@ class Supply:
         size = range(len(self._free))
         demand = [0] * len(self._free)
         squares = [0] * len(self._free)
-        for entry in self._outlook.mix:
+        for entry in self._latest:
             one = self._outlook.set_of(entry.want)
             if one is not None:
                 demand[one] += entry.weight * entry.count
