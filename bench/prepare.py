@@ -80,6 +80,7 @@ async def measure(claims: int, together: int, binaries: Binaries, told: Progress
             async with staged(cluster, folder, ground, brood) as node:
                 agent = node.start()
                 await node.learn_cards()
+                await node.serves()
                 process = psutil.Process(await agent.born)
 
                 async def work() -> None:
