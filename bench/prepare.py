@@ -82,6 +82,8 @@ async def measure(claims: int, together: int, binaries: Binaries, told: Progress
                 await node.learn_cards()
                 await node.serves()
                 process = psutil.Process(await agent.born)
+                # Watches of a definition that was just made lag for seconds; that is the API server's doing.
+                await _one(node, claims, offered[0], cold=False)
 
                 async def work() -> None:
                     for number in numbers:
