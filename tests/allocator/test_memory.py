@@ -32,6 +32,7 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.ladder import symmetry
+from apportion.allocator.score import least_fragmentation
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.worth import expected, one, outlook, portions, recent
@@ -52,6 +53,7 @@ TABLES = (
     expected,
     explain,
     kind,
+    least_fragmentation,
     meanings,
     one,
     outlook,

@@ -107,14 +107,16 @@ def _ranking(
     meaning = shape.meaning
     recall = state.recall
     shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder.mixed))
-    found = recall.ranking(meaning, strategy, shared=shared, ladder=ladder) if steps == STEPS else None
+    part = strategist.part(meaning) if isinstance(strategist, LeastFragmentation) else ()
+    variant = ladder, part
+    found = recall.ranking(meaning, strategy, shared=shared, variant=variant) if steps == STEPS else None
     former = found.scorer if found is not None else None
     if found is None or (former.strategy if isinstance(former, Laddered) else former) is not strategist:
         # Scores of two outlooks are never mixed: all nodes are looked at again.
         scorer = strategist if ladder is None else Laddered(strategist, ladder)
         found = Roster(scorer) if shared else Ranking(scorer)
         if steps == STEPS:
-            recall.remember(meaning, strategy, found, ladder)
+            recall.remember(meaning, strategy, found, variant)
     return found
 
 

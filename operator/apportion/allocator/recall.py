@@ -63,22 +63,25 @@ class Recall:
         return self._kinds.covers([frozenset(("attribute", name) for name in attributes)])
 
     def ranking(
-        self, meaning: Meaning, strategy: Strategy, *, shared: bool, ladder: object = None
+        self, meaning: Meaning, strategy: Strategy, *, shared: bool, variant: object = None
     ) -> Ranking | Roster | None:
-        """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers."""
-        key = self._token(meaning) if shared else meaning, strategy.value, shared, ladder
+        """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers.
+
+        `variant`: what else answers depend on: a ladder, what the strategy sees in the claims themselves.
+        """
+        key = self._token(meaning) if shared else meaning, strategy.value, shared, variant
         found = self._rankings.get(key)
         if found is not None:
             self._rankings.move_to_end(key)
         return found
 
     def remember(
-        self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster, ladder: object = None
+        self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster, variant: object = None
     ) -> None:
         """Keep a ranking for the next claim that asks the same."""
         shared = isinstance(ranking, Roster)
         token = self._token(meaning) if shared else meaning
-        self._rankings[token, strategy.value, shared, ladder] = ranking
+        self._rankings[token, strategy.value, shared, variant] = ranking
         if len(self._rankings) > MOST_SHAPES:
             self._rankings.popitem(last=False)
 

@@ -12,7 +12,7 @@ from apportion.allocator.options import Option
 from apportion.allocator.score.strategy import Harm, Score
 from apportion.allocator.score.traits import Traits, left_over
 from apportion.allocator.search import Search
-from apportion.allocator.shape import Want
+from apportion.allocator.shape import Meaning, Want
 from apportion.allocator.worth.cutting import UNIT
 from apportion.allocator.worth.one import One
 from apportion.allocator.worth.outlook import Outlook
@@ -26,6 +26,9 @@ FILL = 2
 """Part of a whole that choosing an empty node costs over one that the claim fills. Tuned with `PLACES` on made clusters
 of two models: both guard whole nodes, neither must outweigh the cost of devices that others need."""
 
+MOST_PARTS = 4096
+"""Meanings whose parts are kept."""
+
 
 class LeastFragmentation:
     """Prefer what costs the demand least."""
@@ -37,6 +40,23 @@ class LeastFragmentation:
         self.one = One(outlook)
         self.portions = Portions(outlook.mix, outlook.answers)
         self.supply = supply if supply is not None else Supply(outlook)
+        self._parts: dict[Meaning, tuple[int | None, ...]] = {}
+
+    def part(self, meaning: Meaning) -> object:
+        """Return what two claims must have in common, beside what they match, to get one answer from nodes alike.
+
+        What a claim takes from others depends on which of the known sets of devices is its own.
+        """
+        if not self.supply.rival:
+            return ()
+        found = self._parts.get(meaning)
+        if found is None:
+            if len(self._parts) >= MOST_PARTS:
+                self._parts.clear()
+            found = self._parts[meaning] = tuple(
+                self.outlook.set_of(want) for slot in meaning.slots for want in slot.wants
+            )
+        return found
 
     def order(self, search: Search, option: Option, mask: int) -> Sequence[int]:
         """Return preferred devices first, then those whose taking loses the least worth."""

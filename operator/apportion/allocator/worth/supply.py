@@ -51,7 +51,8 @@ class Supply:
         self._inside = [[True] * size for _ in range(size)]
         """Whether set i lies inside set j on every node."""
         self._meet = [[False] * size for _ in range(size)]
-        self._rival = False
+        self.rival = False
+        """Whether some set shares devices with another without lying inside it: only then does anything cost a toll."""
         self.version = 0
         """Grows when what is known of the sets changes, so that answers given before are void."""
         self._latest = outlook.mix
@@ -62,7 +63,7 @@ class Supply:
         if latest is not self._latest:
             self._latest, self._tolls = latest, None
         self._cursor, touched = cluster.since(self._cursor)
-        counted = self._rival
+        counted = self.rival
         for name in touched or ():
             if name in cluster.names():
                 self._enter(name, self._row(cluster.view(name)))
@@ -71,7 +72,7 @@ class Supply:
                 self._known.pop(name, None)
         if touched is None:
             self._count(cluster, standings)
-        if self._rival and not counted:
+        if self.rival and not counted:
             # Nobody was counted while no set had a rival.
             self._count(cluster, standings)
 
@@ -85,7 +86,7 @@ class Supply:
 
     def harmed(self, want: int | None, reached: Iterable[int]) -> tuple[int, ...]:
         """Return the sets that lose devices to a claim that could go elsewhere. `reached`: the sets that it takes from."""
-        if want is None or not self._rival:
+        if want is None or not self.rival:
             return ()
         inside = self._inside
         return tuple(
@@ -108,7 +109,7 @@ class Supply:
         if view.kind is not None and view.kind not in self._kinds:
             self._kinds.add(view.kind)
             self._compare(sight.reaches)
-        if not self._rival or not any(sight.reaches):
+        if not self.rival or not any(sight.reaches):
             return ()
         free = view.base & ~view.exclusive
         return tuple([(mask & free).bit_count() for mask in sight.reaches])
@@ -136,7 +137,7 @@ class Supply:
         if changed:
             self.version += 1
             size = range(len(reaches))
-            self._rival = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
+            self.rival = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
 
     def _price(self) -> tuple[int, ...]:
         size = range(len(self._free))
