@@ -1,9 +1,9 @@
 """The gRPC messages: our own .proto files in, Python modules and their types out."""
 
 import importlib.resources
+import subprocess
+import sys
 from pathlib import Path
-
-from grpc_tools import protoc
 
 from testbed.errors import TestbedError
 
@@ -23,8 +23,10 @@ def generate(out: Path) -> list[Path]:
     sources = sorted(FOLDER.glob("*.proto"))
     known = importlib.resources.files("grpc_tools") / "_proto"
     names = [source.relative_to(ROOT).as_posix() for source in sources]
-    arguments = ["protoc", f"-I{ROOT}", f"-I{known}", f"--python_out={out}", f"--pyi_out={out}", *names]
-    if protoc.main(arguments) != 0:  # type: ignore[no-untyped-call]  # grpcio-tools carries no types
+    arguments = [f"-I{ROOT}", f"-I{known}", f"--python_out={out}", f"--pyi_out={out}", *names]
+    # In a process of its own: it brings a protobuf in C++, which may be loaded in another version already.
+    done = subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments], check=False)
+    if done.returncode != 0:
         raise GenerationError(f"protoc does not accept one of {', '.join(names)}")
     target = out / FOLDER.relative_to(ROOT)
     return [target / f"{source.stem}_pb2{ending}" for source in sources for ending in (".py", ".pyi")]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from apportion.allocator import allocate as allocate_module
 from apportion.allocator import (
     anatomy,
     answers,
@@ -19,6 +18,7 @@ from apportion.allocator import (
     pattern,
     plan,
     pools,
+    question,
     recall,
     result,
     roster,
@@ -45,7 +45,6 @@ from apportion.dra.sharing import Sharing
 from tests.allocator.builders import A, amounts, claim, device, piece, want
 
 TABLES = (
-    allocate_module,
     anatomy,
     answers,
     candidates,
@@ -61,6 +60,7 @@ TABLES = (
     plan,
     pools,
     portions,
+    question,
     recall,
     recent,
     result,

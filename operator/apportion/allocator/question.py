@@ -1,0 +1,291 @@
+"""One question to the allocator: which node is best for a demand, or why none is.
+
+In: the state, a demand, the ranking of its shape. Out: the best node with its picks; or a refusal with its explanation.
+What nodes answer is remembered in the ranking; answers that only this demand gets (preferred or excluded devices) are not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop
+from operator import itemgetter
+from typing import TypeAlias
+
+from apportion.allocator.counters import bits
+from apportion.allocator.decision import Refusal, Verdict
+from apportion.allocator.demand import Demand
+from apportion.allocator.explain import EXAMINED, explain
+from apportion.allocator.fault import Fault
+from apportion.allocator.layout import NEIGHBOURHOODS
+from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
+from apportion.allocator.ranking import Place, Ranking, place
+from apportion.allocator.roster import Roster
+from apportion.allocator.score.least_fragmentation import LeastFragmentation
+from apportion.allocator.score.pack import Pack
+from apportion.allocator.score.spread import Spread
+from apportion.allocator.score.strategy import Scorer
+from apportion.allocator.search import STEPS, Pick
+from apportion.allocator.shape import Shape
+from apportion.allocator.single import single
+from apportion.allocator.standing import Standing, Standings
+from apportion.allocator.state import State
+from apportion.allocator.worth.sparing import destroyed
+from apportion.dra.device import DeviceId
+
+MOST_SPECIAL = 4096
+"""Answers with preferred or excluded devices that are kept per ranking."""
+
+READS: Mapping[type[Scorer], frozenset[str]] = {
+    Pack: frozenset(NEIGHBOURHOODS),
+    Spread: frozenset(NEIGHBOURHOODS),
+}
+"""Attributes that a strategy looks at; of others it is not known."""
+
+FEW_KINDS = 8
+"""So few kinds that it does not pay to ask what a claim sees of them."""
+
+Candidate: TypeAlias = tuple[Place, str, Solved]
+"""A node that can serve, by what it is compared by."""
+
+FEW = 16
+"""Candidate nodes that are searched directly while a shape is new."""
+
+
+@dataclass(slots=True)
+class Question:
+    """One call of `allocate`, with all it needs."""
+
+    state: State
+    standings: Standings
+    demand: Demand
+    shape: Shape
+    ranking: Ranking | Roster
+    prefer: Mapping[DeviceId, int]
+    steps: int
+    special: dict[str, Outcome] = field(init=False)
+    """Nodes that this demand alone sees as they are: answers that are not remembered."""
+
+    def __post_init__(self) -> None:
+        self.special = (
+            self._special() if self.prefer or self.demand.excluded or self.demand.nodes is not None else {}
+        )
+
+    def best(self) -> tuple[str, Solved] | None:
+        """Return the node to take with its picks, None if no node serves."""
+        special = self.special
+        ranking = self.ranking
+        wanted = self.demand.nodes
+        if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
+            self._catch_up()
+        if wanted is None and not special and ranking.scorer.scans:
+            if isinstance(ranking, Ranking):
+                return ranking.best()
+            found = ranking.best()
+            return (found[0].first(), found[1]) if found is not None else None
+        known = self.state.names()
+        names = known if wanted is None else [name for name in wanted if name in known]
+        if not ranking.scorer.scans:
+            return self._first(sorted(names), special)
+        found_all: list[Candidate] = []
+        for name in names:
+            outcome = special.get(name) or self._outcome(name)
+            if isinstance(outcome, Solved):
+                found_all.append((place(ranking.scorer, outcome, name), name, outcome))
+        if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
+            return self._sparing(found_all, ranking.scorer)
+        if not found_all:
+            return None
+        _, name, solved = min(found_all, key=itemgetter(0))
+        return name, solved
+
+    def _sparing(self, found: list[Candidate], scorer: LeastFragmentation) -> tuple[str, Solved] | None:
+        """Return the best node, counting idle partitions that would be destroyed; only where they could matter."""
+        heapify(found)
+        sure: Candidate | None = None
+        # What is destroyed only adds to a place, so a node behind the best sure one needs no look.
+        while found and (sure is None or found[0][0] < sure[0]):
+            (ranks, score, name), _, outcome = heappop(found)
+            lost = self._destroyed(scorer, name, outcome.picks)
+            here = (ranks, (score[0], score[1] + lost, *score[2:]), name), name, outcome
+            if sure is None or here[0] < sure[0]:
+                sure = here
+        return (sure[1], sure[2]) if sure is not None else None
+
+    def _destroyed(self, scorer: LeastFragmentation, name: str, picks: Sequence[Pick]) -> int:
+        view = self.state.view(name)
+        idle = [place for device in self.prefer if (place := view.find(device)) is not None]
+        return destroyed(view, scorer.outlook, picks, idle) if idle else 0
+
+    def _catch_up(self) -> None:
+        ranking = self.ranking
+        if isinstance(ranking, Roster):
+            for standing in ranking.catch_up(self.standings):
+                if ranking.scorer.scans:
+                    ranking.learn(standing, self._stand(standing, ranking))
+            return
+        for name in ranking.catch_up(self.state):
+            if ranking.scorer.scans and name in self.state.names():
+                ranking.learn(name, self._solve(name))
+
+    def _stand(self, standing: Standing, ranking: Roster) -> Outcome:
+        """Answer for all nodes of a standing; kinds that differ in what the claim cannot see answer alike."""
+        name = standing.first()
+        reads = READS.get(type(ranking.scorer))
+        if reads is None or self.state.kinds <= FEW_KINDS:
+            return self._solve(name)
+        foot = standing.kind.footprint(self.shape.meaning, reads, self.state.answers)
+        if foot is None:
+            return self._solve(name)
+        sight = foot, self.state.view(name).holdings
+        found = ranking.recall(sight)
+        if found is None:
+            found = self._solve(name)
+            # A fault names the node's own device.
+            if not isinstance(found, Fault):
+                ranking.note(sight, found)
+        return found
+
+    def _outcome(self, name: str) -> Outcome | None:
+        """Return what is known of a node without its special view."""
+        if isinstance(self.ranking, Roster):
+            return self.ranking.outcome(self.standings.of(name))
+        return self.ranking.outcome(name)
+
+    def _learn(self, name: str) -> Outcome:
+        outcome = self._solve(name)
+        if isinstance(self.ranking, Roster):
+            self.ranking.learn(self.standings.of(name), outcome)
+        else:
+            self.ranking.learn(name, outcome)
+        return outcome
+
+    def refusal(self) -> Refusal:
+        """Return why nothing was found; raises BrokenInput where all nodes that have devices failed on them."""
+        names = sorted(self._names())
+        special = self.special
+        outcomes = {name: special.get(name) or self._outcome(name) or NOTHING for name in names}
+        faults = [name for name, outcome in outcomes.items() if isinstance(outcome, Fault)]
+        if faults and all(
+            isinstance(outcome, Fault) or not self.state.view(name).devices
+            for name, outcome in outcomes.items()
+        ):
+            raise self._own_fault(faults[0], outcomes[faults[0]]).told(self.shape.names)
+        for name in faults[:EXAMINED]:
+            outcomes[name] = self._own_fault(name, outcomes[name])
+        verdict: Verdict = "none"
+        if EXHAUSTED in outcomes.values():
+            verdict = "budget"
+        elif BROKEN in outcomes.values():
+            verdict = "node"
+        # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
+        usual = self.demand.nodes is None and not special
+        moment = self.state.moment
+        if (
+            usual
+            and isinstance(self.ranking.refusal, Refusal)
+            and self.ranking.refused
+            == (
+                moment,
+                self.shape.meaning,
+            )
+        ):
+            kept = self.ranking.refusal
+            if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
+                return kept
+        known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
+        explanation = explain(self.state, self.shape, names, outcomes, known)
+        refusal = Refusal(explanation, verdict, self.shape.meaning)
+        if usual:
+            self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)
+        return refusal
+
+    def _own_fault(self, name: str, outcome: Outcome) -> Fault:
+        """Return the fault as it reads on the node itself: it may have been found on another that stands alike."""
+        found = outcome if name in self.special else self._solve(name)
+        if not isinstance(found, Fault):  # nodes that stand alike give the same answers
+            raise TypeError(f"node {name} answered {found} where one like it failed")
+        return found
+
+    def _names(self) -> set[str]:
+        known = set(self.state.names())
+        return known if self.demand.nodes is None else known & self.demand.nodes
+
+    def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
+        view = self.state.view(name)
+        scorer = self.ranking.scorer
+        if not prefer and not excluded and self.steps == STEPS:
+            found = None
+            shared = isinstance(self.ranking, Roster)
+            if isinstance(scorer, Pack):
+                found = single(view, self.shape, self.state.answers, shared=shared)
+            elif isinstance(scorer, LeastFragmentation):
+                found = scorer.one.outcome(view, self.shape, self.state.answers, shared=shared)
+            if found is not None:
+                return found
+        return solve(
+            view,
+            self.shape,
+            self.ranking.scorer,
+            self.state.answers,
+            steps=self.steps,
+            prefer=prefer,
+            excluded=excluded,
+        )
+
+    def _first(self, names: Iterable[str], special: Mapping[str, Outcome]) -> tuple[str, Solved] | None:
+        for name in names:
+            outcome = special.get(name) or self._outcome(name) or self._learn(name)
+            if isinstance(outcome, Solved):
+                return name, outcome
+        return None
+
+    def _special(self) -> dict[str, Outcome]:
+        """Search the nodes anew whose devices this demand alone sees differently: preferred or excluded ones."""
+        named: dict[str, None] = {}
+        for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
+            for name in self.state.nodes_of(device):
+                if self.demand.nodes is None or name in self.demand.nodes:
+                    named[name] = None
+        found: dict[str, Outcome] = {}
+        for name in named:
+            view = self.state.view(name)
+            here = {view.find(device) for device in self.demand.excluded}
+            excluded = sum(1 << index for index in here if index is not None)
+            wanted = self._wanted(name)
+            if excluded or wanted:
+                found[name] = self._solve_specially(name, wanted, excluded)
+        few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW
+        if few and self.ranking.is_new:
+            # A question about a few nodes that nobody asked before is not worth a look at all nodes.
+            for name in sorted(self._names() - found.keys()):
+                found[name] = self._solve(name)
+        return found
+
+    def _solve_specially(self, name: str, wanted: Mapping[int, int], excluded: int) -> Outcome:
+        """Search a node that this demand sees differently; nodes that stand alike and look alike are searched once."""
+        ranking = self.ranking
+        if not isinstance(ranking, Roster) or self.steps != STEPS:
+            return self._solve(name, wanted, excluded)
+        key = self.standings.of(name), tuple(sorted(wanted.items())), excluded
+        found = ranking.special.get(key)
+        if found is None:
+            found = self._solve(name, wanted, excluded)
+            # A fault's text names devices, so it is each node's own.
+            if not isinstance(found, Fault):
+                if len(ranking.special) >= MOST_SPECIAL:
+                    ranking.special.clear()
+                ranking.special[key] = found
+        return found
+
+    def _wanted(self, name: str) -> dict[int, int]:
+        """Return the preferred devices of a node that some request could take."""
+        view = self.state.view(name)
+        here = {
+            index: worth for device, worth in self.prefer.items() if (index := view.find(device)) is not None
+        }
+        if not here:
+            return here
+        mask = 0
+        for slot in self.shape.slots:
+            for want in slot.wants:
+                mask |= view.selected(want, self.state.answers)[0]
+        return {index: here[index] for index in bits(mask) if index in here}
