@@ -94,3 +94,18 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
             # Asked again, as kubelet does after its restart, while the container runs.
             fake.occupy_gpu(0, 4711)
             assert (await node.prepare(claim))[uid].error == ""
+
+
+async def test_nothing_is_prepared_on_a_card_that_does_not_answer(faked: MakeFake, namespace: str) -> None:
+    """What was seen last is no ground to start a container on; once the card answers, the claim gets its partition."""
+    async with faked() as (node, fake), doomed(node, "never") as agent:
+        claim = await node.claim(namespace, "lost", DEVICE)
+        uid = claim["metadata"]["uid"]
+        await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
+        await agent.insist(lambda: node.phase(DEVICE, "Ready"))
+        fake.lose(0)
+        answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
+        assert "cannot be seen" in answer[uid].error
+        assert node.cdi() == {}
+        fake.heal()
+        assert (await node.prepare(claim))[uid].error == ""

@@ -26,7 +26,7 @@ from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow,
 from apportion.agent.slices.device import described
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
-from apportion.errors import ApportionError, NotReady
+from apportion.errors import ApportionError, HardwareError, NotReady
 
 _log = structlog.get_logger()
 _LOOK = 1.0
@@ -238,7 +238,12 @@ class Preparer:
                 wish = self._desk.wishes.of_device(device.device)
                 why = unfit(wish, row, device)
                 if wish is not None and not why:
-                    live = await self._live(wish)
+                    why = f"partition {wish.name} is not cut yet: {said(wish)}"
+                    try:
+                        live = await self._live(wish)
+                    except HardwareError as error:
+                        # What was seen last on a card that does not answer is no ground to start a container on.
+                        live, why = None, f"partition {wish.name} cannot be seen: {error}"
                     if live is not None:
                         found = replace(device, partition=wish.uid)
                         if found != device:
@@ -251,7 +256,6 @@ class Preparer:
                         return found, Injection(
                             device.device, device.requests, live.uuid, partition=True, edits=live.edits
                         )
-                    why = f"partition {wish.name} is not cut yet: {said(wish)}"
             if wish is not None and not urged:
                 self._urge(card.name, wish.uid)
                 urged = True
@@ -259,11 +263,11 @@ class Preparer:
         raise NotReady(f"ResourceClaim {row.key}: {why}")
 
     async def _live(self, wish: Wish) -> LivePartition | None:
-        """Return the partition if journal and hardware agree that it is there and whole."""
+        """Return the partition if journal and hardware agree that it is there and whole; raises HardwareError."""
         row: PartitionRow | None = self._desk.journal.partition(wish.uid)
         if row is None or row.step is not Step.READY:
             return None
-        for found in await self._desk.hardware.partitions():
+        for found in await self._desk.hardware.partitions_of(row.spot.card):
             if found.spot == row.spot and found.uuid == row.uuid and found.complete:
                 return found
         self._urge(row.spot.card, wish.uid)
