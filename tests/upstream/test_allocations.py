@@ -9,7 +9,7 @@ import pytest
 from apportion.allocator.score.strategy import Strategy
 from tests.allocator.conformance import answer, differences
 from tests.upstream.oracle import Json, Oracle
-from tests.upstream.worlds import rich_world
+from tests.upstream.richworlds import rich_world
 
 WORLDS = 1500
 _KNOWN = "because a claim constraint would not be satisfied"

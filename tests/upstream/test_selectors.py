@@ -3,8 +3,8 @@
 from apportion.cel import compile_selector
 from apportion.errors import SelectorError
 from tests.cel.test_conformance import as_device
+from tests.upstream.expressions import question
 from tests.upstream.oracle import Json, Oracle
-from tests.upstream.selectors import question
 
 SELECTORS = 2500
 
