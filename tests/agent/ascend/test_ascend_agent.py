@@ -91,7 +91,7 @@ async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> N
     async with faked("910B4") as (node, fake):
         fake.plant(0, "vir10_3c_16g", 100)
         async with doomed(node, "never") as agent:
-            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase(DEVICE, "Idle"))
             assert [(row.id, row.template) for row in fake.vnpus()] == [
                 (100, "vir10_3c_16g"),
@@ -106,7 +106,7 @@ async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> N
 async def test_a_chip_that_does_not_answer_has_lost_nothing(faked: MakeFake) -> None:
     """Its vNPU stays Ready and in the journal while nobody can see it, and goes only when it was seen to go."""
     async with faked("910B4", "910B4") as (node, fake), doomed(node, "never") as agent:
-        await node.partition(DEVICE, TEMPLATE, driver=NPU)
+        await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
         await agent.insist(lambda: node.phase(DEVICE, "Idle"))
         (made,) = fake.vnpus()
         fake.lose(0)
@@ -119,7 +119,7 @@ async def test_a_chip_that_does_not_answer_has_lost_nothing(faked: MakeFake) -> 
         assert all(taint.get("value") != "lost" for taint in taints["npu-1"]["taints"])
         await node.remove(DEVICE)
         # A partition on the other chip shows that the agent goes on meanwhile.
-        await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU)
+        await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU, origin="Warm")
         await agent.insist(lambda: node.phase("npu-1-vir05-1c-8g-0", "Idle"))
         assert (await node.see(DEVICE))["metadata"]["deletionTimestamp"]
         assert journal(node)[0] == ["Ready", "Ready"]
@@ -134,7 +134,7 @@ async def test_a_lost_chip_fails_what_is_asked_of_it(faked: MakeFake) -> None:
     async with faked("910B4", "910B4") as (node, fake), doomed(node, "never") as agent:
         await agent.insist(lambda: eventually(lambda: node.devices(NPU), lambda rows: "npu-0" in rows))
         fake.lose(0)
-        await node.partition(DEVICE, TEMPLATE, driver=NPU)
+        await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
         failed = await agent.insist(lambda: node.phase(DEVICE, "Failed"))
         assert "Lost" in {row["reason"] for row in failed["status"]["conditions"]}
 
@@ -143,14 +143,14 @@ async def test_a_chip_that_is_ready_late_is_taken_up(faked: MakeFake) -> None:
     """A driver takes its time after a boot. What the journal knows of such a chip stays until somebody can look."""
     async with faked("910B4", "910B4") as (node, fake):
         async with doomed(node, "never") as agent:
-            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase(DEVICE, "Idle"))
         (made,) = fake.vnpus()
         fake.lose(0)
         async with doomed(node, "never") as agent:
             await node.remove(DEVICE)
             await eventually(lambda: node.devices(NPU), lambda rows: "npu-1" in rows and "npu-0" not in rows)
-            await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU)
+            await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase("npu-1-vir05-1c-8g-0", "Idle"))
             assert made in fake.vnpus()
             assert journal(node)[0].count("Ready") == 2
@@ -165,7 +165,7 @@ async def test_a_driver_that_refuses_without_a_reason_fails_the_partition(faked:
     async with faked("910B4") as (node, fake):
         fake.fail("dcmi_create_vdevice", -8005, times=-1)
         async with doomed(node, "never") as agent:
-            await node.partition(DEVICE, TEMPLATE, driver=NPU)
+            await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             failed = await agent.insist(lambda: node.phase(DEVICE, "Failed", within=50))
             row = next(one for one in failed["status"]["conditions"] if one["reason"] == "Refused")
             assert "dcmi_create_vdevice: internal error (-8005)" in row["message"]

@@ -33,6 +33,16 @@ class _Wait:
     """When it was first refused."""
     pause: float
     due: float
+    holder: str = ""
+    """UID of whom it failed for."""
+
+    def failed_for(self, wish: Wish, pause: float) -> bool:
+        """Say whether it failed, for the same holder; `pause` is the one of failures."""
+        return self.pause >= pause and self.holder == _holder(wish)
+
+
+def _holder(wish: Wish) -> str:
+    return wish.holder.uid if wish.holder is not None else ""
 
 
 class CardWorker:
@@ -155,7 +165,7 @@ class CardWorker:
     async def _come(self, wish: Wish) -> list[float]:
         desk = self._desk
         wait = self._waits.get(wish.uid)
-        if wait is not None and wait.pause >= desk.patience.failed and desk.clock() < wait.due:
+        if wait is not None and wait.failed_for(wish, desk.patience.failed) and desk.clock() < wait.due:
             return [wait.due - desk.clock()]
         card = desk.hardware.cards.get(self.card)
         if card is None:
@@ -169,13 +179,14 @@ class CardWorker:
         row = desk.journal.partition(wish.uid)
         self._note_refusal(wish, outcome)
         await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
+        if outcome.phase is Phase.FAILED and (outcome.again or outcome.reason == "Unsupported"):
+            # Whoever waits was told to go elsewhere: what happens on the card meanwhile is no reason to cut it after all.
+            failed = desk.patience.failed
+            self._waits[wish.uid] = _Wait(desk.clock(), failed, desk.clock() + failed, _holder(wish))
+            return [failed]
         if not outcome.again:
             self._waits.pop(wish.uid, None)
             return []
-        if outcome.phase is Phase.FAILED:
-            failed = desk.patience.failed
-            self._waits[wish.uid] = _Wait(desk.clock(), failed, desk.clock() + failed)
-            return [failed]
         return [self._pause(wish.uid)]
 
     async def _cut(self, card: Card, wish: Wish) -> Outcome:
