@@ -112,7 +112,7 @@ async def test_gap_10_a_sick_gpu_stays_tainted_over_restarts_wipes_and_lost_conn
     node.wire.mend()
     await scene.tainted("gpu-0", "unhealthy")
     await scene.tainted(PLACE.device, "unhealthy")
-    await scene.tainted("gpu-1")
+    await scene.tainted("gpu-1", "parts-only")
     assert await scene.counter("gpu-0", "memory-slice-4") == "1"
     scene.fake.reset(0)
     await scene.tainted("gpu-0")

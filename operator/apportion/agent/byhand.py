@@ -24,7 +24,7 @@ from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.release import release
 from apportion.agent.lifecycle.wish import Wish, Wishes
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.rows import OWNER, ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.naming import cut_of
 from apportion.agent.tables import card_json, claim_json, partition_json
@@ -33,8 +33,6 @@ from apportion.cluster.kinds import PARTITIONS
 from apportion.dra.claim import Claim, Consumer
 from apportion.errors import ApportionError, BrokenInput, HardwareError, NotReady
 
-OWNER = "by-hand"
-"""Begins the UID of a partition that was cut without a Partition object."""
 Json = dict[str, Any]
 
 

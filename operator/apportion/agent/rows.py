@@ -46,6 +46,10 @@ class PartitionRow:
     uuid: str = ""
 
 
+OWNER = "by-hand"
+"""Begins the UID of a partition that was cut without a Partition object."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimDevice:
     """One device that a claim uses."""
@@ -82,3 +86,8 @@ class ClaimRow:
     def key(self) -> str:
         """`namespace/name`, for people."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether an administrator prepares it, on the node and without the API."""
+        return any(device.partition.startswith(OWNER) for device in self.devices)

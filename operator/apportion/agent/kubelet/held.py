@@ -67,7 +67,8 @@ class Held:
                 if mark not in self._lost and not _has(claim, row):
                     # The server's memory may be behind: before anything is done, ask for the truth.
                     claim = await read(self._desk.client, ref)
-                    if row.step is not ClaimStep.PREPARED and self.abandon and await self.abandon(row):
+                    unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
+                    if unfinished and self.abandon and await self.abandon(row):
                         continue
             except ApportionError:
                 lost |= self._lost & {mark}
