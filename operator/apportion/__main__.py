@@ -15,7 +15,7 @@ import typer
 
 from apportion import __version__, logs
 from apportion.agent.foreign import Foreign
-from apportion.cli import allocate, node, release, select
+from apportion.cli import allocate, node, places, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -79,40 +79,18 @@ def operator(
 @app.command()
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
-    backend: Annotated[
-        str,
-        typer.Option(
-            help="Hardware to look for: auto, or of nvml, ascend, rdma and simulated a list with commas.",
-            envvar="BACKEND",
-        ),
-    ] = "auto",
-    host_root: Annotated[
-        Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")
-    ] = Path("/"),
-    simulation: Annotated[
-        Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
-    ] = None,
-    plugins_dir: Annotated[
-        Path, typer.Option(help="Kubelet's folder for plugins.", envvar="PLUGINS_DIR")
-    ] = Path("/var/lib/kubelet/plugins"),
+    backend: places.Backends = "auto",
+    host_root: places.HostRoot = places.HOST_ROOT,
+    simulation: places.Simulation = None,
+    plugins_dir: places.PluginsDir = places.PLUGINS_DIR,
     registry_dir: Annotated[
         Path, typer.Option(help="Kubelet's folder for registration sockets.", envvar="REGISTRY_DIR")
     ] = Path("/var/lib/kubelet/plugins_registry"),
-    cdi_dir: Annotated[
-        Path, typer.Option(help="Where the container runtime looks for CDI files.", envvar="CDI_DIR")
-    ] = Path("/var/run/cdi"),
-    state_dir: Annotated[
-        Path, typer.Option(help="Where the journal is; it must survive a reboot.", envvar="STATE_DIR")
-    ] = Path("/var/lib/apportion"),
-    driver_gpu: Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")] = (
-        "gpu.apportion.dev"
-    ),
-    driver_npu: Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")] = (
-        "npu.apportion.dev"
-    ),
-    driver_rdma: Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")] = (
-        "rdma.apportion.dev"
-    ),
+    cdi_dir: places.CdiDir = places.CDI_DIR,
+    state_dir: places.StateDir = places.STATE_DIR,
+    driver_gpu: places.DriverGpu = places.DRIVER_GPU,
+    driver_npu: places.DriverNpu = places.DRIVER_NPU,
+    driver_rdma: places.DriverRdma = places.DRIVER_RDMA,
     foreign: Annotated[
         Foreign,
         typer.Option(

@@ -125,7 +125,7 @@ class NodeTools:
             if row.driver in kinds:
                 await self._preparer(desk, row.driver, kinds[row.driver], None).unprepare(ref)
             for device in row.devices:
-                if device.partition.startswith(OWNER):
+                if device.by_hand:
                     await _remove(desk, device)
         return [device.device for row in rows for device in row.devices]
 

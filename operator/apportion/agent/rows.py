@@ -64,6 +64,11 @@ class ClaimDevice:
     admin: bool = False
     """Admin access excludes nobody."""
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether its partition was cut without a Partition object."""
+        return self.partition.startswith(OWNER)
+
     def clashes(self, other: "ClaimDevice") -> bool:
         """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""
         if self.admin or other.admin or self.card != other.card:
@@ -90,4 +95,4 @@ class ClaimRow:
     @property
     def by_hand(self) -> bool:
         """Whether an administrator prepares it, on the node and without the API."""
-        return any(device.partition.startswith(OWNER) for device in self.devices)
+        return any(device.by_hand for device in self.devices)

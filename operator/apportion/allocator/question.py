@@ -28,6 +28,7 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.state import State
+from apportion.allocator.view import NodeView
 from apportion.allocator.worth.sparing import destroyed
 from apportion.dra.device import DeviceId
 
@@ -112,7 +113,7 @@ class Question:
 
     def _destroyed(self, scorer: LeastFragmentation, name: str, picks: Sequence[Pick]) -> int:
         view = self.state.view(name)
-        idle = [place for device in self.prefer if (place := view.find(device)) is not None]
+        idle = self._preferred(view)
         return destroyed(view, scorer.outlook, picks, idle) if idle else 0
 
     def _catch_up(self) -> None:
@@ -178,24 +179,15 @@ class Question:
             verdict = "node"
         # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
         usual = self.demand.nodes is None and not special
-        moment = self.state.moment
-        if (
-            usual
-            and isinstance(self.ranking.refusal, Refusal)
-            and self.ranking.refused
-            == (
-                moment,
-                self.shape.meaning,
-            )
-        ):
-            kept = self.ranking.refusal
-            if kept.explanation.claims == tuple(claim.key for claim in self.demand.claims):
-                return kept
+        asked = self.state.moment, self.shape.meaning, tuple(claim.key for claim in self.demand.claims)
+        kept = self.ranking.refusal
+        if usual and isinstance(kept, Refusal) and self.ranking.refused == asked:
+            return kept
         known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
         explanation = explain(self.state, self.shape, names, outcomes, known)
         refusal = Refusal(explanation, verdict, self.shape.meaning)
         if usual:
-            self.ranking.refusal, self.ranking.refused = refusal, (moment, self.shape.meaning)
+            self.ranking.refusal, self.ranking.refused = refusal, asked
         return refusal
 
     def _own_fault(self, name: str, outcome: Outcome) -> Fault:
@@ -279,9 +271,7 @@ class Question:
     def _wanted(self, name: str) -> dict[int, int]:
         """Return the preferred devices of a node that some request could take."""
         view = self.state.view(name)
-        here = {
-            index: worth for device, worth in self.prefer.items() if (index := view.find(device)) is not None
-        }
+        here = self._preferred(view)
         if not here:
             return here
         mask = 0
@@ -289,3 +279,9 @@ class Question:
             for want in slot.wants:
                 mask |= view.selected(want, self.state.answers)[0]
         return {index: here[index] for index in bits(mask) if index in here}
+
+    def _preferred(self, view: NodeView) -> dict[int, int]:
+        """Return the preferred devices of a node, and how good each is."""
+        return {
+            index: worth for device, worth in self.prefer.items() if (index := view.find(device)) is not None
+        }

@@ -18,7 +18,7 @@ import structlog
 import typer
 from rich.console import Console
 
-from apportion.cli import document, node_tables
+from apportion.cli import document, node_tables, places
 from apportion.errors import ApportionError, BrokenInput
 
 Json = dict[str, Any]
@@ -75,33 +75,15 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
             str,
             typer.Option(help="Name of this node's Node object; default: the host's.", envvar="NODE_NAME"),
         ] = "",
-        backend: Annotated[
-            str, typer.Option(help="Hardware to look for: auto, nvml or simulated.", envvar="BACKEND")
-        ] = "auto",
-        host_root: Annotated[Path, typer.Option(help="Where the host's / is.", envvar="HOST_ROOT")] = Path(
-            "/"
-        ),
-        simulation: Annotated[
-            Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
-        ] = None,
-        plugins_dir: Annotated[
-            Path, typer.Option(help="Kubelet's folder for plugins.", envvar="PLUGINS_DIR")
-        ] = Path("/var/lib/kubelet/plugins"),
-        cdi_dir: Annotated[
-            Path, typer.Option(help="Where the container runtime looks for CDI files.", envvar="CDI_DIR")
-        ] = Path("/var/run/cdi"),
-        state_dir: Annotated[
-            Path, typer.Option(help="Where the agent's journal is.", envvar="STATE_DIR")
-        ] = Path("/var/lib/apportion"),
-        driver_gpu: Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")] = (
-            "gpu.apportion.dev"
-        ),
-        driver_npu: Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")] = (
-            "npu.apportion.dev"
-        ),
-        driver_rdma: Annotated[
-            str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")
-        ] = "rdma.apportion.dev",
+        backend: places.Backends = "auto",
+        host_root: places.HostRoot = places.HOST_ROOT,
+        simulation: places.Simulation = None,
+        plugins_dir: places.PluginsDir = places.PLUGINS_DIR,
+        cdi_dir: places.CdiDir = places.CDI_DIR,
+        state_dir: places.StateDir = places.STATE_DIR,
+        driver_gpu: places.DriverGpu = places.DRIVER_GPU,
+        driver_npu: places.DriverNpu = places.DRIVER_NPU,
+        driver_rdma: places.DriverRdma = places.DRIVER_RDMA,
     ) -> None:
         _quiet()
         context.obj = Where(

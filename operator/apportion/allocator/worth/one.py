@@ -10,13 +10,12 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
 from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Sight
 
-Masks = tuple[int, ...]
 Way = tuple[tuple[int, int], ...]
 """(group, bits of its devices) wherever there is something to take."""
 
 
 class One:
-    """Remembers, per kind of node and meaning, what may be taken."""
+    """One outlook's answers; what may be taken is remembered with the kind of node."""
 
     def __init__(self, outlook: Outlook) -> None:
         self._outlook = outlook
