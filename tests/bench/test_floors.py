@@ -9,7 +9,6 @@ import pytest
 
 from apportion.allocator.score.strategy import Strategy
 from apportion.collector import NEVER, Collector
-from bench import files
 from bench.files import Wish
 from bench.floors import TEXTS, floors
 from bench.million import measure
@@ -21,7 +20,7 @@ from tests.shared import shared
 def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep what is made in a folder of the test."""
     shared("peer/scenarios.py")
-    monkeypatch.setattr(files, "cache", lambda: tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 def changed(kind: str) -> dict[str, Any]:
