@@ -7,7 +7,6 @@ counts only when it stays. It shares no code with the product.
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
@@ -16,7 +15,7 @@ from typing import Final, Self
 from testbed import violations as rules
 from testbed.api import Json
 from testbed.installation import Installation
-from testbed.kubelet import PodRecord
+from testbed.podrecord import PodRecord
 from testbed.reflector import Reflector
 from testbed.violations import Devices, Row, Use
 
@@ -45,8 +44,12 @@ class Checker:
         """Called with `allocations` whenever it grows."""
         self._installation = installation
         self._suspects: dict[str, float] = {}
-        self._used_by: dict[tuple[str, str], set[Use]] = {}
-        """What a claim gave to a pod (UIDs of pod and claim), even if both are gone."""
+        self._said: dict[tuple[str, str], set[Use]] = {}
+        """What a claim gave to a pod by its status (UIDs of pod and claim), even if both are gone."""
+        self._names: dict[str, str] = {}
+        """Who a claim is, by UID."""
+        self._together: set[tuple[str, rules.Key]] = set()
+        """Claims (UID) and devices that they do not have for themselves: by admin access, or a share."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -116,15 +119,34 @@ class Checker:
     def used_by_two_containers(self) -> list[str]:
         """Return devices and counters that containers of two claims had at one time, by the kubelets' records."""
         found: set[str] = set()
-        given: dict[str, set[Use]] = defaultdict(set)
-        for (pod, _), uses in self._used_by.items():
-            given[pod] |= uses
         for kubelet in self._installation.kubelets.values():
             ran = [record for record in kubelet.records.values() if record.running is not None]
+            given = {record.uid: set(self._given(record)) for record in ran}
             for record in ran:
                 running = {use for other in ran if _at_once(other, record) for use in given[other.uid]}
                 found |= {f"{text}, in running containers" for text in self._twice(running)}
         return sorted(found)
+
+    def given_others(self) -> list[str]:
+        """Return the pods whose containers were given other devices than their claims say."""
+        found: set[str] = set()
+        for kubelet in self._installation.kubelets.values():
+            for record in kubelet.records.values():
+                for uid, devices in record.devices.items():
+                    said = {use.device for use in self._said.get((record.uid, uid), ())}
+                    given = {device for device in devices if (uid, device) not in self._together}
+                    if record.running is not None and given != said:
+                        found.add(
+                            f"pod {record.namespace}/{record.name} ({record.uid}) runs with {_listed(given)},"
+                            f" and {self._names.get(uid, uid)} has {_listed(said)}"
+                        )
+        return sorted(found)
+
+    def _given(self, record: PodRecord) -> Iterator[Use]:
+        for uid, devices in record.devices.items():
+            for device in devices:
+                if (uid, device) not in self._together:
+                    yield Use(self._names.get(uid, uid), device)
 
     def _slice(self, _: str, raw: Json | None) -> None:
         if raw is not None:
@@ -134,8 +156,11 @@ class Checker:
         before = set(rules.uses(self.claims[uid])) if uid in self.claims else set()
         _keep(self.claims, uid, raw)
         after = set(rules.uses(raw)) if raw is not None else set()
-        for consumer in (raw or {}).get("status", {}).get("reservedFor") or ():
-            self._used_by[consumer["uid"], uid] = after
+        if raw is not None:
+            self._names[uid] = rules.who(raw)
+            self._together |= {(uid, device) for device in rules.together(raw)}
+            for consumer in raw.get("status", {}).get("reservedFor") or ():
+                self._said[consumer["uid"], uid] = after
         if not after - before:
             return
         pools = {use.device[:2] for use in after}
@@ -158,6 +183,7 @@ class Checker:
             # The watches may be behind the files; let them catch up.
             await asyncio.sleep(_LOOK_SECONDS)
             suspects = set(rules.misplaced(self.pods.values(), self.claims.values(), self.devices))
+            suspects |= set(self.given_others())
             for node, rows in hardware.items():
                 suspects |= set(rules.unexplained(node, rows, self.partitions.values()))
             now = time.time()
@@ -193,6 +219,10 @@ def _keep(kept: dict[str, Json], uid: str, raw: Json | None) -> None:
         kept.pop(uid, None)
     else:
         kept[uid] = raw
+
+
+def _listed(devices: Iterable[rules.Key]) -> str:
+    return ", ".join(sorted("/".join(device) for device in devices)) or "nothing"
 
 
 def _at_once(one: PodRecord, other: PodRecord) -> bool:

@@ -7,11 +7,9 @@ registration, prepare and unprepare over the plugin's socket, resolving CDI ids,
 import asyncio
 import logging
 import time
-import uuid
 import zlib
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,9 +21,10 @@ from testbed.api import Api, Json
 from testbed.cdi import Injected, UnresolvableError, inject
 from testbed.claims import ClaimNotReadyError, Claims
 from testbed.errors import ApiError
-from testbed.node import NodeObject, NodeShape, now
+from testbed.node import NodeObject, NodeShape
 from testbed.plugin import PluginError, PreparedDevice
 from testbed.plugins import Plugins
+from testbed.podrecord import PodRecord, complaint
 from testbed.reflector import Reflector
 from testbed.versions import DEFAULT
 
@@ -36,27 +35,6 @@ _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}"
 _HICCUPS = (aiohttp.ClientError, TimeoutError, ApiError)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class PodRecord:
-    """What happened to one pod on this node; the times are `time.time()`, None until it happens.
-
-    Containers run from `running` to `stopped`. `injected` is by container name; `problems` are the texts of all failures,
-    each once.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    bound: float
-    prepared: float | None = None
-    running: float | None = None
-    succeeded: float | None = None
-    stopped: float | None = None
-    ended: float | None = None
-    injected: Mapping[str, Injected] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
 
 
 class _Pod:
@@ -207,6 +185,8 @@ class FakeKubelet:
                 record.stopped = time.time()
             await self._release(pod)
             if pod.latest is not None:
+                # The kubelet ends a pod's phase before the pod goes (KEP-3329).
+                await self._set_status(record, podstatus.ended(pod.latest))
                 await self._api.delete(_path(record), grace=0, uid=record.uid)
             record.ended = time.time()
             return None
@@ -216,6 +196,10 @@ class FakeKubelet:
         if record.prepared is None:
             claims = await self._read_claims(latest)
             devices = await self._claims.prepare(record.uid, claims.values())
+            record.devices = {
+                uid: frozenset((each.driver, each.pool, each.device) for each in found)
+                for uid, found in devices.items()
+            }
             record.injected = self._inject(
                 latest, {name: devices[claim["metadata"]["uid"]] for name, claim in claims.items()}
             )
@@ -294,19 +278,7 @@ class FakeKubelet:
         record.problems.append(text)
         if pod.latest is None:
             return
-        reason = "Failed" if isinstance(error, UnresolvableError) else "FailedPrepareDynamicResources"
-        about = {"apiVersion": "v1", "kind": "Pod", "namespace": record.namespace, "name": record.name}
-        event = {
-            "metadata": {"name": f"{record.name}.{uuid.uuid4().hex[:16]}", "namespace": record.namespace},
-            "involvedObject": {**about, "uid": record.uid},
-            "reason": reason,
-            "message": text[:1024],
-            "type": "Warning",
-            "source": {"component": "kubelet", "host": self.name},
-            "firstTimestamp": now(),
-            "lastTimestamp": now(),
-            "count": 1,
-        }
+        event = complaint(record, self.name, error)
         with suppress(*_HICCUPS):
             await self._api.create(f"/api/v1/namespaces/{record.namespace}/events", event)
 

@@ -43,6 +43,7 @@ class ClaimKey:
 class PreparedDevice:
     """One device that a plugin prepared, for these requests of the claim (none named: for all)."""
 
+    driver: str
     requests: tuple[str, ...]
     pool: str
     device: str
@@ -126,6 +127,7 @@ class Plugin:
             if one.error
             else tuple(
                 PreparedDevice(
+                    self.driver,
                     tuple(device.request_names),
                     device.pool_name,
                     device.device_name,

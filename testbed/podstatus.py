@@ -56,6 +56,14 @@ def succeeded(pod: Json) -> Json:
     }
 
 
+def ended(pod: Json) -> Json:
+    """Return the status of a pod that was told to go, and whose containers have ended."""
+    phase = pod.get("status", {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return {"phase": phase}
+    return succeeded(pod) if phase == "Running" else {"phase": "Failed"}
+
+
 def complete_after(pod: Json) -> float | None:
     """Return how many seconds a pod runs before it succeeds by itself; None: for ever."""
     text = pod["metadata"].get("annotations", {}).get(COMPLETE_AFTER)

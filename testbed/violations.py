@@ -79,14 +79,29 @@ def _amounts(raw: Json) -> dict[str, Fraction]:
     return {name: number(counter["value"]) for name, counter in raw["counters"].items()}
 
 
+def who(claim: Json) -> str:
+    """Name a claim."""
+    metadata = claim["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']} ({metadata['uid']})"
+
+
 def uses(claim: Json) -> Iterator[Use]:
     """Yield the devices that a claim's allocation has for itself: no admin access, no share."""
-    metadata = claim["metadata"]
-    who = f"{metadata['namespace']}/{metadata['name']} ({metadata['uid']})"
+    for alone, device in _results(claim):
+        if alone:
+            yield Use(who(claim), device)
+
+
+def together(claim: Json) -> Iterator[Key]:
+    """Yield the devices that a claim's allocation has beside others: by admin access, or a share."""
+    return (device for alone, device in _results(claim) if not alone)
+
+
+def _results(claim: Json) -> Iterator[tuple[bool, Key]]:
     allocation = claim.get("status", {}).get("allocation") or {}
     for result in allocation.get("devices", {}).get("results") or ():
-        if not result.get("adminAccess") and not result.get("shareID"):
-            yield Use(who, (result["driver"], result["pool"], result["device"]))
+        alone = not result.get("adminAccess") and not result.get("shareID")
+        yield alone, (result["driver"], result["pool"], result["device"])
 
 
 def used_twice(live: Iterable[Use]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from apportion.agent.proto import dra_v1beta1_pb2
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from testbed.kubelet import FakeKubelet, PodRecord
+from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
+from testbed.podrecord import PodRecord
 from tests.agent.simulated_node import Json, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.slices.inventory import HELD, Inventory
+from apportion.agent.slices.inventory import Inventory, held_for
 from apportion.agent.slices.plan import Owner, Plan, plan, slice_name
 from apportion.agent.slices.pool import Pool, pools
 from tests.agent.places import DRIVERS, MakeBackend, spot
@@ -64,7 +64,7 @@ def test_nothing_is_written_when_only_the_servers_additions_differ(backend: Simu
 def test_one_changed_slice_keeps_the_generation(backend: SimulatedBackend) -> None:
     """A taint on one device of one card: one write, the pool stays whole all the time."""
     live = server(plan(pool_of(backend), [], OWNER))
-    todo = plan(pool_of(backend, taints={"gpu-1": (HELD,)}), live, OWNER)
+    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, OWNER)
     assert [body["spec"]["pool"]["generation"] for body in todo.updates] == [1]
     assert not todo.creates
     assert not todo.deletes
@@ -73,7 +73,7 @@ def test_one_changed_slice_keeps_the_generation(backend: SimulatedBackend) -> No
 def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
     """An eviction's clock must not start anew because another taint came."""
     live = server(plan(pool_of(backend), [], OWNER))
-    todo = plan(pool_of(backend, taints={"gpu-1": (HELD,)}), live, OWNER)
+    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, OWNER)
     guard, held = todo.updates[0]["spec"]["devices"][0]["taints"]
     assert guard["timeAdded"] == "2026-01-01T00:00:00Z"
     assert "timeAdded" not in held
@@ -82,7 +82,9 @@ def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
 def test_two_changed_slices_give_the_whole_pool_a_new_generation(backend: SimulatedBackend) -> None:
     """A reader never mixes old and new slices."""
     live = server(plan(pool_of(backend), [], OWNER))
-    change = pool_of(backend, taints={"gpu-1": (HELD,)}, occupied=(spot(backend, "gpu-0", "1g.10gb", 0),))
+    change = pool_of(
+        backend, taints={"gpu-1": (held_for("a-claim"),)}, occupied=(spot(backend, "gpu-0", "1g.10gb", 0),)
+    )
     todo = plan(change, live, OWNER)
     assert shape(server(todo, live)) == {(2, 3)}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apportion.agent.devices.models import names
 from apportion.agent.devices.simulated import SimulatedBackend
 from apportion.agent.devices.values import Health, Placement, Spot
-from apportion.agent.slices.inventory import HELD, Inventory, StaticPartition
+from apportion.agent.slices.inventory import Inventory, StaticPartition, held_for
 from apportion.agent.slices.naming import cut_of, cuts
 from apportion.agent.slices.pool import pools
 from apportion.dra.quantity import Quantity
@@ -264,7 +264,9 @@ def test_a_layouts_partition_is_a_device_of_its_own(make_backend: MakeBackend) -
 def test_a_sick_card_taints_all_its_devices_and_a_held_device_only_itself(make_backend: MakeBackend) -> None:
     """Health is the card's, being held the device's."""
     backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
-    devices, _ = published(backend, health={"gpu-1": Health.SICK}, taints={"gpu-0-mig-1g10gb-19-0": (HELD,)})
+    devices, _ = published(
+        backend, health={"gpu-1": Health.SICK}, taints={"gpu-0-mig-1g10gb-19-0": (held_for("a-claim"),)}
+    )
     keys = {name: [taint["key"] for taint in device["taints"]] for name, device in devices.items()}
     assert keys["gpu-1"] == keys["gpu-1-mig-7g80gb-0-0"] == ["apportion.dev/guard", "apportion.dev/unhealthy"]
     assert keys["gpu-0"] == ["apportion.dev/guard"]

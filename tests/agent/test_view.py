@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from apportion.agent.devices.values import LivePartition, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.agent.slices.inventory import HELD
+from apportion.agent.slices.inventory import held_for
 from apportion.agent.view import compose
 from tests.agent.places import MakeBackend, spot
 
@@ -64,6 +64,6 @@ def test_a_held_partition_is_tainted_and_subtracted_a_held_card_altogether(make_
     part = ClaimDevice(DEVICE, "gpu-0", "node-a", ("r",), "x", partition="u")
     whole = ClaimDevice("gpu-1", "gpu-1", "node-a", ("r",), "x")
     made = compose(backend.devices(), (live,), {"u": row}, (holding(part, whole),), {})
-    assert made.taints == {DEVICE: (HELD,), "gpu-1": (HELD,)}
+    assert made.taints == {DEVICE: (held_for("c"),), "gpu-1": (held_for("c"),)}
     assert made.occupied == (live.spot,)
     assert made.blocked == {"gpu-1"}

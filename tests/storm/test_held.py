@@ -9,7 +9,8 @@ from testbed.checker import Checker
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.installation import Installation, SimulatedNode
-from testbed.kubelet import PodRecord
+from testbed.podrecord import PodRecord
+from testbed.violations import uses
 from tests.storm import workload
 
 
@@ -48,3 +49,37 @@ async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(bi
             assert stopped is not None, f"{later} ran beside {earlier}"
             assert running is not None
             assert running > stopped, f"{later} ran beside {earlier}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", ["gpu", "1g10gb"])
+async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(
+    binaries: Binaries, spec: str
+) -> None:
+    """Its next pod would start at once, and with the old devices: kubelet prepares a claim once for all of its pods."""
+    node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": 2}]})
+    async with (
+        ControlPlane(binaries=binaries) as cluster,
+        Installation(cluster, [node], kubelet_options={"stop_seconds": 4.0}) as installation,
+        Checker(installation) as checker,
+    ):
+        namespace = await cluster.make_namespace("again", {"apportion.dev/managed": "true"})
+        claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        kubelet = installation.kubelets["n1"]
+        await cluster.api.create(claims, {"metadata": {"name": "one"}, "spec": workload.SPECS[spec]})
+
+        async def running() -> list[PodRecord]:
+            return [
+                each for each in kubelet.records.values() if each.name == "same" and each.running is not None
+            ]
+
+        await cluster.api.create(pods, workload.pod("same", resourceClaimName="one"))
+        await eventually(running, lambda found: len(found) == 1, within=40)
+        await cluster.api.delete(f"{pods}/same", grace=0)
+        await cluster.api.create(pods, workload.pod("same", resourceClaimName="one"))
+        earlier, later = await eventually(running, lambda found: len(found) == 2, within=60)
+        checker.check()
+        claim = await cluster.api.get(f"{claims}/one")
+        assert later.devices == {claim["metadata"]["uid"]: {use.device for use in uses(claim)}}
+        assert earlier.uid != later.uid

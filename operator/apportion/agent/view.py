@@ -15,11 +15,12 @@ from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.rows import ClaimRow, PartitionRow, Step
 from apportion.agent.slices.inventory import (
     FOREIGN,
-    HELD,
+    MOST_HELD,
     PARTS_ONLY,
     REFUSED,
     Inventory,
     StaticPartition,
+    held_for,
 )
 from apportion.agent.slices.naming import cut_of, cuts
 from apportion.dra.taint import Taint
@@ -111,16 +112,7 @@ def compose(
             foreign.add(card.name)
             # A shape that no profile describes: nobody can say what is left beside it.
             blocked.add(card.name)
-    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
-    for card in cards:
-        if card.parts_only:
-            taints[card.name] = (*taints[card.name], PARTS_ONLY)
-    for name in sorted(foreign) if quarantine else ():
-        made = [part.device for part in static if part.card == name]
-        for device in (name, *made, *(cut.name for cut in cuts(by_name[name]))):
-            taints[device] = (*taints[device], FOREIGN)
     for used in (device for claim in held for device in claim.devices):
-        taints[used.device] = (*taints[used.device], HELD)
         if used.device == used.card:
             blocked.add(used.card)
         elif used.partition in rows and not rows[used.partition].layout:
@@ -131,8 +123,38 @@ def compose(
         occupied=tuple(sorted(occupied, key=lambda spot: (spot.card, spot.placement, spot.profile))),
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
-        taints=dict(taints),
+        taints=_taints(cards, foreign if quarantine else set(), static, held, refused),
     )
+
+
+def _taints(
+    cards: tuple[Card, ...],
+    quarantined: set[str],
+    static: list[StaticPartition],
+    held: tuple[ClaimRow, ...],
+    refused: frozenset[str],
+) -> dict[str, tuple[Taint, ...]]:
+    """Return what keeps claims off devices, by their names."""
+    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
+    for card in cards:
+        if card.parts_only:
+            taints[card.name] = (*taints[card.name], PARTS_ONLY)
+    for card in (card for card in cards if card.name in quarantined):
+        made = [part.device for part in static if part.card == card.name]
+        for device in (card.name, *made, *(cut.name for cut in cuts(card))):
+            taints[device] = (*taints[device], FOREIGN)
+    for device, holding in _holders(held).items():
+        taints[device] = (*taints[device], *holding)
+    return dict(taints)
+
+
+def _holders(held: tuple[ClaimRow, ...]) -> dict[str, list[Taint]]:
+    """Return the taints that say which claims hold a device, by its name."""
+    found: dict[str, list[Taint]] = defaultdict(list)
+    for claim in held:
+        for name in dict.fromkeys(device.device for device in claim.devices):
+            found[name].append(held_for(claim.uid))
+    return {name: taints[:MOST_HELD] for name, taints in found.items()}
 
 
 def _static(row: PartitionRow, card: Card) -> StaticPartition:

@@ -23,6 +23,7 @@ from apportion.cluster.kinds import Kind
 from apportion.cluster.ledger import Ledger, number
 from apportion.cluster.management import Management, management
 from apportion.cluster.podindex import PodIndex
+from apportion.cluster.preparedindex import PreparedIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
@@ -106,6 +107,7 @@ class Snapshot:
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
+        self.prepared = PreparedIndex()
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
         self._charged: dict[str, Allocation] = {}
@@ -274,6 +276,7 @@ class Snapshot:
                 self.partition_epoch += 1
             case kinds.SLICES:
                 self.devices.put_slice(uid, old, new)
+                self.prepared.put_slice(uid, old, new)
                 self.state.put_slice(new) if new is not None else self.state.drop_slice(uid)
                 self.device_epoch += 1
                 self.slice_epoch += 1
@@ -288,6 +291,7 @@ class Snapshot:
                 self.room_epoch += 1
             case kinds.PARTITIONS:
                 self.devices.put_partition(uid, old, new)
+                self.prepared.put_partition(uid, old, new)
                 self.partition_epoch += 1
                 self.room_epoch += 1
             case kinds.LAYOUTS:

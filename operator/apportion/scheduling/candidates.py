@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.lingering import Lingering
 from apportion.scheduling.room import Room
 from apportion.scheduling.waiting import Waiting
 
@@ -33,7 +34,7 @@ def promised(pod: Pod, snapshot: Snapshot) -> str | None:
 
 
 def candidates(
-    demand: Waiting, room: Room, snapshot: Snapshot, exclusions: Exclusions
+    demand: Waiting, room: Room, snapshot: Snapshot, exclusions: Exclusions, lingering: Lingering
 ) -> tuple[frozenset[str], Mapping[str, int]]:
     """Return the nodes where the demand's pods could go, and what rules the others out."""
     unbound = [pod for pod in demand.pods if pod.node is None]
@@ -50,6 +51,11 @@ def candidates(
             allowed = {name for name in allowed if selector.matches(name, room.nodes[name].labels)}
             if not allowed:
                 reasons[f"claim {claim.key} is allocated elsewhere"] = len(room.nodes)
+    for claim in demand.claims:
+        late = lingering.nodes(claim.uid) & allowed
+        if late:
+            reasons[f"still has claim {claim.key} prepared: containers of its former pod may run"] = len(late)
+            allowed -= late
     avoid = exclusions.nodes([pod.uid for pod in unbound], snapshot.node) & allowed
     if avoid:
         reasons["kube-scheduler refused the node before"] = len(avoid)

@@ -26,6 +26,7 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
 from apportion.scheduling.groups import Joint, Tangled, bundled, joints
+from apportion.scheduling.lingering import Lingering
 from apportion.scheduling.overlaps import Overlap, overlaps
 from apportion.scheduling.room import Room
 from apportion.scheduling.together import Together
@@ -72,7 +73,10 @@ class Cycle:
         self._settings = settings
         self._clock = clock
         self._exclusions = Exclusions(clock)
-        self._decider = Decider(snapshot, errands, recorder, self._exclusions, clock=clock, manager=manager)
+        self._lingering = Lingering(snapshot, clock)
+        self._decider = Decider(
+            snapshot, errands, recorder, self._exclusions, self._lingering, clock=clock, manager=manager
+        )
         self._together = Together(self._decider, clock)
         self._give_back = GiveBack(clock, manager=manager)
         self._manager = manager
@@ -89,8 +93,9 @@ class Cycle:
 
     async def run(self) -> None:
         """Act until cancelled; writes that are under way are waited for."""
-        # What was taken back while another replica acted was that one's doing, or its to note.
-        self._snapshot.taken_back.clear()
+        # What was taken back while another replica acted was that one's doing, or its to note; containers run on.
+        while self._snapshot.taken_back:
+            self._lingering.note(self._snapshot.taken_back.popleft())
         try:
             while True:
                 await self._window.closed(patience=self._settings.idle)
@@ -144,6 +149,7 @@ class Cycle:
     def _note_take_backs(self) -> None:
         while self._snapshot.taken_back:
             event = self._snapshot.taken_back.popleft()
+            self._lingering.note(event)
             node = self._snapshot.node(event.allocation.node or "")
             for pod in self._snapshot.users(event.claim):
                 if node is None or not event.concerns(pod.uid):

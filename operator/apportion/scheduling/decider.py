@@ -26,6 +26,7 @@ from apportion.scheduling.candidates import candidates, no_node, promised
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.foretold import foretold
+from apportion.scheduling.lingering import Lingering
 from apportion.scheduling.room import Room
 from apportion.scheduling.waiting import Waiting
 
@@ -42,6 +43,7 @@ class Decider:
         errands: Errands,
         recorder: Recorder,
         exclusions: Exclusions,
+        lingering: Lingering,
         *,
         clock: Callable[[], float],
         manager: str,
@@ -53,8 +55,9 @@ class Decider:
         self.idle: Mapping[DeviceId, int] = {}
         """Live partitions that nobody uses: choosing one cuts nothing."""
         self._exclusions = exclusions
+        self._lingering = lingering
         self._clock = clock
-        self._refused: dict[str, tuple[int, int]] = {}
+        self._refused: dict[str, tuple[int, int, int]] = {}
         """Epoch in which a demand was last refused, by its key."""
         self._first_seen: dict[str, float] = {}
         self._learnt: set[str] = set()
@@ -139,7 +142,7 @@ class Decider:
 
     def ask(self, demand: Waiting, room: Room) -> tuple[Demand | None, str]:
         """Return what to ask of the allocator; None, and why, if no node could take the pods."""
-        nodes, reasons = candidates(demand, room, self.snapshot, self._exclusions)
+        nodes, reasons = candidates(demand, room, self.snapshot, self._exclusions, self._lingering)
         if not nodes:
             return None, no_node(reasons)
         asked = Demand(
@@ -182,9 +185,9 @@ class Decider:
         claim = self.snapshot.claims.get(uid)
         return f"claim {claim.key}" if claim is not None else uid
 
-    def _epoch(self) -> tuple[int, int]:
+    def _epoch(self) -> tuple[int, int, int]:
         """Return what changes whenever a refused demand may get another answer."""
-        return self.snapshot.room_epoch, self._exclusions.epoch()
+        return self.snapshot.room_epoch, self._exclusions.epoch(), self._lingering.epoch()
 
     def _untie(self, demand: Waiting) -> None:
         """Give back what ties a demand to a node that cannot serve the rest of it, unless somebody reserved it."""

@@ -3,16 +3,19 @@
 In: nothing. Out: a frozen value that `pool.py` turns into slices; two equal inventories give equal slices.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.agent.devices.values import Card, Health, Placement, Spot
+from apportion.cluster.preparedindex import HELD
 from apportion.dra.taint import Taint
 
 GUARD = Taint("apportion.dev/guard", "NoSchedule")
 """On every device: kube-scheduler's own allocator must not choose it (design: the guard)."""
-HELD = Taint("apportion.dev/held", "NoSchedule")
-"""Still prepared for a claim that has lost it; free again after unprepare."""
+_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+MOST_HELD = 4
+"""A device may be prepared for several claims (admin access); the API takes 16 taints on a device in all."""
 SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
 LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
 PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
@@ -21,7 +24,14 @@ FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
 """On every device of a card on which somebody else cuts, where the policy is to keep away from it."""
 REFUSED = Taint("apportion.dev/refused", "NoExecute")
 """The driver says that it cannot make this partition, now or ever: whoever waits for it should go elsewhere."""
+
 BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {Health.SICK: (SICK,), Health.LOST: (LOST,)}
+
+
+def held_for(claim: str) -> Taint:
+    """Return the taint on what is still prepared for a claim (UID) that has lost it; it goes after unprepare."""
+    # A person who prepares by hand may have written any UID; the API takes only what could be a label's value.
+    return Taint(HELD, "NoSchedule", claim if _VALUE.fullmatch(claim) else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,54 @@
+"""Lingering: where a claim may still be prepared although it has lost its devices.
+
+In: deallocations, what agents say, the clock. Out: the nodes that a claim has to avoid for now. kubelet prepares a claim once for
+all pods that use it: where the containers of its former pod still run (the pod was deleted by force), the next pod would start
+at once with the former devices, and not with those that the claim was given since (kubelet's dra manager, `isPrepared`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from apportion.cluster.snapshot import Snapshot, TakenBack
+
+PATIENCE: Final = 25.0
+"""Seconds within which an agent has told what is still prepared: it looks every ten seconds, twice is safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    node: str
+    pods: frozenset[str]
+    until: float
+
+
+class Lingering:
+    """Claims whose former containers may still run."""
+
+    def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+        self._snapshot = snapshot
+        self._clock = clock
+        self._lost: dict[str, _Loss] = {}
+
+    def note(self, event: TakenBack) -> None:
+        """Take note that a claim lost its devices while pods had reserved it."""
+        node = event.allocation.node
+        if node is not None and event.reserved_for:
+            self._lost[event.claim.uid] = _Loss(node, event.reserved_for, self._clock() + PATIENCE)
+
+    def nodes(self, claim: str) -> frozenset[str]:
+        """Return the nodes that a claim (UID) has to avoid now."""
+        told = self._snapshot.prepared.nodes(claim)
+        lost = self._lost.get(claim)
+        if lost is None:
+            return told
+        if lost.until <= self._clock() or claim not in self._snapshot.claims:
+            del self._lost[claim]
+            return told
+        # Asked late: the news that a pod has ended may come after the news that its claim is free.
+        return told | {lost.node} if any(map(self._snapshot.pod_index.ran, lost.pods)) else told
+
+    def epoch(self) -> int:
+        """Return how many losses count: it changes when one ends by the clock."""
+        now = self._clock()
+        return sum(loss.until > now for loss in self._lost.values())
