@@ -12,7 +12,8 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.ladder.ladder import Ladder, Rung
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.world import read_world
-from tests.allocator.validity import Choice, DeviceKey, Raw, World, complaints, legal
+from tests.allocator.onenode import DeviceKey, Raw, World
+from tests.allocator.validity import Choice, complaints, legal
 from tests.allocator.worlds import DRIVERS, first_solution, worlds
 
 THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

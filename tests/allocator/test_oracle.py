@@ -13,7 +13,8 @@ from apportion.allocator.explain_text import render, summary
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.world import read_world
 from tests.allocator.conformance import answer
-from tests.allocator.validity import World, complaints
+from tests.allocator.onenode import World
+from tests.allocator.validity import complaints
 from tests.allocator.worlds import first_solution, worlds
 
 THOROUGH = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])

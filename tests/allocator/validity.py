@@ -3,213 +3,15 @@
 It knows the rules of resource.k8s.io/v1 as upstream's documentation states them, not how a search finds anything.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-Raw = dict[str, Any]
-DeviceKey = tuple[str, str, str]
+from tests.allocator.onenode import DeviceKey, Raw, World, device_key, number
+
 Choice = tuple[int, int, int, tuple[DeviceKey, ...]]
 """Claim, request, alternative, devices."""
-
-_UNITS = {
-    "": 1,
-    "m": Fraction(1, 1000),
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "P": 10**15,
-    "E": 10**18,
-}
-_UNITS |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
-
-
-def number(text: object) -> Fraction:
-    """Read a quantity."""
-    found = re.fullmatch(r"([+-]?[0-9.]+)(?:[eE]([0-9]+))?([a-zA-Z]*)", str(text))
-    if found is None:
-        raise ValueError(text)
-    return Fraction(found[1]) * 10 ** int(found[2] or 0) * Fraction(_UNITS[found[3]])
-
-
-class World:
-    """One node's part of a world, gathered anew."""
-
-    def __init__(self, raw: Raw) -> None:
-        self.raw = raw
-        self.features: Raw = raw["features"]
-        self.node: Raw = raw["node"]
-        self.name: str = self.node["metadata"]["name"]
-        self.classes = {row["metadata"]["name"]: row for row in raw["classes"]}
-        self.claims: list[Raw] = raw["claims"]
-        self.devices: dict[DeviceKey, tuple[Raw, Raw]] = {}
-        self.counters: dict[tuple[str, str, str, str], Fraction] = {}
-        self.consumers: dict[DeviceKey, Raw] = {}
-        self.broken: set[tuple[str, str]] = set()
-        pools: dict[tuple[str, str], list[Raw]] = {}
-        for row in raw["slices"]:
-            pools.setdefault((row["spec"]["driver"], row["spec"]["pool"]["name"]), []).append(row["spec"])
-        for key, slices in pools.items():
-            self._gather(key, slices)
-        self.exclusive = {_key(row) for row in raw["allocated"]["devices"]}
-        self.shared = {_key(row) for row in raw["allocated"]["shared"]}
-        self.used: dict[DeviceKey, dict[str, Fraction]] = {}
-        for row in raw["allocated"]["capacity"]:
-            self.shared.add(_key(row))
-            self.used[_key(row)] = {name: number(value) for name, value in row["consumed"].items()}
-
-    def _gather(self, key: tuple[str, str], slices: list[Raw]) -> None:
-        found = self._current(key, slices)
-        if found is None:
-            return
-        here, same = found
-        pool_counters: dict[tuple[str, str, str, str], Fraction] = {}
-        names = Counter(entry["name"] for s in same for entry in s.get("sharedCounters") or [])
-        for s in same:
-            for entry in s.get("sharedCounters") or []:
-                for name, value in (entry.get("counters") or {}).items():
-                    pool_counters[*key, entry["name"], name] = number(value["value"])
-        visible = Counter(d["name"] for s in here for d in s.get("devices") or [])
-        unknown = self.features["PartitionableDevices"] and any(
-            (*key, need["counterSet"], name) not in pool_counters
-            for s in same
-            for d in s.get("devices") or []
-            for need in d.get("consumesCounters") or []
-            for name in need["counters"]
-        )
-        if max(visible.values(), default=0) > 1 or max(names.values(), default=0) > 1 or unknown:
-            self.broken.add(key)
-            return
-        self.counters |= pool_counters
-        for s in same:
-            for d in s.get("devices") or []:
-                self.consumers[*key, d["name"]] = d
-        for s in here:
-            for d in s.get("devices") or []:
-                if not s.get("perDeviceNodeSelection") or self._covers(d):
-                    self.devices[*key, d["name"]] = (d, s)
-
-    def _current(self, key: tuple[str, str], slices: list[Raw]) -> tuple[list[Raw], list[Raw]] | None:
-        """Return the newest slices for the node, and all of the same generation; None: nothing to use."""
-        known = [
-            s
-            for s in slices
-            if self.features["PartitionableDevices"]
-            or not (s.get("perDeviceNodeSelection") or s.get("sharedCounters"))
-        ]
-        here = [s for s in known if self._relevant(s)]
-        if not here:
-            return None
-        generation = max(s["pool"].get("generation", 0) for s in here)
-        if any(s["pool"].get("generation", 0) > generation for s in known):
-            # Something newer elsewhere: only a pool that is whole as it stands counts.
-            whole = [s for s in here if s["pool"].get("generation", 0) == generation]
-            if len(whole) != whole[0]["pool"]["resourceSliceCount"]:
-                return None
-        same = [s for s in known if s["pool"].get("generation", 0) == generation]
-        here = [s for s in here if s["pool"].get("generation", 0) == generation]
-        count = here[0]["pool"]["resourceSliceCount"]
-        if count not in {len(here), len(same)}:
-            self.broken.add(key)
-            return None
-        if any(
-            need.get("compatibilityGroups")
-            for s in same
-            for d in s.get("devices") or []
-            for need in d.get("consumesCounters") or []
-        ):
-            return None
-        return here, same
-
-    def _relevant(self, spec: Raw) -> bool:
-        if spec.get("perDeviceNodeSelection"):
-            return any(self._covers(device) for device in spec.get("devices") or [])
-        return self._covers(spec)
-
-    def _covers(self, of: Raw) -> bool:
-        if of.get("nodeName"):
-            return bool(of["nodeName"] == self.name)
-        if of.get("allNodes"):
-            return True
-        terms = (of.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
-        return any(self._term(term) for term in terms)
-
-    def _term(self, term: Raw) -> bool:
-        labels = self.node["metadata"].get("labels") or {}
-        rows = [(row, labels.get(row["key"])) for row in term.get("matchExpressions") or []]
-        rows += [(row, self.name) for row in term.get("matchFields") or []]
-        return bool(rows) and all(_requirement(row, value) for row, value in rows)
-
-    def alternatives(self, claim: int, request: int) -> list[tuple[str, Raw]]:
-        """Return (label, request) for every way to satisfy a request."""
-        row = self.claims[claim]["spec"]["devices"]["requests"][request]
-        if "exactly" in row:
-            return [(row["name"], row["exactly"])]
-        return [(f"{row['name']}/{sub['name']}", sub) for sub in row["firstAvailable"]]
-
-    def matches(self, want: Raw, device: DeviceKey) -> bool:
-        """Say whether a device passes class and request."""
-        raw, _ = self.devices[device]
-        if raw.get("bindingConditions") and not self.features["DeviceBindingAndStatus"]:
-            return False
-        texts = [
-            row["cel"]["expression"]
-            for row in self.classes[want["deviceClassName"]]["spec"].get("selectors") or []
-        ]
-        texts += [row["cel"]["expression"] for row in want.get("selectors") or []]
-        return all(accepts(text, device[0], raw) for text in texts)
-
-    def charge(self, want: Raw, device: DeviceKey) -> dict[str, Fraction] | None:
-        """Return what a request takes of a device's capacities, None if it cannot serve."""
-        raw, _ = self.devices[device]
-        wanted = {n: number(v) for n, v in ((want.get("capacity") or {}).get("requests") or {}).items()}
-        capacity = raw.get("capacity") or {}
-        if any(name not in capacity for name in wanted):
-            return None
-        taken: dict[str, Fraction] = {}
-        for name, entry in capacity.items():
-            amount = self._amount(wanted.get(name), entry)
-            if amount is None:
-                return None
-            taken[name] = amount
-        return taken
-
-    def _amount(self, wanted: Fraction | None, entry: Raw) -> Fraction | None:
-        policy = entry.get("requestPolicy") or {}
-        default = number(policy["default"]) if "default" in policy else None
-        bounds = policy.get("validRange") or {}
-        values = sorted(number(value) for value in policy.get("validValues") or [])
-        fine = self.features["FractionalCapacityRange"]
-
-        def whole(value: Fraction) -> Fraction:
-            return value if fine else Fraction(-(-value.numerator // value.denominator))
-
-        if wanted is None:
-            amount = default if default is not None else number(entry["value"])
-        elif bounds:
-            low = number(bounds["min"])
-            amount = max(low, wanted)
-            if "step" in bounds and wanted >= low:
-                step = whole(number(bounds["step"]))
-                amount = whole(low) + -(-(whole(wanted) - whole(low)) // step) * step
-        else:
-            amount = next((value for value in values if value >= wanted), wanted)
-        if amount == default:
-            return amount
-        if "max" in bounds and amount > number(bounds["max"]):
-            return None
-        if values and amount not in values:
-            return None
-        return amount
-
-    def shareable(self, device: DeviceKey) -> bool:
-        """Say whether a device may have several users."""
-        return bool(self.devices[device][0].get("allowMultipleAllocations")) and bool(
-            self.features["ConsumableCapacity"]
-        )
 
 
 class Tally:
@@ -298,7 +100,7 @@ def complaints(raw: Raw, results: Sequence[Raw]) -> list[str]:
                 continue
             label, want = ways[used[0]]
             mine = by_label.pop(label)
-            choices.append((number_, request, used[0], tuple(_key(row) for row in mine)))
+            choices.append((number_, request, used[0], tuple(device_key(row) for row in mine)))
             found += [wrong for row in mine if (wrong := _row(world, want, row))]
         found += [f"unknown request {label}" for label in by_label]
         found += _selector(world, rows, result)
@@ -321,7 +123,7 @@ def ranks(results: Sequence[Raw]) -> list[str]:
 
 
 def _row(world: World, want: Raw, row: Raw) -> str | None:
-    device = _key(row)
+    device = device_key(row)
     if device not in world.devices:
         return f"{device} is not on the node"
     raw, _ = world.devices[device]
@@ -343,7 +145,7 @@ def _row(world: World, want: Raw, row: Raw) -> str | None:
 def _selector(world: World, rows: Sequence[Raw], result: Raw) -> list[str]:
     local, wanted = False, set()
     for row in rows:
-        raw, spec = world.devices.get(_key(row), ({}, {}))
+        raw, spec = world.devices.get(device_key(row), ({}, {}))
         place = raw if spec.get("perDeviceNodeSelection") else spec
         local = local or bool(place.get("nodeName")) or bool(raw.get("bindsToNode"))
         for term in (place.get("nodeSelector") or {}).get("nodeSelectorTerms") or []:
@@ -460,40 +262,3 @@ def _values(world: World, device: DeviceKey, name: str) -> set[tuple[str, Any]]:
         else:
             found.add((kind, value))
     return found
-
-
-def accepts(text: str, driver: str, raw: Raw) -> bool:
-    """Evaluate the few forms of selectors that the cases use; raises ValueError for any other."""
-    if "||" in text:
-        return any(accepts(part, driver, raw) for part in text.split("||"))
-    if "&&" in text:
-        return all(accepts(part, driver, raw) for part in text.split("&&"))
-    term = text.strip()
-    if found := re.fullmatch(r'device\.driver == "([^"]*)"', term):
-        return driver == found[1]
-    if found := re.fullmatch(r"device\.allowMultipleAllocations == (true|false)", term):
-        return bool(raw.get("allowMultipleAllocations")) == (found[1] == "true")
-    if found := re.fullmatch(r'device\.attributes\["([^"]*)"\]\.(\w+) == "([^"]*)"', term):
-        return (raw.get("attributes") or {}).get(found[2], {}).get("string") == found[3]
-    if found := re.fullmatch(r'device\.attributes\["([^"]*)"\]\.(\w+)', term):
-        return bool((raw.get("attributes") or {})[found[2]]["bool"])
-    if found := re.fullmatch(
-        r'device\.capacity\["[^"]*"\](?:\.(\w+)|\["([^"]*)"\])\.compareTo\(quantity\("(\w+)"\)\) >= 0', term
-    ):
-        entry = (raw.get("capacity") or {}).get(found[1] or found[2])
-        return entry is not None and number(entry["value"]) >= number(found[3])
-    raise ValueError(term)
-
-
-def _requirement(row: Raw, value: str | None) -> bool:
-    values = row.get("values") or []
-    return {
-        "In": value is not None and value in values,
-        "NotIn": value is None or value not in values,
-        "Exists": value is not None,
-        "DoesNotExist": value is None,
-    }[row["operator"]]
-
-
-def _key(row: Raw) -> DeviceKey:
-    return row["driver"], row["pool"], row["device"]

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.allocator.validity import Choice, Raw, World, legal
+from tests.allocator.onenode import Raw, World
+from tests.allocator.validity import Choice, legal
 
 FEATURES = {
     "AdminAccess": True,

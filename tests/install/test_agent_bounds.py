@@ -10,6 +10,7 @@ from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
+from tests.install.refusal import refused
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
@@ -101,24 +102,6 @@ async def users_of(cluster: ControlPlane, stack: AsyncExitStack) -> Users:
         operator=await connect("apportion-operator"),
         kubelet=await stack.enter_async_context(Api.of(kubelet)),
     )
-
-
-class refused:  # noqa: N801 - reads as a word: `with refused("own node")`
-    """Expect that the API server forbids a request, for this reason."""
-
-    def __init__(self, reason: str, *, status: int = 422) -> None:
-        self._raises = pytest.raises(ApiError)
-        self._reason = reason
-        self._status = status
-
-    def __enter__(self) -> None:
-        self._caught = self._raises.__enter__()
-
-    def __exit__(self, *failure: object) -> bool:
-        swallowed = self._raises.__exit__(*failure)  # type: ignore[arg-type]
-        assert self._reason in self._caught.value.message
-        assert self._caught.value.status == self._status, self._caught.value
-        return swallowed
 
 
 class Bounds:

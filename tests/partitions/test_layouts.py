@@ -4,7 +4,8 @@ from typing import Any
 
 from apportion.cel import Programs
 from apportion.cluster.kinds import LAYOUTS, PARTITIONS
-from apportion.partitions.layouts import Plan, class_names, plans
+from apportion.partitions.layoutclasses import class_names
+from apportion.partitions.layouts import Plan, plans
 from apportion.partitions.wanted import Create, Delete
 from tests.world import World
 

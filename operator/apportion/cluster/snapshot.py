@@ -7,7 +7,6 @@ erase a new one of the same name. An object that cannot be read is left out and 
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -17,6 +16,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
+from apportion.cluster.broken import Broken
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex
 from apportion.cluster.kinds import Kind
@@ -24,6 +24,7 @@ from apportion.cluster.ledger import Ledger, number
 from apportion.cluster.management import Management, management
 from apportion.cluster.podindex import PodIndex
 from apportion.cluster.preparedindex import PreparedIndex
+from apportion.cluster.takenback import TakenBack
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
@@ -48,37 +49,6 @@ _READERS: Mapping[Kind, Callable[[Raw], Any]] = {
     kinds.LAYOUTS: PartitionLayout.from_json,
     kinds.POLICIES: AllocationPolicy.from_json,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """An object that cannot be read."""
-
-    kind: Kind
-    namespace: str
-    name: str
-    uid: str
-    error: BrokenInput
-
-
-@dataclass(frozen=True, slots=True)
-class TakenBack:
-    """An allocation that somebody else cleared."""
-
-    claim: Claim
-    """The claim as it is now."""
-    allocation: Allocation
-    """What it had."""
-    reserved_for: frozenset[str] = frozenset()
-    """UIDs of the pods for which it was reserved just before."""
-
-    def concerns(self, pod: str) -> bool:
-        """Say whether the scheduler refused this pod (UID).
-
-        It clears what nobody has reserved, or only the very pod that it cannot place (dynamicresources PostFilter). A
-        claim that others had reserved was deallocated by controller-manager, because they are gone.
-        """
-        return not self.reserved_for or pod in self.reserved_for
 
 
 class Snapshot:

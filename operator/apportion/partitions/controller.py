@@ -23,7 +23,8 @@ from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.card import device_id
-from apportion.partitions.layouts import LAYOUT_LABEL, Plan, class_names, orphans, plans
+from apportion.partitions.layoutclasses import LAYOUT_LABEL, class_names
+from apportion.partitions.layouts import Plan, orphans, plans
 from apportion.partitions.status import layout_status, policy_status, same
 from apportion.partitions.wanted import Action, Create, Delete, SetHolder, Wanted
 

@@ -6,8 +6,7 @@ at most `maxUnavailable` nodes change at a time.
 """
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,16 +16,12 @@ from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.cut import Cut
 from apportion.cluster.deviceindex import card_of
-from apportion.cluster.kinds import CLASSES
-from apportion.cluster.management import MANAGED
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
 from apportion.partitions.card import STATIC, Card, card, is_static
+from apportion.partitions.layoutclasses import classes
 from apportion.partitions.wanted import Action, Create, Delete, partition_for
-
-LAYOUT_LABEL = "apportion.dev/layout"
-"""Label of DeviceClasses that a layout made."""
 
 
 @dataclass(slots=True)
@@ -53,7 +48,7 @@ def plans(snapshot: Snapshot, programs: Programs) -> list[Plan]:
     found = []
     claimed: dict[DeviceId, list[str]] = {}
     for layout in sorted(snapshot.layouts.values(), key=_age):
-        plan = Plan(layout, classes=_classes(layout, snapshot))
+        plan = Plan(layout, classes=classes(layout, snapshot))
         try:
             _fill(plan, snapshot, programs, claimed)
         except BrokenInput as error:
@@ -264,68 +259,3 @@ def _allowed(layout: PartitionLayout, nodes: int) -> int:
     if isinstance(limit, int):
         return limit
     return max(1, math.ceil(nodes * int(limit.removesuffix("%")) / 100))
-
-
-def _classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]:
-    if not layout.spec.device_classes.create:
-        return []
-    drivers = {
-        (part.profile, part.device.driver): part
-        for where in snapshot.devices.cards
-        for part in snapshot.devices.cuts(where).values()
-    }
-    found = []
-    for entry in layout.spec.partitions:
-        part = next(
-            (part for (profile, _), part in sorted(drivers.items()) if profile == entry.profile), None
-        )
-        if part is not None:
-            found.append(_class(layout, entry.profile, part))
-    return found
-
-
-def class_names(layout: PartitionLayout) -> frozenset[str]:
-    """Return the names of the DeviceClasses that a layout wants, whatever the nodes publish at present."""
-    if not layout.spec.device_classes.create:
-        return frozenset()
-    return frozenset(class_name(layout.metadata.name, entry.profile) for entry in layout.spec.partitions)
-
-
-def class_name(layout: str, profile: str) -> str:
-    """Return the name of the DeviceClass for one profile of a layout."""
-    return f"{layout}-{re.sub(r'[^a-z0-9]+', '-', profile.lower()).strip('-')}"
-
-
-def _class(layout: PartitionLayout, profile: str, part: Cut) -> dict[str, Any]:
-    driver = part.device.driver
-    attribute = "profile" if part.start is not None else "template"
-    of = f'device.attributes["{driver}"]'
-    labels: Mapping[str, str] = layout.spec.device_classes.labels
-    return {
-        "apiVersion": CLASSES.api_version,
-        "kind": CLASSES.name,
-        "metadata": {
-            "name": class_name(layout.metadata.name, profile),
-            "labels": {**labels, MANAGED: "true", LAYOUT_LABEL: layout.metadata.name},
-            "ownerReferences": [
-                {
-                    "apiVersion": layout.api_version,
-                    "kind": layout.kind,
-                    "name": layout.metadata.name,
-                    "uid": layout.metadata.uid,
-                    "controller": True,
-                }
-            ],
-        },
-        "spec": {
-            "selectors": [
-                {
-                    "cel": {
-                        "expression": f'device.driver == "{driver}"'
-                        f' && {of}.?layout.orValue("") == "{layout.metadata.name}"'
-                        f' && {of}.?{attribute}.orValue("") == "{profile}"'
-                    }
-                }
-            ]
-        },
-    }

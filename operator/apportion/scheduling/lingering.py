@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from apportion.cluster.snapshot import Snapshot, TakenBack
+from apportion.cluster.snapshot import Snapshot
+from apportion.cluster.takenback import TakenBack
 
 PATIENCE: Final = 25.0
 """Seconds within which an agent has told what is still prepared: it looks every ten seconds, twice is safe."""

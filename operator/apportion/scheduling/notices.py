@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from apportion.allocator.decision import Finding
 from apportion.allocator.explain_text import summary
 from apportion.allocator.explanation import Explanation
+from apportion.cluster.broken import Broken
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.recorder import About, Recorder
-from apportion.cluster.snapshot import Broken, Snapshot
+from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod

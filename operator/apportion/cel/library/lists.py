@@ -9,7 +9,7 @@ from apportion.cel.equality import compare, contains, ordered, same
 from apportion.cel.folds import in_order
 from apportion.cel.functions import LARGEST, Overload, declare, items, size_of
 from apportion.cel.library import times
-from apportion.cel.library.standard import unsigned, whole
+from apportion.cel.library.conversions import unsigned, whole
 from apportion.cel.values import CelFailure, CostExceeded, Duration, Uint, Value, no_overload
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")

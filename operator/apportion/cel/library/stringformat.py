@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from apportion.cel.library.conversions import double_text
+from apportion.cel.library.times import timestamp_text
 from apportion.cel.values import (
     CelFailure,
     Domains,
@@ -212,14 +214,10 @@ def quoted(text: str) -> str:
 
 
 def _double(value: float) -> str:
-    from apportion.cel.library.standard import double_text
-
     return double_text(value)
 
 
 def _moment(value: Timestamp) -> str:
-    from apportion.cel.library.times import timestamp_text
-
     return timestamp_text(value)
 
 

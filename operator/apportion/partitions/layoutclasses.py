@@ -1,0 +1,80 @@
+"""The DeviceClasses that a layout makes: one for each of its profiles."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from apportion.api.layout import PartitionLayout
+from apportion.cluster.cut import Cut
+from apportion.cluster.kinds import CLASSES
+from apportion.cluster.management import MANAGED
+from apportion.cluster.snapshot import Snapshot
+
+LAYOUT_LABEL = "apportion.dev/layout"
+"""Label of DeviceClasses that a layout made."""
+
+
+def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Return the DeviceClasses that a layout wants, as far as nodes publish what they are about."""
+    if not layout.spec.device_classes.create:
+        return []
+    drivers = {
+        (part.profile, part.device.driver): part
+        for where in snapshot.devices.cards
+        for part in snapshot.devices.cuts(where).values()
+    }
+    found = []
+    for entry in layout.spec.partitions:
+        part = next(
+            (part for (profile, _), part in sorted(drivers.items()) if profile == entry.profile), None
+        )
+        if part is not None:
+            found.append(_class(layout, entry.profile, part))
+    return found
+
+
+def class_names(layout: PartitionLayout) -> frozenset[str]:
+    """Return the names of the DeviceClasses that a layout wants, whatever the nodes publish at present."""
+    if not layout.spec.device_classes.create:
+        return frozenset()
+    return frozenset(class_name(layout.metadata.name, entry.profile) for entry in layout.spec.partitions)
+
+
+def class_name(layout: str, profile: str) -> str:
+    """Return the name of the DeviceClass for one profile of a layout."""
+    return f"{layout}-{re.sub(r'[^a-z0-9]+', '-', profile.lower()).strip('-')}"
+
+
+def _class(layout: PartitionLayout, profile: str, part: Cut) -> dict[str, Any]:
+    driver = part.device.driver
+    attribute = "profile" if part.start is not None else "template"
+    of = f'device.attributes["{driver}"]'
+    labels: Mapping[str, str] = layout.spec.device_classes.labels
+    return {
+        "apiVersion": CLASSES.api_version,
+        "kind": CLASSES.name,
+        "metadata": {
+            "name": class_name(layout.metadata.name, profile),
+            "labels": {**labels, MANAGED: "true", LAYOUT_LABEL: layout.metadata.name},
+            "ownerReferences": [
+                {
+                    "apiVersion": layout.api_version,
+                    "kind": layout.kind,
+                    "name": layout.metadata.name,
+                    "uid": layout.metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "selectors": [
+                {
+                    "cel": {
+                        "expression": f'device.driver == "{driver}"'
+                        f' && {of}.?layout.orValue("") == "{layout.metadata.name}"'
+                        f' && {of}.?{attribute}.orValue("") == "{profile}"'
+                    }
+                }
+            ]
+        },
+    }

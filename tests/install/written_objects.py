@@ -1,0 +1,265 @@
+"""Objects that users may write, and such that the API server has to refuse, with what it says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.api import Json
+
+SHIPPED = Path(__file__).parents[2] / "manifests" / "policies"
+PARTITION: Json = {
+    "nodeName": "n1",
+    "driver": "gpu.apportion.dev",
+    "pool": "n1",
+    "device": "gpu-0-mig-1g10gb-19-3",
+    "parent": "gpu-0",
+    "profile": "1g.10gb",
+    "placement": {"start": 3, "size": 1},
+    "origin": "Claim",
+    "holder": {"kind": "ResourceClaim", "namespace": "team", "name": "c1", "uid": "c-1"},
+}
+LAYOUT: Json = {"partitions": [{"profile": "1g.10gb", "count": 7}]}
+POLICY: Json = {"deviceClasses": {"names": ["mig.apportion.dev"]}}
+KINDS = {
+    "Partition": ("partitions", PARTITION),
+    "PartitionLayout": ("partitionlayouts", LAYOUT),
+    "AllocationPolicy": ("allocationpolicies", POLICY),
+}
+
+
+def without(spec: Json, *names: str) -> Json:
+    """Return a spec that lacks some fields."""
+    return {name: value for name, value in spec.items() if name not in names}
+
+
+def rung(**more: object) -> Json:
+    """Return a level of a ladder."""
+    return {"attribute": "a.dev/x", **more}
+
+
+ACCEPTED = [
+    pytest.param("Partition", {}, id="a partition for a claim"),
+    pytest.param("Partition", {"holder": None, "origin": "Warm"}, id="a warm partition that nobody holds"),
+    pytest.param("Partition", {"placement": None, "profile": "vir05_1c_16g"}, id="a vNPU without placement"),
+    pytest.param(
+        "Partition",
+        {"origin": "Layout", "holder": {"kind": "PartitionLayout", "name": "l", "uid": "l-1"}},
+        id="a layout's partition",
+    ),
+    pytest.param("PartitionLayout", {}, id="a layout by count"),
+    pytest.param(
+        "PartitionLayout",
+        {
+            "nodeSelector": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]},
+            "devices": [{"cel": {"expression": "device.driver == 'gpu.apportion.dev'"}}],
+            "partitions": [{"profile": "1g.10gb+me", "placements": [{"start": 0}, {"start": 4}]}],
+            "rollout": {"maxUnavailable": "25%"},
+        },
+        id="a layout by placement",
+    ),
+    pytest.param("AllocationPolicy", {}, id="a policy by names"),
+    pytest.param("AllocationPolicy", {"deviceClasses": {"selector": {}}}, id="a policy for all classes"),
+    pytest.param(
+        "AllocationPolicy",
+        {
+            "ladder": [
+                {"attribute": "resource.kubernetes.io/pcieRoot"},
+                {"attribute": "npu.apportion.dev/hccsGroup"},
+            ],
+            "demand": {"source": "Profiles", "profiles": [{"profile": "1g.10gb"}]},
+            "partitions": {"idleTimeout": "0s", "warm": [{"profile": "1g.10gb", "count": 0}]},
+        },
+        id="a policy with everything",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {
+            "ladderScope": "Node",
+            "ladder": [
+                {
+                    "attribute": "a.dev/socket",
+                    "drivers": ["a.dev"],
+                    "perDriver": [{"driver": "b.dev", "attribute": "b.dev/cpu"}],
+                    "fill": {"order": [{"take": 1, "free": [1, 3, 2, 4]}, {"take": 2, "free": [2]}]},
+                    "split": "Even",
+                },
+                {"attribute": "a.dev/card", "fill": {}},
+            ],
+        },
+        id="a ladder with every word",
+    ),
+    *(
+        pytest.param(
+            "AllocationPolicy", yaml.safe_load(path.read_text())["spec"], id=f"the shipped {path.name}"
+        )
+        for path in sorted(SHIPPED.glob("*.yaml"))
+    ),
+]
+
+REFUSED = [
+    pytest.param(
+        "Partition",
+        {"placement": {"start": -1, "size": 1}},
+        "spec.placement.start",
+        id="before the first slice",
+    ),
+    pytest.param(
+        "Partition",
+        {"placement": {"start": 0, "size": 0}},
+        "spec.placement.size",
+        id="a partition of nothing",
+    ),
+    pytest.param("Partition", {"origin": "Wish"}, "spec.origin", id="an unknown origin"),
+    pytest.param("Partition", {"device": "GPU_0"}, "spec.device", id="a device that is no label"),
+    pytest.param("Partition", {"profile": None}, "spec.profile", id="a partition without profile"),
+    pytest.param(
+        "Partition",
+        {"holder": {"kind": "ResourceClaim", "name": "c", "uid": "u"}},
+        "a ResourceClaim has a namespace",
+        id="a claim without namespace",
+    ),
+    pytest.param(
+        "Partition",
+        {"origin": "Layout"},
+        "is held by its PartitionLayout",
+        id="a layout's partition held by a claim",
+    ),
+    pytest.param(
+        "Partition",
+        {"holder": {"kind": "PartitionLayout", "name": "l", "uid": "u"}},
+        "any other by a ResourceClaim",
+        id="a claim's partition held by a layout",
+    ),
+    pytest.param("PartitionLayout", {"partitions": []}, "spec.partitions", id="a layout of nothing"),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p"}]},
+        "exactly one of count and placements",
+        id="neither",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "count": 1, "placements": [{"start": 0}]}]},
+        "exactly one of count and placements",
+        id="both",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "count": 0}]},
+        "spec.partitions[0].count",
+        id="a count of 0",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "count": 1}, {"profile": "p", "count": 2}]},
+        "Duplicate value",
+        id="a profile twice",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"partitions": [{"profile": "p", "placements": [{"start": 0}, {"start": 0}]}]},
+        "Duplicate value",
+        id="a place twice",
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"rollout": {"maxUnavailable": 0}},
+        "spec.rollout.maxUnavailable",
+        id="no node at a time",
+    ),
+    pytest.param(
+        "PartitionLayout", {"rollout": {"maxUnavailable": "half"}}, "spec.rollout.maxUnavailable", id="half"
+    ),
+    pytest.param(
+        "PartitionLayout",
+        {"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+        "In and NotIn need values",
+        id="In nothing",
+    ),
+    pytest.param("AllocationPolicy", {"deviceClasses": {}}, "names or selector is needed", id="for no class"),
+    pytest.param(
+        "AllocationPolicy",
+        {"deviceClasses": {"names": []}},
+        "names or selector is needed",
+        id="for an empty list",
+    ),
+    pytest.param("AllocationPolicy", {"strategy": "Best"}, "spec.strategy", id="an unknown strategy"),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [{"attribute": "numaNode"}]},
+        "spec.ladder[0].attribute",
+        id="no domain",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [{"attribute": f"{'a' * 64}.dev/x"}]},
+        "at most 63 characters",
+        id="a long domain",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [{"attribute": "a.dev/x"}, {"attribute": "a.dev/x"}]},
+        "an attribute may appear once",
+        id="a rung twice",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(perDriver=[{"driver": "b.dev", "attribute": "b.dev/x"}] * 2)]},
+        "spec.ladder[0].perDriver[1]",
+        id="two names for one driver",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(perDriver=[{"driver": "b.dev", "attribute": f"{'a' * 64}.dev/x"}])]},
+        "at most 63 characters",
+        id="a long domain of one driver",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(fill={"order": [{"take": 0, "free": [1]}]})]},
+        "spec.ladder[0].fill.order[0].take",
+        id="taking nothing",
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"ladder": [rung(fill={"order": [{"take": 1, "free": [2, 2]}]})]},
+        "spec.ladder[0].fill.order[0].free[1]",
+        id="one count twice",
+    ),
+    pytest.param(
+        "AllocationPolicy", {"ladder": [rung(split="Odd")]}, "spec.ladder[0].split", id="an odd split"
+    ),
+    pytest.param("AllocationPolicy", {"ladderScope": "Rack"}, "spec.ladderScope", id="an unknown scope"),
+    pytest.param(
+        "AllocationPolicy", {"demand": {"source": "Profiles"}}, "source Profiles needs profiles", id="no mix"
+    ),
+    pytest.param(
+        "AllocationPolicy",
+        {"demand": {"profiles": [{"profile": "p"}]}},
+        "source Learned takes none",
+        id="a mix that is not used",
+    ),
+    pytest.param(
+        "AllocationPolicy", {"unusedTimeout": "1 minute"}, "spec.unusedTimeout", id="a timeout in words"
+    ),
+    pytest.param("AllocationPolicy", {"unusedTimeout": "169h"}, "longer than a week", id="more than a week"),
+    pytest.param(
+        "AllocationPolicy",
+        {"partitions": {"warm": [{"profile": "p", "count": -1}]}},
+        "spec.partitions.warm[0].count",
+        id="less than no warm partitions",
+    ),
+]
+
+IMMUTABLE = [
+    {"nodeName": "n2"},
+    {"driver": "npu.apportion.dev"},
+    {"pool": "n2"},
+    {"device": "gpu-1"},
+    {"parent": "gpu-1"},
+    {"profile": "2g.20gb"},
+    {"origin": "Warm"},
+    {"placement": {"start": 4}},
+    {"placement": None},
+]
