@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,3 +126,75 @@ def test_a_broken_file_is_set_aside(tmp_path: Path) -> None:
     journal.put_partition(ROW)
     assert path.with_suffix(".broken").read_bytes().startswith(b"no database")
     journal.close()
+
+
+_FIRST_RELEASE = """
+CREATE TABLE boot (id TEXT NOT NULL);
+CREATE TABLE partitions (uid TEXT PRIMARY KEY, name TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL,
+    profile TEXT NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL, layout TEXT NOT NULL, step TEXT NOT NULL,
+    instance TEXT NOT NULL, uuid TEXT NOT NULL) STRICT;
+CREATE TABLE claims (uid TEXT NOT NULL, driver TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+    devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT;
+INSERT INTO boot VALUES ('b');
+INSERT INTO partitions VALUES ('p1', 'node-a-x', 'x', 'gpu-0', '1g.10gb', 3, 1, '', 'Intent', '{}', '');
+INSERT INTO claims VALUES ('c1', 'gpu.apportion.dev', 'team', 'claim-c1', 'Preparing',
+    '[{"device": "gpu-0", "card": "gpu-0", "pool": "node-a", "requests": ["r"], "cdi": "x=gpu-0"}]');
+PRAGMA user_version=1;
+"""
+
+
+def _of_the_first_release(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(_FIRST_RELEASE)
+
+
+def test_a_journal_of_the_first_release_is_brought_up_with_all_that_it_remembers(tmp_path: Path) -> None:
+    """An upgrade of the agent disturbs no pod; the former agent goes on with the file until it ends."""
+    path = tmp_path / "journal.db"
+    _of_the_first_release(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as former:
+        journal = Journal(path, "b")
+        assert not journal.fresh
+        assert journal.partitions() == {"p1": ROW}
+        assert journal.claims() == (claim("c1", "gpu-0"),)
+        former.execute("UPDATE partitions SET step='Created'")
+        assert journal.partitions() == {"p1": replace(ROW, step=Step.CREATED)}
+        journal.close()
+    assert not path.with_suffix(".broken").exists()
+
+
+@pytest.mark.parametrize("statement", range(2))
+def test_a_kill_while_a_journal_is_brought_up_costs_nothing(tmp_path: Path, statement: int) -> None:
+    """The next start finds the file before the step or after it."""
+    path = tmp_path / "journal.db"
+    _of_the_first_release(path)
+    code = (
+        "import os, signal, sqlite3, sys; from pathlib import Path; from apportion.agent.journal import Journal\n"
+        "def die(text):\n"
+        f"    left[0] -= text.startswith(('CREATE INDEX', 'PRAGMA user_version='))\n"
+        "    left[0] < 0 and os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"left = [{statement}]; connect = sqlite3.connect\n"
+        "def watched(*args, **options):\n"
+        "    db = connect(*args, **options); db.set_trace_callback(die); return db\n"
+        f"sqlite3.connect = watched; Journal(Path({str(path)!r}), 'b')"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    died = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+    journal = Journal(path, "b")
+    assert journal.partitions() == {"p1": ROW}
+    assert journal.claims() == (claim("c1", "gpu-0"),)
+    journal.close()
+
+
+def test_a_journal_of_a_later_release_is_set_aside(tmp_path: Path) -> None:
+    """What its rows mean is not known here; nothing of it is lost."""
+    path = tmp_path / "journal.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(_FIRST_RELEASE + "PRAGMA user_version=99;")
+    journal = Journal(path, "b")
+    assert journal.fresh
+    assert journal.partitions() == {}
+    journal.close()
+    with closing(sqlite3.connect(path.with_suffix(".broken"))) as db:
+        assert db.execute("SELECT uid FROM partitions").fetchall() == [("p1",)]

@@ -20,21 +20,9 @@ import structlog
 
 from apportion.agent.devices.values import Placement, Spot
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.schema import bring_up
 from apportion.errors import BrokenInput, NotReady
 
-SCHEMA = 1
-"""Goes up with every change of the tables below; a file of another schema is set aside like a broken one."""
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS partitions (
-    uid TEXT PRIMARY KEY, name TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL, profile TEXT NOT NULL,
-    start INTEGER NOT NULL, size INTEGER NOT NULL, layout TEXT NOT NULL, step TEXT NOT NULL,
-    instance TEXT NOT NULL, uuid TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS claims (
-    uid TEXT NOT NULL, driver TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
-    devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT;
-"""
 _log = structlog.get_logger()
 
 
@@ -42,7 +30,9 @@ class Journal:
     """One journal file. Thread-safe; every changing call is one transaction."""
 
     def __init__(self, path: Path, boot_id: str) -> None:
-        """Open or make the file. A broken one is set aside: hardware and API are enough to go on.
+        """Open or make the file; one of an older release is brought up, its rows kept.
+
+        A broken one, or one of a later release, is set aside: hardware and API are enough to go on.
 
         After a reboot (another boot id) no claim is prepared any more, because no container survived; partition rows
         stay and are compared with the hardware.
@@ -224,10 +214,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     (found,) = db.execute("PRAGMA quick_check").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, SCHEMA):
-        raise sqlite3.DatabaseError(f"journal schema {version} is not {SCHEMA}")
-    db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+    bring_up(db)
 
 
 def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
