@@ -1,5 +1,6 @@
 """The floors differ from their scenarios as they say; a million placements are measured from the same model."""
 
+import gc
 import gzip
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,27 @@ def test_a_small_measure_has_every_figure() -> None:
     assert found["unplaced"] == 0
     assert found["claims"] > 0
     assert set(found["spent"]) == {"read", "state", "views", "collect"}
+
+
+def test_what_outlives_a_claim_is_not_looked_at_again_while_claims_wait() -> None:
+    """Passes over the young only: one over a hundred thousand survivors would hold a claim up for 60 ms."""
+    passes: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            passes.append(info["generation"])
+
+    former = gc.get_threshold()
+    Collector().take_over(1000.0)
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(150_000)]
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*former)
+        gc.unfreeze()
+    assert len(kept) == 150_000
+    assert set(passes) == {0}
 
 
 def test_the_collector_leaves_full_passes_to_quiet_moments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ class Inventory:
 
     def nodes(self, pool: PoolId) -> Iterable[str]:
         """Return the nodes that a pool may serve; some may be unknown."""
-        if pool in self._wide:
+        if self._wide and pool in self._wide:
             return self.places
         found = self._pool_nodes.get(pool)
         if found is None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Answering, NodeView
-    from apportion.allocator.worth.one import Way
     from apportion.allocator.worth.outlook import Sight
 
 MOST_COLUMNS = 48
@@ -76,7 +75,6 @@ class Kind:
         "sample",
         "selected",
         "sights",
-        "ways",
     )
 
     def __init__(
@@ -105,8 +103,6 @@ class Kind:
 
         self.sights: dict[object, Sight] = {}
         """What it is to a mix of demand, by outlook."""
-        self.ways: dict[Meaning, tuple[Way, ...] | None] = {}
-        """What claims for one device with counters may take; None: it is another claim."""
 
     def remember(self, meaning: "Meaning", plan: "Plan | None") -> "Plan | None":
         """Keep what a claim for one device may take."""

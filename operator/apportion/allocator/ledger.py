@@ -15,7 +15,13 @@ from apportion.dra.slice import PoolId
 Consumption: TypeAlias = Mapping[tuple[str, str], int]
 Change: TypeAlias = tuple[PoolId, str, Consumption | None, int]
 """A device whose holders changed, and what that takes from counters: 1 more, -1 less, 0 as before."""
-Resolve: TypeAlias = Callable[[PoolId, str], Consumption | None]
+Taken: TypeAlias = Callable[[str], Consumption | None]
+"""Says what a device of a pool takes from counters, by its name; None: it is in no slice."""
+Resolve: TypeAlias = Callable[[PoolId], Taken]
+
+
+def _nothing(_device: str) -> Consumption | None:
+    return None
 
 
 class Holding:
@@ -104,22 +110,23 @@ class Ledger:
             self._by_key[key] = kept
         pool: PoolId | None = None
         held: dict[str, Holding] = {}
+        taken_by: Taken = _nothing
         for result in kept:
-            device = result.device
-            if pool is None or pool.name != device.pool or pool.driver != device.driver:
-                pool = PoolId(device.driver, device.pool)
+            driver, where, name = result.device
+            if pool is None or pool.name != where or pool.driver != driver:
+                pool = PoolId(driver, where)
                 held = self._pools.setdefault(pool, {})
-            name = device.name
+                taken_by = resolve(pool)
             holding = held.get(name)
             if holding is None:
-                consumption = resolve(pool, name)
+                consumption = taken_by(name)
                 held[name] = Holding(key, result, consumption)
                 touched.append((pool, name, consumption, 1))
                 continue
             holding.add(key, result)
             taken = 0
             if holding.consumption is None:
-                holding.consumption = resolve(pool, name)
+                holding.consumption = taken_by(name)
                 taken = 1
             touched.append((pool, name, holding.consumption, taken))
         return touched
@@ -127,19 +134,24 @@ class Ledger:
     def release(self, key: str) -> list[Change]:
         """Let `key` hold nothing."""
         touched: list[Change] = []
+        results = self._by_key.pop(key, None)
+        if results is None:
+            return touched
         pool: PoolId | None = None
-        for result in self._by_key.pop(key, ()):
-            device = result.device
-            if pool is None or pool.name != device.pool or pool.driver != device.driver:
-                pool = PoolId(device.driver, device.pool)
+        held: dict[str, Holding] = {}
+        for result in results:
+            driver, where, name = result.device
+            if pool is None or pool.name != where or pool.driver != driver:
+                pool = PoolId(driver, where)
+                held = self._pools.get(pool, {})
             # A claim may hold several shares of one device; the first one let go of all.
-            holding = self._pools.get(pool, {}).get(device.name)
+            holding = held.get(name)
             if holding is None or not holding.remove(key) or not holding.free:
-                touched.append((pool, device.name, None, 0))
+                touched.append((pool, name, None, 0))
                 continue
-            touched.append((pool, device.name, holding.consumption, -1))
-            del self._pools[pool][device.name]
-            if not self._pools[pool]:
+            touched.append((pool, name, holding.consumption, -1))
+            del held[name]
+            if not held:
                 del self._pools[pool]
         return touched
 
@@ -147,7 +159,7 @@ class Ledger:
         """Charge the devices of a pool that were in no slice when they were taken and are in one now."""
         for name, holding in self._pools.get(pool, {}).items():
             if holding.consumption is None:
-                holding.consumption = resolve(pool, name)
+                holding.consumption = resolve(pool)(name)
 
     def held(self, pool: PoolId) -> Mapping[str, Holding]:
         """Return the holdings of a pool by device name."""

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from apportion.allocator.anatomy import Anatomy
 from apportion.allocator.group import Group
-from apportion.allocator.ledger import Change, Consumption, Holding, Ledger
+from apportion.allocator.ledger import Change, Consumption, Holding, Ledger, Taken
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
+_NOBODY: Mapping[str, int] = {}
 _NO_SHARES: Mapping[int, Mapping[str, int]] = {}
 
 
@@ -59,11 +60,18 @@ class Occupancy:
         roll = self._rolls.get(PoolId(device.driver, device.pool))
         return roll.get(device.name) if roll is not None else None
 
-    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
-        """Return what a device takes from counters; None if it may not be used here."""
+    def consumption(self, pool: PoolId, otherwise: Taken) -> Taken:
+        """Return what says what a device takes from counters. `otherwise`: asked for those that may not be used here."""
         roll = self._rolls.get(pool)
-        index = roll.get(name) if roll is not None else None
-        return self.anatomy.taken[index] if index is not None else None
+        if roll is None:
+            return otherwise
+        taken = self.anatomy.taken
+
+        def here(name: str) -> Consumption | None:
+            index = roll.get(name)
+            return otherwise(name) if index is None else taken[index]
+
+        return here
 
     @property
     def holdings(self) -> tuple[object, ...]:
@@ -109,19 +117,27 @@ class Occupancy:
             return False
         exclusive, fit = self.exclusive, self.fit
         groups, group_of = self.groups, self.anatomy.group_of
+        last: PoolId | None = None
+        roll: Mapping[str, int] = {}
+        holdings: Mapping[str, Holding] = {}
         for pool, name, taken, sign in changes:
-            roll = self._rolls.get(pool)
-            index = roll.get(name) if roll is not None else None
+            if pool is not last:
+                last = pool
+                roll = self._rolls.get(pool, _NOBODY)
+                holdings = ledger.held(pool)
+            index = roll.get(name)
             if index is None:
                 # What is published no longer may still draw from the counters.
                 if sign and taken:
                     return False
                 continue
-            held = name in ledger.held(pool)
+            held = name in holdings
             if held:
                 exclusive |= 1 << index
             else:
                 exclusive &= ~(1 << index)
+            if not group_of:
+                continue
             place = group_of.get(index)
             if not sign or not taken:
                 if place is not None:

@@ -9,7 +9,7 @@ from apportion.allocator.ladder.closest import closest
 from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
-from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
+from apportion.allocator.score.strategy import Harm, Score, Scorer, harmful
 from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
 from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
@@ -67,9 +67,14 @@ def solve(
     if isinstance(scorer, Laddered):
         picks, place = closest(search, tuple(chosen.values()), picks, scorer)
         return Solved(tuple(chosen.values()), place, picks)
-    bonus = sum(search.prefer.get(pick.device, 0) for pick in picks)
-    harm = scorer.harm(search) if isinstance(scorer, Harmful) else ()
-    return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks, harm)
+    return rated(search, tuple(chosen.values()), picks, scorer)
+
+
+def rated(search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...], scorer: Scorer) -> Solved:
+    """Return what a finished search comes to."""
+    bonus = sum([search.prefer.get(pick.device, 0) for pick in picks]) if search.prefer else 0
+    harm = scorer.harm(search) if harmful(scorer) else ()
+    return Solved(ranks, (-bonus, *scorer.score(search)), picks, harm)
 
 
 FIRST_FIT = FirstFit()

@@ -4,7 +4,7 @@ In: a view, one device at a time. Out: states of counter groups, shares, constra
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from apportion.allocator.counters import GroupState
 from apportion.allocator.fault import Flaw
@@ -14,9 +14,8 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.view import NodeView
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """One device for one slot."""
+class Pick(NamedTuple):
+    """One device for one slot. A named tuple, as a search makes many."""
 
     slot: int
     want: int

@@ -10,6 +10,7 @@ from heapq import heapify, heappop
 from operator import itemgetter
 from typing import TypeAlias
 
+from apportion.allocator.again import solve_again
 from apportion.allocator.counters import bits
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.demand import Demand
@@ -119,13 +120,27 @@ class Question:
     def _catch_up(self) -> None:
         ranking = self.ranking
         if isinstance(ranking, Roster):
+            scorer = ranking.scorer
+            if isinstance(scorer, LeastFragmentation) and self.steps == STEPS:
+                self._catch_up_quickly(ranking, scorer)
+                return
             for standing in ranking.catch_up(self.standings):
-                if ranking.scorer.scans:
+                if scorer.scans:
                     ranking.learn(standing, self._stand(standing, ranking))
             return
         for name in ranking.catch_up(self.state):
             if ranking.scorer.scans and name in self.state.names():
                 ranking.learn(name, self._solve(name))
+
+    def _catch_up_quickly(self, ranking: Roster, scorer: LeastFragmentation) -> None:
+        """Ask the default strategy: every touched node passes here once per shape, so it is kept short."""
+        shape, answers, one, view = self.shape, self.state.answers, scorer.one, self.state.view
+        for standing in ranking.catch_up(self.standings):
+            here = view(standing.first())
+            found = one.outcome(here, shape, answers, shared=True)
+            if found is None:
+                found = solve_again(here, shape, scorer, answers, standing.known)
+            ranking.learn(standing, found)
 
     def _stand(self, standing: Standing, ranking: Roster) -> Outcome:
         """Answer for all nodes of a standing; kinds that differ in what the claim cannot see answer alike."""

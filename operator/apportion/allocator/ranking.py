@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
-from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
+from apportion.allocator.score.strategy import Harm, Score, Scorer, harmful
 
 Place: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name: what nodes are compared by."""
@@ -97,7 +97,7 @@ class Ranking:
 def place(scorer: Scorer, outcome: Solved, name: str) -> Place:
     """Return what a node is compared by now."""
     score = outcome.score
-    if outcome.harm and isinstance(scorer, Harmful):
+    if outcome.harm and harmful(scorer):
         # The first part of a score is what is preferred above all, the second what is lost.
         score = (score[0], score[1] + scorer.toll(outcome.harm), *score[2:])
     return outcome.ranks, score, name

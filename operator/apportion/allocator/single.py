@@ -57,21 +57,27 @@ def _take(view: NodeView, made: Plan, want: int, way: Way) -> Solved | None:
     else:
         plain = 0
     if plain or len(best) > 1 or len(best[0][1]) > 1:
-        index = _nearest(view, best, plain)
+        index = nearest(view, best, plain)
     else:
         number, locals_ = best[0]
         index = groups[number].members[locals_[0]]
+    return solved(view, made, want, index, least // LOST)
+
+
+def solved(view: NodeView, made: Plan, want: int, index: int, lost: int) -> Solved:
+    """Return what it comes to when the device is taken."""
     anatomy = view.anatomy
     place = anatomy.group_of.get(index)
     if place is None:
         left = (view.open & view.holding(1 << index)).bit_count() - 1
-        return made.solved(want, index, 0, left)
-    spot = groups[place[0]].spot
+        return made.solved(want, index, lost, left)
+    spot = view.groups[place[0]].spot
     around = (view.open & anatomy.pool_masks[anatomy.pool_of_group[place[0]]]).bit_count()
-    return made.solved(want, index, least // LOST, around - spot.room + spot.take(place[1]).room)
+    return made.solved(want, index, lost, around - spot.room + spot.take(place[1]).room)
 
 
-def _nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int) -> int:
+def nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int = 0) -> int:
+    """Return the device in the most crowded place, the first there: of these of the groups, and of the plain ones."""
     layout = view.layout
     found: list[int] = []
     for number, locals_ in best:

@@ -6,9 +6,14 @@ standings whose first node is a new one, so that whoever ranks them looks at wha
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
 
 from apportion.allocator.kind import Kind
 from apportion.allocator.view import NodeView
+
+if TYPE_CHECKING:
+    from apportion.allocator.outcome import Outcome
+    from apportion.allocator.shape import Meaning
 
 LEAST = 1024
 """Entries that are kept in any case before what is out of date is swept."""
@@ -17,11 +22,13 @@ LEAST = 1024
 class Standing:
     """Nodes that a search cannot tell apart."""
 
-    __slots__ = ("_heap", "kind", "nodes")
+    __slots__ = ("_heap", "kind", "known", "nodes")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.nodes: set[str] = set()
+        self.known: dict[Meaning, Outcome] = {}
+        """What LeastFragmentation chose here, where prices have no say in it."""
         self._heap: list[str] = []
 
     def add(self, name: str) -> None:

@@ -5,6 +5,7 @@ A fact costs work in proportion to what it touches. Not for several threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from apportion.allocator.anatomy import Anatomies
 from apportion.allocator.answers import Answers, Selectors
@@ -13,7 +14,7 @@ from apportion.allocator.decision import Finding
 from apportion.allocator.features import DEFAULT_FEATURES, Features
 from apportion.allocator.inventory import Inventory
 from apportion.allocator.kind import Kinds
-from apportion.allocator.ledger import Change, Consumption, Ledger
+from apportion.allocator.ledger import Change, Ledger, Taken
 from apportion.allocator.meanings import Meanings
 from apportion.allocator.recall import Recall
 from apportion.allocator.score.least_fragmentation import LeastFragmentation
@@ -199,15 +200,15 @@ class State:
             built.kind = None
         self._moved = dict.fromkeys(self._inventory.places)
 
-    def _consumption(self, pool: PoolId, device: str) -> Consumption | None:
-        """Return what a device takes from counters, by the newest slice that has it."""
+    def _consumption(self, pool: PoolId) -> Taken:
+        """Return what says what a device of the pool takes from counters, by the newest slice that has it."""
+        whole = partial(self._inventory.consumption, pool)
         for name in self._inventory.nodes(pool):
             view = self._views.get(name)
-            found = view.consumption(pool, device) if view is not None else None
-            if found is not None:
-                return found
+            if view is not None:
+                return view.consumption(pool, whole)
             break
-        return self._inventory.consumption(pool, device)
+        return whole
 
     def _rebuild(self, names: Iterable[str]) -> None:
         for name in names:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol, TypeAlias, runtime_checkable
+from functools import cache
+from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from apportion.allocator.options import Option
 from apportion.allocator.search import Search
@@ -53,3 +54,13 @@ class Scorer(Protocol):
     def score(self, search: Search) -> Score:
         """Rate a finished search; the smallest wins."""
         ...
+
+
+def harmful(scorer: Scorer) -> TypeGuard[Harmful]:
+    """Say whether part of its score depends on the whole cluster; asked per node, so once per class."""
+    return _harmful(type(scorer))
+
+
+@cache
+def _harmful(kind: type[Scorer]) -> bool:
+    return issubclass(kind, Harmful)

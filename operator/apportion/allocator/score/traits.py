@@ -1,6 +1,5 @@
 """What strategies weigh: how crowded a device's neighbourhood is, and what taking it makes impossible."""
 
-from apportion.allocator.layout import NEIGHBOURHOODS
 from apportion.allocator.options import Option
 from apportion.allocator.search import Search
 
@@ -10,11 +9,8 @@ class Traits:
 
     def __init__(self, search: Search, option: Option, mask: int) -> None:
         self._search = search
-        free = search.view.base & ~search.view.exclusive & ~search.taken
-        self._near = [
-            [devices & free for devices in search.view.values(attribute).values()]
-            for attribute in NEIGHBOURHOODS
-        ]
+        self._free = search.view.base & ~search.view.exclusive & ~search.taken
+        self._layout = search.view.layout
         self._rooms = [
             [devices & mask for devices in rule.values.values()]
             for rule in (search.rules[number] for number in option.want.rules)
@@ -31,7 +27,7 @@ class Traits:
 
     def crowd(self, index: int) -> tuple[int, ...]:
         """Return how many free devices sit around the device, nearest first."""
-        return tuple(next((row.bit_count() for row in rows if row >> index & 1), 0) for rows in self._near)
+        return self._layout.crowd(index, self._free)
 
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
         """Return (worth lost, worth around it, device) for every device of the mask."""

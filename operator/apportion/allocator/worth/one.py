@@ -1,96 +1,98 @@
 """LeastFragmentation for the commonest claim, one device by its selectors: the same choice and score as the search.
 
 In: a node's view, a shape, an outlook. Out: what the search would answer, or None where only the search can tell. The
-best pick of a group of devices that share counters is known by the group's state, so a node costs one look-up a group.
+best pick of a group of devices that share counters is known by the group's spot, so a node costs one look-up a group.
 """
 
 from apportion.allocator.outcome import BROKEN, NOTHING, Outcome, Solved
-from apportion.allocator.search import Pick
+from apportion.allocator.plan import Plan, plan
 from apportion.allocator.shape import Shape
+from apportion.allocator.single import nearest, solved
+from apportion.allocator.spot import LOST, Best, Spot
 from apportion.allocator.view import Answering, NodeView
-from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Sight
+from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Sight, Stock
 
-Way = tuple[tuple[int, int], ...]
-"""(group, bits of its devices) wherever there is something to take."""
+Row = tuple[int, int, dict[Spot, Best], Stock]
+"""A group, the bits of its devices that may be taken, what was found out about its spots, its prices."""
+
+
+_MOST = LOST * LOST
+"""Beyond any loss."""
+
+
+class Priced:
+    """A plan under one outlook."""
+
+    __slots__ = ("plan", "ways")
+
+    def __init__(self, made: Plan, view: NodeView, stocks: tuple[Stock, ...]) -> None:
+        self.plan = made
+        self.ways: tuple[tuple[int, tuple[Row, ...]], ...] = tuple(
+            (
+                sum(view.groups[number].spread(mask) for number, mask in way.groups),
+                tuple(
+                    (number, mask, stocks[number].bests(mask), stocks[number]) for number, mask in way.groups
+                ),
+            )
+            for way in made.ways
+        )
+        """Per alternative the devices that may be taken, and their groups."""
 
 
 class One:
-    """One outlook's answers; what may be taken is remembered with the kind of node."""
+    """One outlook's answers."""
 
     def __init__(self, outlook: Outlook) -> None:
         self._outlook = outlook
 
     def outcome(self, view: NodeView, shape: Shape, answers: Answering, *, shared: bool) -> Outcome | None:
         """Return the node's outcome for a shape of one slot that asks for one device with counters."""
-        if not shared or view.kind is None:
-            ways = _ways(view, shape, answers)
+        sight = self._outlook.sight(view)
+        if not shared:
+            priced = _price(view, sight, shape, answers, shared=False)
         else:
-            known = view.kind.ways
+            known = sight.priced
             if shape.meaning not in known:
                 if len(known) >= MOST_KEPT:
                     known.clear()
-                known[shape.meaning] = _ways(view, shape, answers)
-            ways = known[shape.meaning]
-        if ways is None:
+                known[shape.meaning] = _price(view, sight, shape, answers, shared=True)
+            priced = known[shape.meaning]
+        if priced is None:
             return None
-        sight = self._outlook.sight(view)
-        for number, way in enumerate(ways):
-            found = _take(view, sight, number, way)
-            if found is not None:
-                return found
+        for number, (mask, rows) in enumerate(priced.ways):
+            if view.open & mask:
+                return _take(view, priced.plan, number, rows)
         return NOTHING if view.invalid is None else BROKEN
 
 
-def _ways(view: NodeView, shape: Shape, answers: Answering) -> tuple[Way, ...] | None:
-    if len(shape.slots) != 1 or shape.rules or not shape.meaning.plain or view.limited:
+def _price(view: NodeView, sight: Sight, shape: Shape, answers: Answering, *, shared: bool) -> Priced | None:
+    made = plan(view, shape, answers, shared=shared)
+    if made is None or any(way.plain for way in made.ways):
         return None
-    ways: list[Way] = []
-    for want in shape.slots[0].wants:
-        mask, errors = view.selected(want, answers)
-        mask &= view.tolerating(want.tolerations)
-        if errors or want.count != 1 or mask & view.plain:
-            return None
-        ways.append(
-            tuple(
-                (number, group.gather(mask)) for number, group in enumerate(view.groups) if group.mask & mask
-            )
-        )
-    return tuple(ways)
+    return Priced(made, view, sight.stocks)
 
 
-def _take(view: NodeView, sight: Sight, want: int, way: Way) -> Solved | None:
-    """Take the least worth lost, the least left around, the most crowded place, the first."""
-    groups, stocks = view.groups, sight.stocks
-    least: tuple[int, int] | None = None
+def _take(view: NodeView, made: Plan, want: int, rows: tuple[Row, ...]) -> Solved:
+    """Take what is open: the least worth lost, the least left around, the most crowded place, the first."""
+    groups = view.groups
+    least = _MOST
     best: list[tuple[int, tuple[int, ...]]] = []
-    for number, mask in way:
-        group = groups[number]
-        open_ = mask & group.state.fits & ~group.gather(view.exclusive)
-        if not open_:
+    for number, mask, bests, stock in rows:
+        spot = groups[number].spot
+        found = bests.get(spot)
+        if found is None:
+            found = stock.best(spot, mask)
+        if not found:
             continue
-        lost, around, locals_ = stocks[number].best(group.state, open_)
-        key = lost, around
-        if least is None or key < least:
+        key = found[0]
+        if key < least:
             least = key
-            best = [(number, locals_)]
+            best = [(number, found[1])]
         elif key == least:
-            best.append((number, locals_))
-    if least is None:
-        return None
-    layout = view.layout
-    found: list[int] = []
-    for number, locals_ in best:
-        members = groups[number].members
-        found += [members[locals_[0]]] if layout.compact[number] else [members[one] for one in locals_]
-    index = found[0]
-    if len(found) > 1:
-        free = view.base & ~view.exclusive
-        crowd = layout.crowd
-        index = min((crowd(one, free), one) for one in found)[1]
-    number, local = view.group_of[index]
-    group = groups[number]
-    after = group.state.after(local)
-    bit = 1 << index
-    fit = view.fit & ~group.mask | group.spread(after.fits)
-    left = view.holding(bit) & fit & ~view.exclusive & ~bit
-    return Solved((want,), (0, least[0], left.bit_count()), (Pick(0, want, index),))
+            best.append((number, found[1]))
+    if len(best) > 1 or len(best[0][1]) > 1:
+        index = nearest(view, best)
+    else:
+        number, locals_ = best[0]
+        index = groups[number].members[locals_[0]]
+    return solved(view, made, want, index, least // LOST)

@@ -6,14 +6,19 @@ computed from the published counters and what the mix's selectors accept; no mod
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from apportion.allocator.counters import GroupState, GroupType
+from apportion.allocator.counters import GroupState, GroupType, bits
 from apportion.allocator.shape import Want
+from apportion.allocator.spot import LOST, Best, Spot
 from apportion.allocator.view import Answering, NodeView
 from apportion.allocator.worth.board import NOWHERE, Board, Vector
 from apportion.allocator.worth.cutting import UNIT, Cutting
 from apportion.allocator.worth.mix import Mix
+
+if TYPE_CHECKING:
+    from apportion.allocator.shape import Meaning
+    from apportion.allocator.worth.one import Priced
 
 MOST_OUTLOOKS = 32
 """Outlooks whose sight of it a kind keeps; older ones belong to mixes that nobody asks for any more."""
@@ -44,13 +49,13 @@ class Boards:
 class Stock:
     """Values of one group's states under the mix. States are remembered by identity."""
 
-    __slots__ = ("_best", "_cutting", "_fresh", "_worth")
+    __slots__ = ("_bests", "_cutting", "_fresh", "_worth")
 
     def __init__(self, cutting: Cutting | None, fresh: GroupState) -> None:
         self._cutting = cutting
         self._fresh = fresh
         self._worth: dict[GroupState, int] = {}
-        self._best: dict[tuple[GroupState, int], tuple[int, int, tuple[int, ...]]] = {}
+        self._bests: dict[int, dict[Spot, Best]] = {}
 
     def worth(self, state: GroupState) -> int:
         """Return what a state is worth, `UNIT` for a whole device."""
@@ -68,25 +73,33 @@ class Stock:
         # Nobody asked for these yet, or there are too many states: every placement counts, large ones more.
         return state.worth * UNIT // max(self._fresh.worth, 1)
 
-    def best(self, state: GroupState, open_: int) -> tuple[int, int, tuple[int, ...]]:
-        """Return the least worth lost by taking one of the devices, which must fit, the worth around it, and which."""
-        key = state, open_
-        found = self._best.get(key)
+    def bests(self, mask: int) -> dict[Spot, Best]:
+        """Return what `best` answered for these devices: a table to look at first."""
+        found = self._bests.get(mask)
         if found is None:
-            if len(self._best) >= MOST_KEPT:
-                self._best.clear()
-            found = self._best[key] = self._least(state, open_)
+            # Who took one of these before goes on with it; it only costs.
+            if len(self._bests) >= MOST_KEPT:
+                self._bests.clear()
+            found = self._bests[mask] = {}
         return found
 
-    def _least(self, state: GroupState, open_: int) -> tuple[int, int, tuple[int, ...]]:
+    def best(self, spot: Spot, mask: int) -> Best:
+        """Return the least worth lost by taking one of the devices, and the worth around it, in one number; and which."""
+        known = self.bests(mask)
+        found = known.get(spot)
+        if found is None:
+            if len(known) >= MOST_KEPT:
+                known.clear()
+            found = known[spot] = self._least(spot.state, mask & spot.open)
+        return found
+
+    def _least(self, state: GroupState, open_: int) -> Best:
+        if not open_:
+            return ()
         before = self.worth(state)
-        losses = [
-            (before - self.worth(state.after(local)), local)
-            for local in range(open_.bit_length())
-            if open_ >> local & 1
-        ]
+        losses = [(before - self.worth(state.after(local)), local) for local in bits(open_)]
         least = min(losses)[0]
-        return least, before, tuple(local for lost, local in losses if lost == least)
+        return least * LOST + before, tuple([local for lost, local in losses if lost == least])
 
 
 class Place(NamedTuple):
@@ -101,12 +114,14 @@ class Place(NamedTuple):
 class Sight:
     """What the mix sees in nodes of one kind."""
 
-    __slots__ = ("places", "reaches", "stocks", "total")
+    __slots__ = ("places", "priced", "reaches", "stocks", "total")
 
     def __init__(self, stocks: Sequence[Stock], places: Sequence[Place], reaches: Masks) -> None:
         self.stocks = tuple(stocks)
         """Per group."""
         self.places = tuple(places)
+        self.priced: dict[Meaning, Priced | None] = {}
+        """What claims for one device may take; None: it is another claim."""
         self.reaches = reaches
         """Per set of devices that the mix knows: which of this node belong to it."""
         self.total = sum(place.weight * (place.mask.bit_count() // place.number) for place in self.places)

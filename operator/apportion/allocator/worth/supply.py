@@ -7,7 +7,7 @@ those who can go nowhere else will take of what is left, in standard deviations 
 
 from collections.abc import Iterable, Mapping
 from math import exp, log1p, sqrt
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from apportion.allocator.kind import Kind
@@ -37,6 +37,16 @@ class Cluster(Protocol):
         ...
 
 
+class Market(NamedTuple):
+    """Sets that share devices with one, and how the demand for them is spread."""
+
+    sets: tuple[int, ...]
+    part: float
+    """Part of their demand that can go nowhere but into this one."""
+    spread: float
+    """Variance of that demand, per device that is left."""
+
+
 class Supply:
     """Free devices by set, and the tolls that follow from them."""
 
@@ -48,6 +58,8 @@ class Supply:
         self._known: dict[str, tuple[int, ...]] = {}
         self._kinds: WeakSet[Kind] = WeakSet()
         """Kinds whose sets were compared; gone with their last node."""
+        self._kind: Kind | None = None
+        """The last of them: most nodes are of its kind."""
         self._inside = [[True] * size for _ in range(size)]
         """Whether set i lies inside set j on every node."""
         self._meet = [[False] * size for _ in range(size)]
@@ -56,17 +68,24 @@ class Supply:
         self.version = 0
         """Grows when what is known of the sets changes, so that answers given before are void."""
         self._latest = outlook.mix
-        self._tolls: tuple[int, ...] | None = None
+        self._markets: list[Market | None] = []
+        """Per set, made anew with the demand and with the sets."""
+        self._tolls: dict[int, int] = {}
 
     def catch_up(self, cluster: Cluster, standings: Standings, latest: Mix) -> None:
         """Look at the nodes touched since. `latest`: the demand as it is now; prices of room may be of an older one."""
         if latest is not self._latest:
-            self._latest, self._tolls = latest, None
+            self._latest = latest
+            self._markets.clear()
+            self._tolls.clear()
         self._cursor, touched = cluster.since(self._cursor)
         counted = self.rival
+        names = cluster.names()
         for name in touched or ():
-            if name in cluster.names():
-                self._enter(name, self._row(cluster.view(name)))
+            if name in names:
+                view = cluster.view(name)
+                if self.rival or view.kind is not self._kind:
+                    self._enter(name, self._row(view))
             else:
                 self._enter(name, ())
                 self._known.pop(name, None)
@@ -79,10 +98,12 @@ class Supply:
     def _count(self, cluster: Cluster, standings: Standings) -> None:
         self._known.clear()
         self._free = [0] * len(self._free)
+        self._tolls.clear()
         for standing in standings.all():
             row = self._row(cluster.view(standing.first()))
-            for name in standing.nodes:
-                self._enter(name, row)
+            self._known.update(dict.fromkeys(standing.nodes, row))
+            for one, count in enumerate(row):
+                self._free[one] += count * len(standing.nodes)
 
     def harmed(self, want: int | None, reached: Iterable[int]) -> tuple[int, ...]:
         """Return the sets that lose devices to a claim that could go elsewhere. `reached`: the sets that it takes from."""
@@ -100,15 +121,22 @@ class Supply:
         """Return what the harm costs now, in the unit of worth."""
         if not harm:
             return 0
-        if self._tolls is None:
-            self._tolls = self._price()
-        return sum(self._tolls[one] for one in harm)
+        tolls = self._tolls
+        total = 0
+        for one in harm:
+            if one not in tolls:
+                tolls[one] = self._price(one)
+            total += tolls[one]
+        return total
 
     def _row(self, view: NodeView) -> tuple[int, ...]:
         sight = self._outlook.sight(view)
-        if view.kind is not None and view.kind not in self._kinds:
-            self._kinds.add(view.kind)
-            self._compare(sight.reaches)
+        kind = view.kind
+        if kind is not self._kind and kind is not None:
+            self._kind = kind
+            if kind not in self._kinds:
+                self._kinds.add(kind)
+                self._compare(sight.reaches)
         if not self.rival or not any(sight.reaches):
             return ()
         free = view.base & ~view.exclusive
@@ -119,7 +147,7 @@ class Supply:
         if row == former:
             return
         self._known[name] = row
-        self._tolls = None
+        self._tolls.clear()
         for one, count in enumerate(former):
             self._free[one] -= count
         for one, count in enumerate(row):
@@ -136,10 +164,24 @@ class Supply:
                     self._meet[i][j], changed = True, True
         if changed:
             self.version += 1
+            self._markets.clear()
+            self._tolls.clear()
             size = range(len(reaches))
             self.rival = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
 
-    def _price(self) -> tuple[int, ...]:
+    def _price(self, one: int) -> int:
+        if not self._markets:
+            self._markets = self._look()
+        market = self._markets[one]
+        if market is None:
+            return 0
+        free = self._free
+        # The widest set of the market tells how much is left in it.
+        left = max([free[other] for other in market.sets])
+        slack = (free[one] - market.part * left) / sqrt(market.spread * left + 1)
+        return round(UNIT * log1p(exp(min(EASE - slack, 50.0))))
+
+    def _look(self) -> list["Market | None"]:
         size = range(len(self._free))
         demand = [0] * len(self._free)
         squares = [0] * len(self._free)
@@ -148,18 +190,14 @@ class Supply:
             if one is not None:
                 demand[one] += entry.weight * entry.count
                 squares[one] += entry.weight * entry.count * entry.count
-        found = []
+        found: list[Market | None] = []
         for one in size:
-            market = [other for other in size if self._meet[one][other]]
-            total = sum(demand[other] for other in market)
-            own = [other for other in market if self._inside[other][one]]
-            # The widest set of the market tells how much is left in it.
-            left = max((self._free[other] for other in market), default=0)
+            sets = [other for other in size if self._meet[one][other]]
+            total = sum(demand[other] for other in sets)
             if not total:
-                found.append(0)
+                found.append(None)
                 continue
-            part = sum(demand[other] for other in own) / total
-            spread = sum(squares[other] for other in market) / total
-            slack = (self._free[one] - part * left) / sqrt(spread * part * (1 - part) * left + 1)
-            found.append(round(UNIT * log1p(exp(min(EASE - slack, 50.0)))))
-        return tuple(found)
+            part = sum(demand[other] for other in sets if self._inside[other][one]) / total
+            spread = sum(squares[other] for other in sets) / total
+            found.append(Market(tuple(sets), part, spread * part * (1 - part)))
+        return found
