@@ -2,14 +2,15 @@
 
 In: a node's view. Out: its kind, one object for all nodes that a search cannot tell apart while the same of their
 devices are held. Attributes whose values differ from node to node are personal: of those a kind keeps only which
-devices agree, and selectors that read one are asked node by node.
+devices agree, and that only where somebody compares devices by them; selectors that read one are asked node by node.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from apportion.allocator.answers import Reads, capacity_of
-from apportion.allocator.layout import Layout
+from apportion.allocator.ladder.ladder import DEFAULT
+from apportion.allocator.layout import NEIGHBOURHOODS, Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ MOST_TEXTS = 4096
 
 MOST_TABLES = 16_384
 """Selections, layouts and attributes that are remembered."""
+
+MOST_COMPARED = 512
+"""Attributes by which devices are compared, as users name them; beyond it all is learnt anew."""
+
+COMPARED = frozenset(NEIGHBOURHOODS).union(name for rung in DEFAULT.rungs for name in rung.names)
+"""Attributes by which devices are compared without a claim that says so."""
 
 Column: TypeAlias = tuple[object, ...]
 
@@ -64,6 +71,7 @@ class Kind:
 
     __slots__ = (
         "__weakref__",
+        "_compared",
         "_personal",
         "_tables",
         "closeness",
@@ -81,12 +89,13 @@ class Kind:
 
     def __init__(
         self,
-        personal: frozenset[str],
+        kinds: "Kinds",
         sample: "NodeView",
         tables: "Tables",
         columns: Mapping[str, int] | None = None,
     ) -> None:
-        self._personal = personal
+        self._personal = kinds.personal
+        self._compared = kinds.compared
         self._tables = tables
         self.sample = sample
         """One of its nodes, as it was when the kind was first seen."""
@@ -168,6 +177,10 @@ class Kind:
         """Say whether all nodes of the kind have the same values there."""
         return attribute not in self._personal
 
+    def agrees(self, attributes: Iterable[str]) -> bool:
+        """Say whether on all nodes of the kind the same devices have equal values there."""
+        return all(name not in self._personal or name in self._compared for name in attributes)
+
 
 class Kinds:
     """The kinds that nodes have now, and some that they had."""
@@ -175,6 +188,8 @@ class Kinds:
     def __init__(self) -> None:
         self.personal: frozenset[str] = frozenset()
         """Full names of attributes and capacities whose values differ from node to node."""
+        self.compared = COMPARED
+        """Full names of attributes by which devices are compared: constraints and ladders do so."""
         self.log: list[Kind] = []
         """Every kind, in the order in which they were seen."""
         self.epoch = 0
@@ -192,13 +207,27 @@ class Kinds:
         """Say whether selectors that read these answer alike on all nodes of a kind."""
         return _covers(self.personal, reads)
 
+    def agree(self, attributes: Iterable[str]) -> bool:
+        """Say whether on all nodes of a kind the same devices have equal values there."""
+        return all(name not in self.personal or name in self.compared for name in attributes)
+
+    def compare(self, attributes: Iterable[str]) -> None:
+        """Learn by what devices are compared. The era may end by this."""
+        fresh = frozenset(attributes) - self.compared
+        if not fresh:
+            return
+        full = len(self.compared) + len(fresh) > MOST_COMPARED
+        self.compared = (COMPARED if full else self.compared) | fresh
+        if full or not fresh.isdisjoint(self.personal):
+            self._void()
+
     def of(self, view: "NodeView") -> Kind:
         """Return the kind of a node. The era may end by this; then every kind given before is void, this one too."""
         if len(self.log) >= self._limit:
             self._sweep()
         if view.peculiar:
             # Where messages name pools and capacities are shared, a node is like itself only.
-            return self._note(Kind(self.personal, view, self._tables))
+            return self._note(Kind(self, view, self._tables))
         if len(self._columns) + len(self.personal) > self._most_names:
             # If they are all in use, twice as many may be.
             self._most_names *= 2
@@ -209,15 +238,15 @@ class Kinds:
         columns: dict[str, int] = {}
         for name, column in sorted(_columns(view).items()):
             number = self._number(name, column)
-            if number is None:
-                parts.append((name, _partition(column)))
-            else:
+            if number is not None:
                 columns[name] = number
+            elif name in self.compared:
+                parts.append((name, _partition(column)))
         parts.append(tuple(columns.items()))
         key = tuple(parts)
         found = self._kinds.get(key)
         if found is None:
-            found = self._kinds[key] = self._note(Kind(self.personal, view, self._tables, columns))
+            found = self._kinds[key] = self._note(Kind(self, view, self._tables, columns))
         return found
 
     def _note(self, kind: Kind) -> Kind:

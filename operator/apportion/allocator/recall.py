@@ -5,11 +5,11 @@ question, whatever their texts: they share a roster. Everything here is bounded;
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import TypeAlias
 
 from apportion.allocator.answers import Answers, Selectors
 from apportion.allocator.kind import Kinds
+from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.strategy import Strategy
@@ -52,15 +52,21 @@ class Recall:
         found = self._shared.get(meaning)
         if found is None:
             reads = [self.answers(text).reads for text in meaning.texts]
-            found = meaning.plain and self._kinds.covers(reads)
+            found = (
+                meaning.plain
+                and self._kinds.covers(reads)
+                and self._kinds.agree([rule.attribute for rule in meaning.rules])
+            )
             if len(self._shared) >= MOST_TEXTS:
                 self._shared.clear()
             self._shared[meaning] = found
         return found
 
-    def alike(self, attributes: Iterable[str]) -> bool:
-        """Say whether nodes that stand alike hold the same in these attributes, not only agree in the same places."""
-        return self._kinds.covers([frozenset(("attribute", name) for name in attributes)])
+    def alike(self, ladder: Ladder) -> bool:
+        """Say whether nodes that stand alike are alike in all that the ladder looks at."""
+        # Where values of two attributes are compared, it is not enough that the same devices agree.
+        mixed = frozenset([("attribute", name) for name in ladder.mixed])
+        return self._kinds.covers([mixed]) and self._kinds.agree(ladder.names)
 
     def ranking(
         self, meaning: Meaning, strategy: Strategy, *, shared: bool, variant: object = None
