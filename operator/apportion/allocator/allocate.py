@@ -59,8 +59,9 @@ def allocate(
         ladder = None
     standings = state.settle(meaning, ladder)
     scorer = SCORERS.get(strategy) or state.scorer(mix)
-    ranking = _ranking(state, shape, strategy, scorer, steps, ladder)
-    question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
+    asked = shape.meant(state.recall.canonical(meaning))
+    ranking = _ranking(state, asked, strategy, scorer, steps, ladder)
+    question = Question(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
         return question.refusal()
@@ -68,7 +69,7 @@ def allocate(
     made = allocations(
         state.view(name), shape, shape.names, solved.picks, share_ids or derived_share_ids(demand.seed)
     )
-    return Decision(name, made, shape.meaning)
+    return Decision(name, made, asked.meaning)
 
 
 def _ranking(

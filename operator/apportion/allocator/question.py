@@ -59,6 +59,8 @@ class Question:
     standings: Standings
     demand: Demand
     shape: Shape
+    asked: Shape
+    """The same with the meaning that stands for all that match the same: nodes answer this one."""
     ranking: Ranking | Roster
     prefer: Mapping[DeviceId, int]
     steps: int
@@ -133,7 +135,7 @@ class Question:
         reads = READS.get(type(ranking.scorer))
         if reads is None or self.state.kinds <= FEW_KINDS:
             return self._solve(name)
-        foot = standing.kind.footprint(self.shape.meaning, reads, self.state.answers)
+        foot = standing.kind.footprint(self.asked.meaning, reads, self.state.answers)
         if foot is None:
             return self._solve(name)
         sight = foot, self.state.view(name).holdings
@@ -185,7 +187,7 @@ class Question:
             return kept
         known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
         explanation = explain(self.state, self.shape, names, outcomes, known)
-        refusal = Refusal(explanation, verdict, self.shape.meaning)
+        refusal = Refusal(explanation, verdict, self.asked.meaning)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, asked
         return refusal
@@ -208,14 +210,14 @@ class Question:
             found = None
             shared = isinstance(self.ranking, Roster)
             if isinstance(scorer, Pack):
-                found = single(view, self.shape, self.state.answers, shared=shared)
+                found = single(view, self.asked, self.state.answers, shared=shared)
             elif isinstance(scorer, LeastFragmentation):
-                found = scorer.one.outcome(view, self.shape, self.state.answers, shared=shared)
+                found = scorer.one.outcome(view, self.asked, self.state.answers, shared=shared)
             if found is not None:
                 return found
         return solve(
             view,
-            self.shape,
+            self.asked,
             self.ranking.scorer,
             self.state.answers,
             steps=self.steps,
@@ -275,7 +277,7 @@ class Question:
         if not here:
             return here
         mask = 0
-        for slot in self.shape.slots:
+        for slot in self.asked.slots:
             for want in slot.wants:
                 mask |= view.selected(want, self.state.answers)[0]
         return {index: here[index] for index in bits(mask) if index in here}

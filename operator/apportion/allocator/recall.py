@@ -39,6 +39,8 @@ class Recall:
         self._tokens: dict[Meaning, tuple[int, Token]] = {}
         """Per meaning: the kinds looked at, and what it matches on them."""
         self._links: dict[object, Token] = {}
+        self._first: dict[Token, Meaning] = {}
+        """The meaning that stands for all that match the same."""
         self._epoch = kinds.epoch
 
     def forget(self) -> None:
@@ -46,6 +48,7 @@ class Recall:
         self._shared.clear()
         self._tokens.clear()
         self._links.clear()
+        self._first.clear()
 
     def shared(self, meaning: Meaning) -> bool:
         """Say whether nodes that stand alike give the same answer to claims of this meaning."""
@@ -60,6 +63,21 @@ class Recall:
             if len(self._shared) >= MOST_TEXTS:
                 self._shared.clear()
             self._shared[meaning] = found
+        return found
+
+    def canonical(self, meaning: Meaning) -> Meaning:
+        """Return the meaning that stands for all that match the same devices on every kind and ask the same of them.
+
+        What is found out for it holds for all of them; what they mean on kinds to come may differ, and then they part.
+        """
+        if not self.shared(meaning):
+            return meaning
+        token = self._token(meaning)
+        found = self._first.get(token)
+        if found is None:
+            if len(self._first) >= MOST_TEXTS:
+                self._first.clear()
+            found = self._first[token] = meaning
         return found
 
     def alike(self, ladder: Ladder) -> bool:
@@ -126,6 +144,10 @@ class Recall:
         self._tokens[meaning] = len(log), token
         if former is not None:
             self._move(former, token)
+            first = self._first.get(former)
+            # It goes on standing for them all, unless the new kinds tell it from this one.
+            if first is not None and first is not meaning and self._token(first) is token:
+                self._first.setdefault(token, first)
         return token
 
     def _move(self, former: Token, token: Token) -> None:
