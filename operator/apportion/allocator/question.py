@@ -15,6 +15,7 @@ from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
+from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.layout import NEIGHBOURHOODS
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Place, Ranking, place
@@ -127,7 +128,38 @@ class Question:
             return
         for name in ranking.catch_up(self.state):
             if ranking.scorer.scans and name in self.state.names():
-                ranking.learn(name, self._solve(name))
+                ranking.learn(name, self._see(name, ranking))
+
+    def _see(self, name: str, ranking: Ranking) -> Outcome:
+        """Answer for one node; those that stand alike and whose devices match alike answer alike."""
+        sight = self._sight(name)
+        found = ranking.recall(sight) if sight is not None else None
+        if found is None:
+            found = self._solve(name)
+            # A fault names the node's own device.
+            if sight is not None and not isinstance(found, Fault):
+                ranking.note(sight, found)
+        return found
+
+    def _sight(self, name: str) -> object:
+        """Return all that the claim sees of a node, where no selector can say more than which devices it accepts."""
+        meaning = self.asked.meaning
+        view = self.state.view(name)
+        scorer = self.ranking.scorer
+        if not meaning.plain or view.kind is None or view.peculiar:
+            return None
+        if not view.kind.agrees([rule.attribute for rule in meaning.rules]):
+            return None
+        if isinstance(scorer, Laddered) and not self.state.recall.alike(scorer.ladder):
+            return None
+        masks: list[int] = []
+        for slot in meaning.slots:
+            for want in slot.wants:
+                mask, errors = view.selected(want, self.state.answers)
+                if errors:
+                    return None
+                masks.append(mask)
+        return self.standings.of(name), tuple(masks)
 
     def _stand(self, standing: Standing, ranking: Roster) -> Outcome:
         """Answer for all nodes of a standing; kinds that differ in what the claim cannot see answer alike."""

@@ -10,6 +10,9 @@ from typing import Protocol, TypeAlias
 from apportion.allocator.outcome import Outcome, Solved
 from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
 
+MOST_ALIKE = 4096
+"""Sights of nodes whose answers are kept."""
+
 Place: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name: what nodes are compared by."""
 
@@ -34,6 +37,8 @@ class Ranking:
         self._outcomes: dict[str, Outcome] = {}
         self._heaps: dict[Harm, list[tuple[Place, int, Solved]]] = {}
         """By what a choice takes from others, since the cost of that changes all the time."""
+        self._alike: dict[object, Outcome] = {}
+        """Outcomes by what the shape's claims see of a node."""
         self._stamp = 0
         self._cursor = -1
         self.refusal: object = None
@@ -51,6 +56,20 @@ class Ranking:
         for name in touched:
             self._outcomes.pop(name, None)
             yield name
+
+    def recall(self, sight: object) -> Outcome | None:
+        """Return what a node answered of which a claim sees the same."""
+        found = self._alike.get(sight)
+        # Every node has an object of its own: by it its entry in the heap is told from an older one.
+        if isinstance(found, Solved):
+            return Solved(found.ranks, found.score, found.picks, found.harm)
+        return found
+
+    def note(self, sight: object, outcome: Outcome) -> None:
+        """Remember what nodes answer of which a claim sees the same."""
+        if len(self._alike) >= MOST_ALIKE:
+            self._alike.clear()
+        self._alike[sight] = outcome
 
     def learn(self, name: str, outcome: Outcome) -> None:
         """Remember what a node answered."""
