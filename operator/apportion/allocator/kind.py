@@ -5,7 +5,7 @@ devices are held. Attributes whose values differ from node to node are personal:
 devices agree, and that only where somebody compares devices by them; selectors that read one are asked node by node.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from apportion.allocator.answers import Reads, capacity_of
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from apportion.allocator.attribute import Rows
     from apportion.allocator.ladder.closeness import Closeness
     from apportion.allocator.plan import Plan
+    from apportion.allocator.score.glance import Wanted
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Answering, NodeView
@@ -72,18 +73,19 @@ class Kind:
     __slots__ = (
         "__weakref__",
         "_compared",
-        "_personal",
         "_tables",
         "closeness",
         "columns",
         "footprints",
         "layout",
         "nodes",
+        "personal",
         "plans",
         "rows",
         "sample",
         "selected",
         "sights",
+        "wanted",
         "ways",
     )
 
@@ -94,7 +96,8 @@ class Kind:
         tables: "Tables",
         columns: Mapping[str, int] | None = None,
     ) -> None:
-        self._personal = kinds.personal
+        self.personal = kinds.personal
+        """Attributes of which it holds at most which devices agree."""
         self._compared = kinds.compared
         self._tables = tables
         self.sample = sample
@@ -114,6 +117,8 @@ class Kind:
 
         self.sights: dict[object, Sight] = {}
         """What it is to a mix of demand, by outlook."""
+        self.wanted: dict[Meaning, Wanted | None] = {}
+        """What claims for whole devices want; None: it is another claim."""
         self.ways: dict[Meaning, tuple[Way, ...] | None] = {}
         """What claims for one device with counters may take; None: it is another claim."""
 
@@ -126,12 +131,16 @@ class Kind:
 
     def table(self, about: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns for all kinds that are built alike and hold the same in these attributes."""
-        columns = self.columns
         named = tuple(names)
-        if columns is None or not self._personal.isdisjoint(named):
-            return make()
-        numbers = tuple([columns.get(name) for name in named])
-        return self._tables.get((about, self.sample.anatomy, named, numbers), make)
+        seen = self.seen(named)
+        return make() if seen is None else self._tables.get((about, named, seen), make)
+
+    def seen(self, names: Sequence[str]) -> object:
+        """Return what kinds have in common that are built alike and hold the same in these attributes; None: nothing."""
+        columns = self.columns
+        if columns is None or not self.personal.isdisjoint(names):
+            return None
+        return self.sample.anatomy, tuple([columns.get(name) for name in names])
 
     def footprint(self, meaning: "Meaning", more: frozenset[str], answers: "Answering") -> object:
         """Return what of the kind a claim can see: its own attributes, and `more`; None where that is too much to say."""
@@ -146,10 +155,7 @@ class Kind:
         reads = [answers(text).reads for text in meaning.texts]
         names = more.union([rule.attribute for rule in meaning.rules])
         names = names.union([name for read in reads for _, name in read or ()])
-        columns = self.columns
-        if columns is None or None in reads or not self._personal.isdisjoint(names):
-            return None
-        return self.sample.anatomy, tuple([columns.get(name) for name in sorted(names)])
+        return None if None in reads else self.seen(sorted(names))
 
     def keep(self, key: object, found: "Selected") -> None:
         """Remember which devices some selectors accept."""
@@ -159,7 +165,7 @@ class Kind:
 
     def covers(self, reads: Iterable[Reads]) -> bool:
         """Say whether selectors that read these answer alike on all nodes of the kind."""
-        return _covers(self._personal, reads)
+        return _covers(self.personal, reads)
 
     def signature(self, meaning: "Meaning", answers: "Answering") -> object:
         """Return what the meaning's selectors accept here; claims of equal signatures are served alike."""
@@ -175,11 +181,11 @@ class Kind:
 
     def shares(self, attribute: str) -> bool:
         """Say whether all nodes of the kind have the same values there."""
-        return attribute not in self._personal
+        return attribute not in self.personal
 
     def agrees(self, attributes: Iterable[str]) -> bool:
         """Say whether on all nodes of the kind the same devices have equal values there."""
-        return all(name not in self._personal or name in self._compared for name in attributes)
+        return all(name not in self.personal or name in self._compared for name in attributes)
 
 
 class Kinds:

@@ -9,7 +9,7 @@ from apportion.allocator.ladder.closest import closest
 from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
-from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
+from apportion.allocator.score.strategy import Harm, Score, Scorer, is_harmful
 from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
 from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
@@ -68,7 +68,7 @@ def solve(
         picks, place = closest(search, tuple(chosen.values()), picks, scorer)
         return Solved(tuple(chosen.values()), place, picks)
     bonus = sum(search.prefer.get(pick.device, 0) for pick in picks)
-    harm = scorer.harm(search) if isinstance(scorer, Harmful) else ()
+    harm = scorer.harm(search) if is_harmful(scorer) else ()
     return Solved(tuple(chosen.values()), (-bonus, *scorer.score(search)), picks, harm)
 
 

@@ -6,8 +6,7 @@ What nodes answer is remembered in the ranking; answers that only this demand ge
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop
-from operator import itemgetter
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from apportion.allocator.counters import bits
@@ -81,10 +80,7 @@ class Question:
         if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
             self._catch_up()
         if wanted is None and not special and ranking.scorer.scans:
-            if isinstance(ranking, Ranking):
-                return ranking.best()
-            found = ranking.best()
-            return (found[0].first(), found[1]) if found is not None else None
+            return self._best_named(ranking) if isinstance(ranking, Ranking) else self._best_standing(ranking)
         known = self.state.names()
         names = known if wanted is None else [name for name in wanted if name in known]
         if not ranking.scorer.scans:
@@ -96,10 +92,26 @@ class Question:
                 found_all.append((place(ranking.scorer, outcome, name), name, outcome))
         if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
             return self._sparing(found_all, ranking.scorer)
-        if not found_all:
-            return None
-        _, name, solved = min(found_all, key=itemgetter(0))
-        return name, solved
+        while found_all:
+            number = min(range(len(found_all)), key=lambda one: found_all[one][0])
+            _, name, solved = found_all[number]
+            if solved.picks:
+                return name, solved
+            asked = self._solve(name)
+            found_all[number : number + 1] = (
+                [(place(ranking.scorer, asked, name), name, asked)] if isinstance(asked, Solved) else []
+            )
+        return None
+
+    def _best_named(self, ranking: Ranking) -> tuple[str, Solved] | None:
+        while (found := ranking.best()) is not None and not found[1].picks:
+            ranking.correct(found[0], self._solve(found[0]))
+        return found
+
+    def _best_standing(self, roster: Roster) -> tuple[str, Solved] | None:
+        while (found := roster.best()) is not None and not found[1].picks:
+            roster.correct(found[0], self._solve(found[0].first()))
+        return (found[0].first(), found[1]) if found is not None else None
 
     def _sparing(self, found: list[Candidate], scorer: LeastFragmentation) -> tuple[str, Solved] | None:
         """Return the best node, counting idle partitions that would be destroyed; only where they could matter."""
@@ -108,6 +120,11 @@ class Question:
         # What is destroyed only adds to a place, so a node behind the best sure one needs no look.
         while found and (sure is None or found[0][0] < sure[0]):
             (ranks, score, name), _, outcome = heappop(found)
+            if not outcome.picks:
+                asked = self._solve(name)
+                if isinstance(asked, Solved):
+                    heappush(found, (place(scorer, asked, name), name, asked))
+                continue
             lost = self._destroyed(scorer, name, outcome.picks)
             here = (ranks, (score[0], score[1] + lost, *score[2:]), name), name, outcome
             if sure is None or here[0] < sure[0]:
@@ -132,6 +149,9 @@ class Question:
 
     def _see(self, name: str, ranking: Ranking) -> Outcome:
         """Answer for one node; those that stand alike and whose devices match alike answer alike."""
+        found = self._glance(name)
+        if found is not None:
+            return found
         sight = self._sight(name)
         found = ranking.recall(sight) if sight is not None else None
         if found is None:
@@ -166,7 +186,7 @@ class Question:
         name = standing.first()
         reads = READS.get(type(ranking.scorer))
         if reads is None or self.state.kinds <= FEW_KINDS:
-            return self._solve(name)
+            return self._glance(name) or self._solve(name)
         foot = standing.kind.footprint(self.asked.meaning, reads, self.state.answers)
         if foot is None:
             return self._solve(name)
@@ -178,6 +198,13 @@ class Question:
             if not isinstance(found, Fault):
                 ranking.note(sight, found)
         return found
+
+    def _glance(self, name: str) -> Outcome | None:
+        """Return what a node would answer, without picks, where that can be told."""
+        scorer = self.ranking.scorer
+        if not isinstance(scorer, LeastFragmentation) or self.steps != STEPS:
+            return None
+        return scorer.glance.outcome(self.state.view(name), self.asked, self.state.answers)
 
     def _outcome(self, name: str) -> Outcome | None:
         """Return what is known of a node without its special view."""

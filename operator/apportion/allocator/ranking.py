@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
-from apportion.allocator.score.strategy import Harm, Harmful, Score, Scorer
+from apportion.allocator.score.strategy import Harm, Score, Scorer, is_harmful
 
 MOST_ALIKE = 4096
 """Sights of nodes whose answers are kept."""
@@ -59,11 +59,7 @@ class Ranking:
 
     def recall(self, sight: object) -> Outcome | None:
         """Return what a node answered of which a claim sees the same."""
-        found = self._alike.get(sight)
-        # Every node has an object of its own: by it its entry in the heap is told from an older one.
-        if isinstance(found, Solved):
-            return Solved(found.ranks, found.score, found.picks, found.harm)
-        return found
+        return self._alike.get(sight)
 
     def note(self, sight: object, outcome: Outcome) -> None:
         """Remember what nodes answer of which a claim sees the same."""
@@ -73,6 +69,9 @@ class Ranking:
 
     def learn(self, name: str, outcome: Outcome) -> None:
         """Remember what a node answered."""
+        if isinstance(outcome, Solved):
+            # Every node has an object of its own: by it its entry in the heap is told from an older one.
+            outcome = Solved(outcome.ranks, outcome.score, outcome.picks, outcome.harm)
         self._outcomes[name] = outcome
         if isinstance(outcome, Solved):
             # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.
@@ -82,6 +81,10 @@ class Ranking:
             if len(heap) > 64 + 4 * len(self._outcomes):
                 self._heaps[outcome.harm] = [entry for entry in heap if self._stands(entry)]
                 heapify(self._heaps[outcome.harm])
+
+    def correct(self, name: str, outcome: Outcome) -> None:
+        """Remember what the best node answered when it was asked for more."""
+        self.learn(name, outcome)
 
     @property
     def is_new(self) -> bool:
@@ -116,7 +119,7 @@ class Ranking:
 def place(scorer: Scorer, outcome: Solved, name: str) -> Place:
     """Return what a node is compared by now."""
     score = outcome.score
-    if outcome.harm and isinstance(scorer, Harmful):
+    if outcome.harm and is_harmful(scorer):
         # The first part of a score is what is preferred above all, the second what is lost.
         score = (score[0], score[1] + scorer.toll(outcome.harm), *score[2:])
     return outcome.ranks, score, name

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard
 
 from apportion.allocator.options import Option
 from apportion.allocator.search import Search
@@ -27,7 +27,6 @@ Harm: TypeAlias = tuple[int, ...]
 """What a choice takes from others, in a form whose cost changes with the cluster: part of an answer, unlike the cost."""
 
 
-@runtime_checkable
 class Harmful(Protocol):
     """A strategy part of whose score depends on the whole cluster."""
 
@@ -38,6 +37,11 @@ class Harmful(Protocol):
     def toll(self, harm: Harm) -> float:
         """Return what that costs now: it is added to the first part of the score."""
         ...
+
+
+def is_harmful(scorer: object) -> TypeGuard[Harmful]:
+    """Say whether a strategy is one of those; asked for every node, so not of the protocol itself, which is slow."""
+    return hasattr(type(scorer), "toll")
 
 
 class Scorer(Protocol):
