@@ -105,7 +105,7 @@ class Question:
 
     def _best_named(self, ranking: Ranking) -> tuple[str, Solved] | None:
         while (found := ranking.best()) is not None and not found[1].picks:
-            ranking.correct(found[0], self._solve(found[0]))
+            ranking.correct(found[0], self._see(found[0], ranking, chosen=True))
         return found
 
     def _best_standing(self, roster: Roster) -> tuple[str, Solved] | None:
@@ -147,15 +147,15 @@ class Question:
             if ranking.scorer.scans and name in self.state.names():
                 ranking.learn(name, self._see(name, ranking))
 
-    def _see(self, name: str, ranking: Ranking) -> Outcome:
-        """Answer for one node; those that stand alike and whose devices match alike answer alike."""
-        found = self._glance(name)
-        if found is not None:
-            return found
+    def _see(self, name: str, ranking: Ranking, *, chosen: bool = False) -> Outcome:
+        """Answer for one node; those that stand alike and whose devices match alike answer alike.
+
+        `chosen`: with devices, a glance does not do.
+        """
         sight = self._sight(name)
         found = ranking.recall(sight) if sight is not None else None
-        if found is None:
-            found = self._solve(name)
+        if found is None or (chosen and isinstance(found, Solved) and not found.picks):
+            found = (None if chosen else self._glance(name)) or self._solve(name)
             # A fault names the node's own device.
             if sight is not None and not isinstance(found, Fault):
                 ranking.note(sight, found)

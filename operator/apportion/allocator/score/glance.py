@@ -47,11 +47,13 @@ class Glance:
 
     def __init__(self, scorer: "LeastFragmentation") -> None:
         self._scorer = scorer
+        self._same: dict[object, Wanted] = {}
+        """What claims want whose selectors each node answers for itself, by what these accept."""
         self._known: dict[tuple[Sight, Wanted], tuple[Harm, dict[tuple[int, int], Outcome]] | None] = {}
 
     def outcome(self, view: NodeView, shape: Shape, answers: Answering) -> Outcome | None:
         """Return what the search would answer, without picks where it would find some."""
-        wanted = _wanted(view, shape, answers)
+        wanted = self._wanted(view, shape, answers)
         if wanted is None:
             return None
         sight = self._scorer.outlook.sight(view)
@@ -73,6 +75,30 @@ class Glance:
             if len(outcomes) >= MOST_KEPT:
                 outcomes.clear()
             found = outcomes[state] = self._rate(view, sight, wanted, harm)
+        return found
+
+    def _wanted(self, view: NodeView, shape: Shape, answers: Answering) -> Wanted | None:
+        """Return what is wanted of the node; None where it takes more than whole devices, or more than one way."""
+        kind = view.kind
+        meaning = shape.meaning
+        if kind is None:
+            return None
+        if meaning in kind.wanted:
+            return kind.wanted[meaning]
+        reads = [answers(text).reads for text in meaning.texts]
+        if not kind.covers(reads):
+            found = _read(view, shape, answers)
+            if found is None:
+                return None
+            if len(self._same) >= MOST_KEPT:
+                self._same.clear()
+            key = meaning, view.anatomy, tuple([part.mask for part in found.parts])
+            return self._same.setdefault(key, found)
+        names = sorted({name for read in reads for _, name in read or ()})
+        found = kind.table(("wanted", meaning), names, lambda: _read(view, shape, answers))
+        if len(kind.wanted) >= MOST_KEPT:
+            kind.wanted.clear()
+        kind.wanted[meaning] = found
         return found
 
     def _harm(self, sight: Sight, wanted: Wanted) -> Harm | None:
@@ -97,25 +123,6 @@ class Glance:
         left = (wanted.pools & view.open).bit_count() - wanted.total
         score = 0, self._scorer.lost_whole(view, sight, whole), left
         return Solved((0,) * len(wanted.parts), score, (), harm)
-
-
-def _wanted(view: NodeView, shape: Shape, answers: Answering) -> Wanted | None:
-    """Return what is wanted of the node; None where it takes more than whole devices, or more than one way."""
-    kind = view.kind
-    meaning = shape.meaning
-    if kind is None:
-        return None
-    if meaning in kind.wanted:
-        return kind.wanted[meaning]
-    reads = [answers(text).reads for text in meaning.texts]
-    if not kind.covers(reads):
-        return _read(view, shape, answers)
-    names = sorted({name for read in reads for _, name in read or ()})
-    found = kind.table(("wanted", meaning), names, lambda: _read(view, shape, answers))
-    if len(kind.wanted) >= MOST_KEPT:
-        kind.wanted.clear()
-    kind.wanted[meaning] = found
-    return found
 
 
 def _read(view: NodeView, shape: Shape, answers: Answering) -> Wanted | None:
