@@ -20,6 +20,7 @@ ROOT = "resource.kubernetes.io/pcieRoot"
 UUID = [{"cel": {"expression": f'{A}.kind != "nic" && {A}.?uuid.orValue("") != "none"'}}]
 
 ASKS: Sequence[tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]] = [
+    ([], ()),
     ([want(kind="gpu")], ()),
     ([want(kind="gpu", count=3)], ()),
     ([want(kind="big", count=2)], ()),

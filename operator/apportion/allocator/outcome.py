@@ -25,6 +25,8 @@ class Solved:
     picks: tuple[Pick, ...]
     harm: Harm = ()
     """What it takes from others; its cost comes on top of the score when nodes are compared."""
+    chosen: bool = True
+    """Whether the picks are there; False: the score is known, and the search has to be asked for them."""
 
 
 @dataclass(frozen=True, slots=True)

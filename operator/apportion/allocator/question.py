@@ -95,7 +95,7 @@ class Question:
         while found_all:
             number = min(range(len(found_all)), key=lambda one: found_all[one][0])
             _, name, solved = found_all[number]
-            if solved.picks:
+            if solved.chosen:
                 return name, solved
             asked = self._solve(name)
             found_all[number : number + 1] = (
@@ -104,12 +104,12 @@ class Question:
         return None
 
     def _best_named(self, ranking: Ranking) -> tuple[str, Solved] | None:
-        while (found := ranking.best()) is not None and not found[1].picks:
+        while (found := ranking.best()) is not None and not found[1].chosen:
             ranking.correct(found[0], self._see(found[0], ranking, chosen=True))
         return found
 
     def _best_standing(self, roster: Roster) -> tuple[str, Solved] | None:
-        while (found := roster.best()) is not None and not found[1].picks:
+        while (found := roster.best()) is not None and not found[1].chosen:
             roster.correct(found[0], self._solve(found[0].first()))
         return (found[0].first(), found[1]) if found is not None else None
 
@@ -120,7 +120,7 @@ class Question:
         # What is destroyed only adds to a place, so a node behind the best sure one needs no look.
         while found and (sure is None or found[0][0] < sure[0]):
             (ranks, score, name), _, outcome = heappop(found)
-            if not outcome.picks:
+            if not outcome.chosen:
                 asked = self._solve(name)
                 if isinstance(asked, Solved):
                     heappush(found, (place(scorer, asked, name), name, asked))
@@ -154,7 +154,7 @@ class Question:
         """
         sight = self._sight(name)
         found = ranking.recall(sight) if sight is not None else None
-        if found is None or (chosen and isinstance(found, Solved) and not found.picks):
+        if found is None or (chosen and isinstance(found, Solved) and not found.chosen):
             found = (None if chosen else self._glance(name)) or self._solve(name)
             # A fault names the node's own device.
             if sight is not None and not isinstance(found, Fault):

@@ -71,7 +71,7 @@ class Ranking:
         """Remember what a node answered."""
         if isinstance(outcome, Solved):
             # Every node has an object of its own: by it its entry in the heap is told from an older one.
-            outcome = Solved(outcome.ranks, outcome.score, outcome.picks, outcome.harm)
+            outcome = Solved(outcome.ranks, outcome.score, outcome.picks, outcome.harm, chosen=outcome.chosen)
         self._outcomes[name] = outcome
         if isinstance(outcome, Solved):
             # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.

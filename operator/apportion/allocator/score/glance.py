@@ -122,7 +122,7 @@ class Glance:
             return NOTHING
         left = (wanted.pools & view.open).bit_count() - wanted.total
         score = 0, self._scorer.lost_whole(view, sight, whole), left
-        return Solved((0,) * len(wanted.parts), score, (), harm)
+        return Solved((0,) * len(wanted.parts), score, (), harm, chosen=False)
 
 
 def _read(view: NodeView, shape: Shape, answers: Answering) -> Wanted | None:
