@@ -127,7 +127,9 @@ class Glance:
 
 def _read(view: NodeView, shape: Shape, answers: Answering) -> Wanted | None:
     rules = shape.rules
-    if not shape.meaning.plain or view.peculiar or len(rules) > 1 or any(rule.distinct for rule in rules):
+    if not shape.slots or not shape.meaning.plain or view.peculiar:
+        return None
+    if len(rules) > 1 or any(rule.distinct for rule in rules):
         return None
     parts: list[Part] = []
     seen = pools = 0
