@@ -36,6 +36,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each, in turns; medians are shown.")] = 1,
     peer_limit: Annotated[int, typer.Option(help="Claims that the peer handles at most; 0: all.")] = 0,
     peer: Annotated[bool, typer.Option(help="Run the peer too.")] = True,  # noqa: FBT002 - typer makes a flag of it
+    scenarios: Annotated[bool, typer.Option(help="Run the scenarios as they are.")] = True,  # noqa: FBT002
     floors: Annotated[bool, typer.Option(help="Run the changed scenarios too.")] = True,  # noqa: FBT002
     floor_limit: Annotated[int, typer.Option(help="Claims of those that each handles; 0: all.")] = 4000,
     adversarial: Annotated[bool, typer.Option(help="Run the adversarial files too.")] = True,  # noqa: FBT002
@@ -53,6 +54,7 @@ def main(
             Plan(
                 wish,
                 scenario or CHURN,
+                scenarios,
                 strategy.value,
                 rounds,
                 peer_limit,
@@ -66,7 +68,8 @@ def main(
         console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
     title = f"ours ({strategy.value}) and the peer (first-feasible), size {wish.size}, one thread each"
-    console.print(table(rows, title))
+    if rows:
+        console.print(table(rows, title))
     mean = overall(rows)
     if mean is not None and len(rows) > 1:
         console.print(f"geometric mean of the ratios of claims/s: [bold]{mean:.2f}[/]")
@@ -91,6 +94,8 @@ class Plan:
 
     wish: Wish
     kinds: Sequence[str]
+    unchanged: bool
+    """Whether the scenarios themselves are run."""
     strategy: str
     rounds: int
     peer_limit: int
@@ -111,7 +116,7 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    each = 1 if plan.floor_limit < 0 else 1 + len(FLOORS)
+    each = plan.unchanged + (len(FLOORS) if plan.floor_limit >= 0 else 0)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("building the peer", total=1 + each * len(plan.kinds))
         yardstick = Peer.build() if plan.peer else None
@@ -122,7 +127,7 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
             if not console.is_terminal:
                 print(what, file=sys.stderr, flush=True)
 
-        for kind in plan.kinds:
+        for kind in plan.kinds if plan.unchanged else ():
             show(f"{kind}: making the scenario")
             for file in generate(kind, plan.wish):
                 show(f"{kind}: running")

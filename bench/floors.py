@@ -1,14 +1,14 @@
 """Floors: the same scenarios, changed so that remembering helps little. A scenario in, a changed one out.
 
-own-kinds: in no two nodes do the same devices agree in two attributes, so no two nodes are alike.
-texts: a thousand different selector texts.
+own-kinds: in hardly two nodes do the same devices sit together, nor agree in two more attributes.
+texts: a thousand different selector texts, or as many as there are claims.
 reads-uuid: one of the selectors reads an attribute that differs on every device, or on every chip.
 """
 
 import gzip
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import orjson
 from bench.files import Wish, generate
 
 TEXTS = 1000
+ROOT, NUMA = "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"
 IDENTITY = {"whole-gpu": "uuid", "mig": "parentUUID", "gpu-nic": "uuid", "vnpu": "vdieID"}
 """An attribute per scenario that names a device or its chip."""
 
@@ -39,31 +40,65 @@ def floors(kind: str, wish: Wish) -> Iterator[tuple[str, Path]]:
             yield name, file
 
 
-def _own_kinds(world: World, _kind: str, rng: random.Random) -> None:
+def _own_kinds(world: World, kind: str, rng: random.Random) -> None:
+    for pieces in _by_node(world):
+        chips: dict[str, list[World]] = {}
+        for piece in pieces:
+            for device in piece["spec"].get("devices") or ():
+                chips.setdefault(_chip(device), []).append(device)
+        drivers: dict[bool, list[list[World]]] = {}
+        for rows in chips.values():
+            drivers.setdefault("linkSpeedGbps" in rows[0]["attributes"], []).append(rows)
+        for alike in drivers.values():
+            for rows, place in zip(alike, _places(alike, kind, rng), strict=True):
+                marks = {
+                    "example.com/bay": {"int": rng.randrange(4)},
+                    "example.com/shelf": {"int": rng.randrange(4)},
+                }
+                for device in rows:
+                    device["attributes"] = device["attributes"] | place | marks
+
+
+def _by_node(world: World) -> Iterable[list[World]]:
+    found: dict[str, list[World]] = {}
     for piece in world["slices"]:
-        marks: dict[str, tuple[int, int]] = {}
-        for device in piece["spec"].get("devices") or ():
-            attributes = device["attributes"]
-            chip = next(
-                (
-                    attributes[name]["string"]
-                    for name in ("uuid", "parentUUID", "vdieID")
-                    if name in attributes
-                ),
-                "",
-            )
-            bay, shelf = marks.setdefault(chip or device["name"], (rng.randrange(4), rng.randrange(4)))
-            device["attributes"] = attributes | {
-                "example.com/bay": {"int": bay},
-                "example.com/shelf": {"int": shelf},
-            }
+        found.setdefault(piece["spec"]["nodeName"], []).append(piece)
+    return found.values()
 
 
-def _texts(world: World, _kind: str, rng: random.Random) -> None:
+def _chip(device: World) -> str:
+    attributes = device["attributes"]
+    for name in ("parentUUID", "uuid", "vdieID"):
+        if name in attributes:
+            return str(attributes[name]["string"])
+    return str(device["name"])
+
+
+def _places(chips: Sequence[list[World]], kind: str, rng: random.Random) -> list[World]:
+    """Return where each chip sits: drawn anew, or shuffled where claims say what must sit together."""
+    had = [
+        {name: rows[0]["attributes"][name] for name in (ROOT, NUMA) if name in rows[0]["attributes"]}
+        for rows in chips
+    ]
+    if kind == "gpu-nic":
+        rng.shuffle(had)
+        return had
+    drawn = [rng.randrange(len(chips)) for _ in chips]
+    places: World = {
+        ROOT: [{"string": f"pci0000:{number}0"} for number in drawn],
+        NUMA: [{"int": number // 2} for number in drawn],
+    }
+    return [{name: places[name][number] for name in row} for number, row in enumerate(had)]
+
+
+def _texts(world: World, _kind: str, _rng: random.Random) -> None:
     requests = _requests(world)
-    each = max(TEXTS // len(set(map(_said, requests))), 1)
+    seen: Counter[bytes] = Counter()
+    each = TEXTS // len({_selects(request) for request in requests})
     for request in requests:
-        number = rng.randrange(each)
+        selects = _selects(request)
+        number = seen[selects] % each
+        seen[selects] += 1
         _also(request, f'device.driver != "driver-{number:04d}.example.com"')
 
 
@@ -88,6 +123,10 @@ def _requests(world: World) -> list[World]:
 
 def _said(request: Mapping[str, Any]) -> bytes:
     return orjson.dumps([request["deviceClassName"], request["count"], request.get("selectors")])
+
+
+def _selects(request: Mapping[str, Any]) -> bytes:
+    return orjson.dumps([request["deviceClassName"], request.get("selectors")])
 
 
 def _also(request: World, text: str) -> None:

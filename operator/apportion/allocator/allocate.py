@@ -53,14 +53,15 @@ def allocate(
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
-    standings = state.settle()
     meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
     shape = meaning.shape(demand.claims)
     if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
         ladder = None
+    standings = state.settle(meaning, ladder)
     scorer = SCORERS.get(strategy) or state.scorer(mix)
-    ranking = _ranking(state, shape, strategy, scorer, steps, ladder)
-    question = Question(state, standings, demand, shape, ranking, prefer or {}, steps)
+    asked = shape.meant(state.recall.canonical(meaning))
+    ranking = _ranking(state, asked, strategy, scorer, steps, ladder)
+    question = Question(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
     found = question.best()
     if found is None:
         return question.refusal()
@@ -68,7 +69,7 @@ def allocate(
     made = allocations(
         state.view(name), shape, shape.names, solved.picks, share_ids or derived_share_ids(demand.seed)
     )
-    return Decision(name, made, shape.meaning)
+    return Decision(name, made, asked.meaning)
 
 
 def _ranking(
@@ -77,7 +78,7 @@ def _ranking(
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
     recall = state.recall
-    shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder.mixed))
+    shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder))
     part = strategist.part(meaning) if isinstance(strategist, LeastFragmentation) else ()
     variant = ladder, part
     found = recall.ranking(meaning, strategy, shared=shared, variant=variant) if steps == STEPS else None

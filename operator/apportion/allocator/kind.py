@@ -2,20 +2,22 @@
 
 In: a node's view. Out: its kind, one object for all nodes that a search cannot tell apart while the same of their
 devices are held. Attributes whose values differ from node to node are personal: of those a kind keeps only which
-devices agree, and selectors that read one are asked node by node.
+devices agree, and that only where somebody compares devices by them; selectors that read one are asked node by node.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from apportion.allocator.answers import Reads, capacity_of
-from apportion.allocator.layout import Layout
+from apportion.allocator.ladder.ladder import DEFAULT
+from apportion.allocator.layout import NEIGHBOURHOODS, Layout
 from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
     from apportion.allocator.attribute import Rows
     from apportion.allocator.ladder.closeness import Closeness
     from apportion.allocator.plan import Plan
+    from apportion.allocator.score.glance import Wanted
     from apportion.allocator.selection import Selected
     from apportion.allocator.shape import Meaning
     from apportion.allocator.view import Answering, NodeView
@@ -35,6 +37,12 @@ MOST_TEXTS = 4096
 
 MOST_TABLES = 16_384
 """Selections, layouts and attributes that are remembered."""
+
+MOST_COMPARED = 512
+"""Attributes by which devices are compared, as users name them; beyond it all is learnt anew."""
+
+COMPARED = frozenset(NEIGHBOURHOODS).union(name for rung in DEFAULT.rungs for name in rung.names)
+"""Attributes by which devices are compared without a claim that says so."""
 
 Column: TypeAlias = tuple[object, ...]
 
@@ -63,28 +71,32 @@ class Kind:
 
     __slots__ = (
         "__weakref__",
-        "_personal",
+        "_compared",
         "_tables",
         "closeness",
         "columns",
         "footprints",
         "layout",
         "nodes",
+        "personal",
         "plans",
         "rows",
         "sample",
         "selected",
         "sights",
+        "wanted",
     )
 
     def __init__(
         self,
-        personal: frozenset[str],
+        kinds: "Kinds",
         sample: "NodeView",
         tables: "Tables",
         columns: Mapping[str, int] | None = None,
     ) -> None:
-        self._personal = personal
+        self.personal = kinds.personal
+        """Attributes of which it holds at most which devices agree."""
+        self._compared = kinds.compared
         self._tables = tables
         self.sample = sample
         """One of its nodes, as it was when the kind was first seen."""
@@ -103,6 +115,8 @@ class Kind:
 
         self.sights: dict[object, Sight] = {}
         """What it is to a mix of demand, by outlook."""
+        self.wanted: dict[Meaning, Wanted | None] = {}
+        """What claims for whole devices want; None: it is another claim."""
 
     def remember(self, meaning: "Meaning", plan: "Plan | None") -> "Plan | None":
         """Keep what a claim for one device may take."""
@@ -113,12 +127,16 @@ class Kind:
 
     def table(self, about: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns for all kinds that are built alike and hold the same in these attributes."""
-        columns = self.columns
         named = tuple(names)
-        if columns is None or not self._personal.isdisjoint(named):
-            return make()
-        numbers = tuple([columns.get(name) for name in named])
-        return self._tables.get((about, self.sample.anatomy, named, numbers), make)
+        seen = self.seen(named)
+        return make() if seen is None else self._tables.get((about, named, seen), make)
+
+    def seen(self, names: Sequence[str]) -> object:
+        """Return what kinds have in common that are built alike and hold the same in these attributes; None: nothing."""
+        columns = self.columns
+        if columns is None or not self.personal.isdisjoint(names):
+            return None
+        return self.sample.anatomy, tuple([columns.get(name) for name in names])
 
     def footprint(self, meaning: "Meaning", more: frozenset[str], answers: "Answering") -> object:
         """Return what of the kind a claim can see: its own attributes, and `more`; None where that is too much to say."""
@@ -133,10 +151,7 @@ class Kind:
         reads = [answers(text).reads for text in meaning.texts]
         names = more.union([rule.attribute for rule in meaning.rules])
         names = names.union([name for read in reads for _, name in read or ()])
-        columns = self.columns
-        if columns is None or None in reads or not self._personal.isdisjoint(names):
-            return None
-        return self.sample.anatomy, tuple([columns.get(name) for name in sorted(names)])
+        return None if None in reads else self.seen(sorted(names))
 
     def keep(self, key: object, found: "Selected") -> None:
         """Remember which devices some selectors accept."""
@@ -146,7 +161,7 @@ class Kind:
 
     def covers(self, reads: Iterable[Reads]) -> bool:
         """Say whether selectors that read these answer alike on all nodes of the kind."""
-        return _covers(self._personal, reads)
+        return _covers(self.personal, reads)
 
     def signature(self, meaning: "Meaning", answers: "Answering") -> object:
         """Return what the meaning's selectors accept here; claims of equal signatures are served alike."""
@@ -162,7 +177,11 @@ class Kind:
 
     def shares(self, attribute: str) -> bool:
         """Say whether all nodes of the kind have the same values there."""
-        return attribute not in self._personal
+        return attribute not in self.personal
+
+    def agrees(self, attributes: Iterable[str]) -> bool:
+        """Say whether on all nodes of the kind the same devices have equal values there."""
+        return all(name not in self.personal or name in self._compared for name in attributes)
 
 
 class Kinds:
@@ -171,6 +190,8 @@ class Kinds:
     def __init__(self) -> None:
         self.personal: frozenset[str] = frozenset()
         """Full names of attributes and capacities whose values differ from node to node."""
+        self.compared = COMPARED
+        """Full names of attributes by which devices are compared: constraints and ladders do so."""
         self.log: list[Kind] = []
         """Every kind, in the order in which they were seen."""
         self.epoch = 0
@@ -188,13 +209,27 @@ class Kinds:
         """Say whether selectors that read these answer alike on all nodes of a kind."""
         return _covers(self.personal, reads)
 
+    def agree(self, attributes: Iterable[str]) -> bool:
+        """Say whether on all nodes of a kind the same devices have equal values there."""
+        return all(name not in self.personal or name in self.compared for name in attributes)
+
+    def compare(self, attributes: Iterable[str]) -> None:
+        """Learn by what devices are compared. The era may end by this."""
+        fresh = frozenset(attributes) - self.compared
+        if not fresh:
+            return
+        full = len(self.compared) + len(fresh) > MOST_COMPARED
+        self.compared = (COMPARED if full else self.compared) | fresh
+        if full or not fresh.isdisjoint(self.personal):
+            self._void()
+
     def of(self, view: "NodeView") -> Kind:
         """Return the kind of a node. The era may end by this; then every kind given before is void, this one too."""
         if len(self.log) >= self._limit:
             self._sweep()
         if view.peculiar:
             # Where messages name pools and capacities are shared, a node is like itself only.
-            return self._note(Kind(self.personal, view, self._tables))
+            return self._note(Kind(self, view, self._tables))
         if len(self._columns) + len(self.personal) > self._most_names:
             # If they are all in use, twice as many may be.
             self._most_names *= 2
@@ -205,15 +240,15 @@ class Kinds:
         columns: dict[str, int] = {}
         for name, column in sorted(_columns(view).items()):
             number = self._number(name, column)
-            if number is None:
-                parts.append((name, _partition(column)))
-            else:
+            if number is not None:
                 columns[name] = number
+            elif name in self.compared:
+                parts.append((name, _partition(column)))
         parts.append(tuple(columns.items()))
         key = tuple(parts)
         found = self._kinds.get(key)
         if found is None:
-            found = self._kinds[key] = self._note(Kind(self.personal, view, self._tables, columns))
+            found = self._kinds[key] = self._note(Kind(self, view, self._tables, columns))
         return found
 
     def _note(self, kind: Kind) -> Kind:

@@ -9,7 +9,7 @@ from apportion.allocator.ladder.closest import closest
 from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.options import options
 from apportion.allocator.score.first_fit import FirstFit
-from apportion.allocator.score.strategy import Harm, Score, Scorer, harmful
+from apportion.allocator.score.strategy import Harm, Score, Scorer, is_harmful
 from apportion.allocator.search import STEPS, OutOfBudget, Pick, Search
 from apportion.allocator.shape import Shape
 from apportion.allocator.view import Answering, NodeView
@@ -25,6 +25,8 @@ class Solved:
     picks: tuple[Pick, ...]
     harm: Harm = ()
     """What it takes from others; its cost comes on top of the score when nodes are compared."""
+    chosen: bool = True
+    """Whether the picks are there; False: the score is known, and the search has to be asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def solve(
 def rated(search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...], scorer: Scorer) -> Solved:
     """Return what a finished search comes to."""
     bonus = sum([search.prefer.get(pick.device, 0) for pick in picks]) if search.prefer else 0
-    harm = scorer.harm(search) if harmful(scorer) else ()
+    harm = scorer.harm(search) if is_harmful(scorer) else ()
     return Solved(ranks, (-bonus, *scorer.score(search)), picks, harm)
 
 

@@ -6,8 +6,7 @@ What nodes answer is remembered in the ranking; answers that only this demand ge
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop
-from operator import itemgetter
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from apportion.allocator.again import solve_again
@@ -16,6 +15,7 @@ from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
+from apportion.allocator.ladder.laddered import Laddered
 from apportion.allocator.layout import NEIGHBOURHOODS
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved, solve
 from apportion.allocator.ranking import Place, Ranking, place
@@ -60,6 +60,8 @@ class Question:
     standings: Standings
     demand: Demand
     shape: Shape
+    asked: Shape
+    """The same with the meaning that stands for all that match the same: nodes answer this one."""
     ranking: Ranking | Roster
     prefer: Mapping[DeviceId, int]
     steps: int
@@ -79,10 +81,7 @@ class Question:
         if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
             self._catch_up()
         if wanted is None and not special and ranking.scorer.scans:
-            if isinstance(ranking, Ranking):
-                return ranking.best()
-            found = ranking.best()
-            return (found[0].first(), found[1]) if found is not None else None
+            return self._best_named(ranking) if isinstance(ranking, Ranking) else self._best_standing(ranking)
         known = self.state.names()
         names = known if wanted is None else [name for name in wanted if name in known]
         if not ranking.scorer.scans:
@@ -94,10 +93,26 @@ class Question:
                 found_all.append((place(ranking.scorer, outcome, name), name, outcome))
         if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
             return self._sparing(found_all, ranking.scorer)
-        if not found_all:
-            return None
-        _, name, solved = min(found_all, key=itemgetter(0))
-        return name, solved
+        while found_all:
+            number = min(range(len(found_all)), key=lambda one: found_all[one][0])
+            _, name, solved = found_all[number]
+            if solved.chosen:
+                return name, solved
+            asked = self._solve(name)
+            found_all[number : number + 1] = (
+                [(place(ranking.scorer, asked, name), name, asked)] if isinstance(asked, Solved) else []
+            )
+        return None
+
+    def _best_named(self, ranking: Ranking) -> tuple[str, Solved] | None:
+        while (found := ranking.best()) is not None and not found[1].chosen:
+            ranking.correct(found[0], self._see(found[0], ranking, chosen=True))
+        return found
+
+    def _best_standing(self, roster: Roster) -> tuple[str, Solved] | None:
+        while (found := roster.best()) is not None and not found[1].chosen:
+            roster.correct(found[0], self._solve(found[0].first()))
+        return (found[0].first(), found[1]) if found is not None else None
 
     def _sparing(self, found: list[Candidate], scorer: LeastFragmentation) -> tuple[str, Solved] | None:
         """Return the best node, counting idle partitions that would be destroyed; only where they could matter."""
@@ -106,6 +121,11 @@ class Question:
         # What is destroyed only adds to a place, so a node behind the best sure one needs no look.
         while found and (sure is None or found[0][0] < sure[0]):
             (ranks, score, name), _, outcome = heappop(found)
+            if not outcome.chosen:
+                asked = self._solve(name)
+                if isinstance(asked, Solved):
+                    heappush(found, (place(scorer, asked, name), name, asked))
+                continue
             lost = self._destroyed(scorer, name, outcome.picks)
             here = (ranks, (score[0], score[1] + lost, *score[2:]), name), name, outcome
             if sure is None or here[0] < sure[0]:
@@ -130,14 +150,49 @@ class Question:
             return
         for name in ranking.catch_up(self.state):
             if ranking.scorer.scans and name in self.state.names():
-                ranking.learn(name, self._solve(name))
+                ranking.learn(name, self._see(name, ranking))
+
+    def _see(self, name: str, ranking: Ranking, *, chosen: bool = False) -> Outcome:
+        """Answer for one node; those that stand alike and whose devices match alike answer alike.
+
+        `chosen`: with devices, a glance does not do.
+        """
+        sight = self._sight(name)
+        found = ranking.recall(sight) if sight is not None else None
+        if found is None or (chosen and isinstance(found, Solved) and not found.chosen):
+            found = (None if chosen else self._glance(name)) or self._solve(name)
+            # A fault names the node's own device.
+            if sight is not None and not isinstance(found, Fault):
+                ranking.note(sight, found)
+        return found
+
+    def _sight(self, name: str) -> object:
+        """Return all that the claim sees of a node, where no selector can say more than which devices it accepts."""
+        meaning = self.asked.meaning
+        view = self.state.view(name)
+        scorer = self.ranking.scorer
+        if not meaning.plain or view.kind is None or view.peculiar:
+            return None
+        if not view.kind.agrees([rule.attribute for rule in meaning.rules]):
+            return None
+        if isinstance(scorer, Laddered) and not self.state.recall.alike(scorer.ladder):
+            return None
+        masks: list[int] = []
+        for slot in meaning.slots:
+            for want in slot.wants:
+                mask, errors = view.selected(want, self.state.answers)
+                if errors:
+                    return None
+                masks.append(mask)
+        return self.standings.of(name), tuple(masks)
 
     def _catch_up_quickly(self, ranking: Roster, scorer: LeastFragmentation) -> None:
         """Ask the default strategy: every touched node passes here once per shape, so it is kept short."""
-        shape, answers, one, view = self.shape, self.state.answers, scorer.one, self.state.view
+        shape, answers, one, glance = self.asked, self.state.answers, scorer.one, scorer.glance
+        view = self.state.view
         for standing in ranking.catch_up(self.standings):
             here = view(standing.first())
-            found = one.outcome(here, shape, answers, shared=True)
+            found = one.outcome(here, shape, answers, shared=True) or glance.outcome(here, shape, answers)
             if found is None:
                 found = solve_again(here, shape, scorer, answers, standing.known)
             ranking.learn(standing, found)
@@ -147,8 +202,8 @@ class Question:
         name = standing.first()
         reads = READS.get(type(ranking.scorer))
         if reads is None or self.state.kinds <= FEW_KINDS:
-            return self._solve(name)
-        foot = standing.kind.footprint(self.shape.meaning, reads, self.state.answers)
+            return self._glance(name) or self._solve(name)
+        foot = standing.kind.footprint(self.asked.meaning, reads, self.state.answers)
         if foot is None:
             return self._solve(name)
         sight = foot, self.state.view(name).holdings
@@ -159,6 +214,13 @@ class Question:
             if not isinstance(found, Fault):
                 ranking.note(sight, found)
         return found
+
+    def _glance(self, name: str) -> Outcome | None:
+        """Return what a node would answer, without picks, where that can be told."""
+        scorer = self.ranking.scorer
+        if not isinstance(scorer, LeastFragmentation) or self.steps != STEPS:
+            return None
+        return scorer.glance.outcome(self.state.view(name), self.asked, self.state.answers)
 
     def _outcome(self, name: str) -> Outcome | None:
         """Return what is known of a node without its special view."""
@@ -200,7 +262,7 @@ class Question:
             return kept
         known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
         explanation = explain(self.state, self.shape, names, outcomes, known)
-        refusal = Refusal(explanation, verdict, self.shape.meaning)
+        refusal = Refusal(explanation, verdict, self.asked.meaning)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, asked
         return refusal
@@ -223,14 +285,14 @@ class Question:
             found = None
             shared = isinstance(self.ranking, Roster)
             if isinstance(scorer, Pack):
-                found = single(view, self.shape, self.state.answers, shared=shared)
+                found = single(view, self.asked, self.state.answers, shared=shared)
             elif isinstance(scorer, LeastFragmentation):
-                found = scorer.one.outcome(view, self.shape, self.state.answers, shared=shared)
+                found = scorer.one.outcome(view, self.asked, self.state.answers, shared=shared)
             if found is not None:
                 return found
         return solve(
             view,
-            self.shape,
+            self.asked,
             self.ranking.scorer,
             self.state.answers,
             steps=self.steps,
@@ -290,7 +352,7 @@ class Question:
         if not here:
             return here
         mask = 0
-        for slot in self.shape.slots:
+        for slot in self.asked.slots:
             for want in slot.wants:
                 mask |= view.selected(want, self.state.answers)[0]
         return {index: here[index] for index in bits(mask) if index in here}

@@ -8,7 +8,10 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
-from apportion.allocator.score.strategy import Harm, Score, Scorer, harmful
+from apportion.allocator.score.strategy import Harm, Score, Scorer, is_harmful
+
+MOST_ALIKE = 4096
+"""Sights of nodes whose answers are kept."""
 
 Place: TypeAlias = tuple[tuple[int, ...], Score, str]
 """Ranks of the alternatives, score, node name: what nodes are compared by."""
@@ -34,6 +37,8 @@ class Ranking:
         self._outcomes: dict[str, Outcome] = {}
         self._heaps: dict[Harm, list[tuple[Place, int, Solved]]] = {}
         """By what a choice takes from others, since the cost of that changes all the time."""
+        self._alike: dict[object, Outcome] = {}
+        """Outcomes by what the shape's claims see of a node."""
         self._stamp = 0
         self._cursor = -1
         self.refusal: object = None
@@ -52,8 +57,21 @@ class Ranking:
             self._outcomes.pop(name, None)
             yield name
 
+    def recall(self, sight: object) -> Outcome | None:
+        """Return what a node answered of which a claim sees the same."""
+        return self._alike.get(sight)
+
+    def note(self, sight: object, outcome: Outcome) -> None:
+        """Remember what nodes answer of which a claim sees the same."""
+        if len(self._alike) >= MOST_ALIKE:
+            self._alike.clear()
+        self._alike[sight] = outcome
+
     def learn(self, name: str, outcome: Outcome) -> None:
         """Remember what a node answered."""
+        if isinstance(outcome, Solved):
+            # Every node has an object of its own: by it its entry in the heap is told from an older one.
+            outcome = Solved(outcome.ranks, outcome.score, outcome.picks, outcome.harm, chosen=outcome.chosen)
         self._outcomes[name] = outcome
         if isinstance(outcome, Solved):
             # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.
@@ -63,6 +81,10 @@ class Ranking:
             if len(heap) > 64 + 4 * len(self._outcomes):
                 self._heaps[outcome.harm] = [entry for entry in heap if self._stands(entry)]
                 heapify(self._heaps[outcome.harm])
+
+    def correct(self, name: str, outcome: Outcome) -> None:
+        """Remember what the best node answered when it was asked for more."""
+        self.learn(name, outcome)
 
     @property
     def is_new(self) -> bool:
@@ -97,7 +119,7 @@ class Ranking:
 def place(scorer: Scorer, outcome: Solved, name: str) -> Place:
     """Return what a node is compared by now."""
     score = outcome.score
-    if outcome.harm and harmful(scorer):
+    if outcome.harm and is_harmful(scorer):
         # The first part of a score is what is preferred above all, the second what is lost.
         score = (score[0], score[1] + scorer.toll(outcome.harm), *score[2:])
     return outcome.ranks, score, name

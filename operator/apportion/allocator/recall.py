@@ -5,11 +5,11 @@ question, whatever their texts: they share a roster. Everything here is bounded;
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import TypeAlias
 
 from apportion.allocator.answers import Answers, Selectors
 from apportion.allocator.kind import Kinds
+from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.ranking import Ranking
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.strategy import Strategy
@@ -39,6 +39,8 @@ class Recall:
         self._tokens: dict[Meaning, tuple[int, Token]] = {}
         """Per meaning: the kinds looked at, and what it matches on them."""
         self._links: dict[object, Token] = {}
+        self._first: dict[Token, Meaning] = {}
+        """The meaning that stands for all that match the same."""
         self._epoch = kinds.epoch
 
     def forget(self) -> None:
@@ -46,21 +48,43 @@ class Recall:
         self._shared.clear()
         self._tokens.clear()
         self._links.clear()
+        self._first.clear()
 
     def shared(self, meaning: Meaning) -> bool:
         """Say whether nodes that stand alike give the same answer to claims of this meaning."""
         found = self._shared.get(meaning)
         if found is None:
             reads = [self.answers(text).reads for text in meaning.texts]
-            found = meaning.plain and self._kinds.covers(reads)
+            found = (
+                meaning.plain
+                and self._kinds.covers(reads)
+                and self._kinds.agree([rule.attribute for rule in meaning.rules])
+            )
             if len(self._shared) >= MOST_TEXTS:
                 self._shared.clear()
             self._shared[meaning] = found
         return found
 
-    def alike(self, attributes: Iterable[str]) -> bool:
-        """Say whether nodes that stand alike hold the same in these attributes, not only agree in the same places."""
-        return self._kinds.covers([frozenset(("attribute", name) for name in attributes)])
+    def canonical(self, meaning: Meaning) -> Meaning:
+        """Return the meaning that stands for all that match the same devices on every kind and ask the same of them.
+
+        What is found out for it holds for all of them; what they mean on kinds to come may differ, and then they part.
+        """
+        if not self.shared(meaning):
+            return meaning
+        token = self._token(meaning)
+        found = self._first.get(token)
+        if found is None:
+            if len(self._first) >= MOST_TEXTS:
+                self._first.clear()
+            found = self._first[token] = meaning
+        return found
+
+    def alike(self, ladder: Ladder) -> bool:
+        """Say whether nodes that stand alike are alike in all that the ladder looks at."""
+        # Where values of two attributes are compared, it is not enough that the same devices agree.
+        mixed = frozenset([("attribute", name) for name in ladder.mixed])
+        return self._kinds.covers([mixed]) and self._kinds.agree(ladder.names)
 
     def ranking(
         self, meaning: Meaning, strategy: Strategy, *, shared: bool, variant: object = None
@@ -120,6 +144,10 @@ class Recall:
         self._tokens[meaning] = len(log), token
         if former is not None:
             self._move(former, token)
+            first = self._first.get(former)
+            # It goes on standing for them all, unless the new kinds tell it from this one.
+            if first is not None and first is not meaning and self._token(first) is token:
+                self._first.setdefault(token, first)
         return token
 
     def _move(self, former: Token, token: Token) -> None:

@@ -76,6 +76,14 @@ class Roster:
         if isinstance(outcome, Solved):
             self._queue(standing, outcome)
 
+    def correct(self, standing: Standing, outcome: Outcome) -> None:
+        """Remember what the best standing answered when it was asked for more."""
+        for heap in self._heaps.values():
+            if heap and heap[0][2] is standing:
+                heappop(heap)
+        self._queued.pop(standing, None)
+        self.learn(standing, outcome)
+
     def recall(self, sight: object) -> Outcome | None:
         """Return what nodes answered of which a claim sees the same."""
         return self._alike.get(sight)

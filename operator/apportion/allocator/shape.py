@@ -64,6 +64,10 @@ class Shape(NamedTuple):
     names: "Names"
     meaning: "Meaning"
 
+    def meant(self, meaning: "Meaning") -> "Shape":
+        """Return the shape with another meaning and the same names."""
+        return self if meaning is self.meaning else Shape(meaning.slots, meaning.rules, self.names, meaning)
+
 
 class Names(NamedTuple):
     """What the user calls the slots."""

@@ -14,6 +14,7 @@ from apportion.allocator.decision import Finding
 from apportion.allocator.features import DEFAULT_FEATURES, Features
 from apportion.allocator.inventory import Inventory
 from apportion.allocator.kind import Kinds
+from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.ledger import Change, Ledger, Taken
 from apportion.allocator.meanings import Meanings
 from apportion.allocator.recall import Recall
@@ -140,8 +141,10 @@ class State:
             self._worn.discard(name)
         return found
 
-    def settle(self) -> Standings:
-        """Return every node on its standing, as things stand."""
+    def settle(self, meaning: Meaning | None = None, ladder: Ladder | None = None) -> Standings:
+        """Return every node on its standing, as things stand, for one that asks so or for anybody."""
+        if ladder is not None or (meaning is not None and meaning.rules):
+            self._compare(meaning, ladder)
         moved = self._moved
         while moved:
             name, _ = moved.popitem()
@@ -191,8 +194,17 @@ class State:
         """Return what a selector answers, remembered by what it reads."""
         return self.recall.answers(text)
 
+    def _compare(self, meaning: Meaning | None, ladder: Ladder | None) -> None:
+        kinds = self._kinds
+        if meaning is not None:
+            kinds.compare([rule.attribute for rule in meaning.rules])
+        if ladder is not None:
+            kinds.compare(ladder.names)
+        if kinds.era != self._era:
+            self._unlearn()
+
     def _unlearn(self) -> None:
-        """Start over: it changed which attributes are personal."""
+        """Start over: it changed which attributes are personal, or matter where they are."""
         self._era = self._kinds.era
         self.recall.forget()
         self._standings.clear()

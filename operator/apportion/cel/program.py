@@ -1,12 +1,13 @@
 """A compiled selector. In: its text. Out: a Program that says of a device: match, no match, or an error."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from apportion.cel.check import check
+from apportion.cel.checked import Checked
 from apportion.cel.constants import fold
 from apportion.cel.facts import facts
-from apportion.cel.fast import Fast, fast
+from apportion.cel.fast import Quick, fast
 from apportion.cel.parse import parse
 from apportion.cel.precise import Precise, precise
 from apportion.cel.reads import Reads, reads
@@ -18,22 +19,34 @@ _LONGEST_MESSAGE: Final = 200
 
 
 class Program:
-    """A selector that compiled. Immutable, safe to share."""
+    """A selector that compiled. Safe to share: it changes by what it remembers only."""
 
-    __slots__ = ("_fast", "_precise", "reads", "source")
+    __slots__ = ("_fast", "_precise", "_quick", "reads", "source")
 
-    def __init__(self, source: str, quick: Fast | None, exact: Precise, read: Reads) -> None:
+    def __init__(self, source: str, quick: Quick | None, exact: Precise | None, read: Reads) -> None:
+        """`exact`: None where it is compiled when it is needed, from a text that is known to compile."""
         self.source = source
         """The selector's text."""
         self.reads = read
         """What it can read: ("attribute" | "capacity" | "field", full name) pairs; None when it may read everything."""
-        self._fast = quick
+        self._quick = quick
+        self._fast = quick.match if quick is not None else None
         self._precise = exact
 
     @property
     def is_fast(self) -> bool:
         """Whether the selector has a fast form; without one every device costs microseconds."""
         return self._fast is not None
+
+    @property
+    def compared(self) -> Collection[int]:
+        """Where the string literals begin that are compared by `==` or `!=` only, and not with each other."""
+        return self._quick.compared if self._quick is not None else ()
+
+    def saying(self, text: str, values: Mapping[int, str]) -> "Program":
+        """Return the program of a text that differs in such literals only, in all of them, with equal lengths."""
+        quick = self._quick.saying(values) if self._quick is not None else None
+        return Program(text, quick, None, self.reads)
 
     def match(self, device: Device) -> bool:
         """Say whether the device matches; raises SelectorError, with a short message, when evaluation fails."""
@@ -46,6 +59,8 @@ class Program:
 
     def match_precisely(self, device: Device) -> bool:
         """Say the same without the fast form."""
+        if self._precise is None:
+            self._precise = _exact(self.source)[1]
         try:
             found = self._precise(facts(device).value)
         except CelFailure as failure:
@@ -79,6 +94,11 @@ class Program:
 
 def compile_selector(text: str) -> Program:
     """Compile a selector; raises SelectorError with line and column when it cannot be one."""
+    checked, exact = _exact(text)
+    return Program(text, fast(checked), exact, reads(checked))
+
+
+def _exact(text: str) -> tuple[Checked, Precise]:
     root = parse(text)
     checked = check(text, root)
     fold(checked)
@@ -86,7 +106,7 @@ def compile_selector(text: str) -> Program:
         exact = precise(checked)
     except RecursionError:
         raise SelectorError("compilation failed: the expression is nested too deeply") from None
-    return Program(text, fast(checked), exact, reads(checked))
+    return checked, exact
 
 
 def _boolean(found: Value) -> bool:

@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 
-from apportion.cel.program import Program, compile_selector
+from apportion.cel.literalforms import LiteralForms
+from apportion.cel.program import Program
 from apportion.errors import SelectorError
 
 
@@ -11,6 +12,7 @@ class Programs:
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
+        self._forms = LiteralForms(most)
         self._kept: OrderedDict[str, Program | SelectorError] = OrderedDict()
 
     def __len__(self) -> int:
@@ -23,7 +25,7 @@ class Programs:
         found = self._kept.get(text)
         if found is None:
             try:
-                found = compile_selector(text)
+                found = self._forms.compile(text)
             except SelectorError as error:
                 found = error
             self._kept[text] = found

@@ -53,9 +53,14 @@ def _refuse() -> Value:
 class Writer:
     """Writes one selector. `names` is what the source may refer to."""
 
-    def __init__(self, checked: Checked, writers: Mapping[str, "WriteCall"]) -> None:
-        """`writers`: the functions that have a fast form of their own, by name."""
+    def __init__(
+        self, checked: Checked, writers: Mapping[str, "WriteCall"], apart: frozenset[Const] = frozenset()
+    ) -> None:
+        """`writers`: functions that have a fast form of their own, by name. `apart`: constants that get a name each."""
         self._writers = writers
+        self._apart = apart
+        self.kept: dict[Const, str] = {}
+        """The names that these got."""
         self.checked = checked
         self.bound: dict[str, Path | None] = {}
         self._variables: dict[str, str] = {}
@@ -102,8 +107,15 @@ class Writer:
         # A writer may look at a part and then leave the node to the general one: write every part once only.
         found = self._pieces.get(node)
         if found is None:
-            found = self._pieces[node] = self._piece(node)
+            found = (
+                self._named(node) if isinstance(node, Const) and node in self._apart else self._piece(node)
+            )
+            self._pieces[node] = found
         return found
+
+    def _named(self, node: Const) -> Piece:
+        name = self.kept[node] = self.keep("L", node.value)
+        return Piece(name, type(node.value))
 
     def _piece(self, node: Node) -> Piece:
         if node in self.checked.constants:

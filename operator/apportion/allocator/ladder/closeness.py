@@ -74,7 +74,7 @@ def closeness(view: NodeView, ladder: Ladder) -> Closeness:
     """Return the closeness of a node's devices, remembered by the kind of the node."""
     kind = view.kind
     # A kind knows which devices agree in a personal attribute, not whether they agree with another attribute.
-    if kind is None or not all(kind.shares(name) for name in ladder.mixed):
+    if kind is None or not kind.agrees(ladder.names) or not all(kind.shares(name) for name in ladder.mixed):
         return Closeness(view, ladder)
     found = kind.closeness.get(ladder)
     if found is None:

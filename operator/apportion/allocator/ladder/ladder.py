@@ -62,6 +62,11 @@ class Ladder:
             name for rung in self.rungs if not rung.apart and len(rung.names) > 1 for name in rung.names
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that it reads."""
+        return tuple(name for rung in self.rungs for name in rung.names)
+
     def matters(self, devices: int) -> bool:
         """Say whether it may change a choice of that many devices."""
         return devices > 1 or any(rung.fill for rung in self.rungs)

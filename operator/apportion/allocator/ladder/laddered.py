@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.options import Option
-from apportion.allocator.score.strategy import Harm, Score, Scorer, harmful
+from apportion.allocator.score.strategy import Harm, Score, Scorer, is_harmful
 from apportion.allocator.search import Search
 
 
@@ -30,8 +30,8 @@ class Laddered:
 
     def harm(self, search: Search) -> Harm:
         """Return what a finished search takes from others, as the strategy sees it."""
-        return self.strategy.harm(search) if harmful(self.strategy) else ()
+        return self.strategy.harm(search) if is_harmful(self.strategy) else ()
 
     def toll(self, harm: Harm) -> float:
         """Return what that costs now."""
-        return self.strategy.toll(harm) if harmful(self.strategy) else 0.0
+        return self.strategy.toll(harm) if is_harmful(self.strategy) else 0.0

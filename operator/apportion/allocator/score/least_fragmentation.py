@@ -5,17 +5,19 @@ places for several whole devices at once. Among equals the fullest group and nod
 Scores depend on the outlook, the claims and how a node stands, on nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from apportion.allocator.counters import bits
 from apportion.allocator.options import Option
+from apportion.allocator.score.glance import Glance
 from apportion.allocator.score.strategy import Harm, Score
 from apportion.allocator.score.traits import Traits, left_over
 from apportion.allocator.search import Search
 from apportion.allocator.shape import Meaning, Want
+from apportion.allocator.view import NodeView
 from apportion.allocator.worth.cutting import UNIT
 from apportion.allocator.worth.one import One
-from apportion.allocator.worth.outlook import Outlook
+from apportion.allocator.worth.outlook import Outlook, Sight
 from apportion.allocator.worth.portions import Portions
 from apportion.allocator.worth.supply import Supply
 
@@ -39,6 +41,7 @@ class LeastFragmentation:
         self.outlook = outlook
         self.one = One(outlook)
         self.portions = Portions(outlook.mix, outlook.answers)
+        self.glance = Glance(self)
         self.supply = supply if supply is not None else Supply(outlook)
         self._parts: dict[Meaning, tuple[int | None, ...]] = {}
 
@@ -80,12 +83,7 @@ class LeastFragmentation:
         )
         whole = search.taken & search.view.plain
         if whole:
-            free = search.view.base & ~search.view.exclusive
-            lost += PLACES * (sight.room(free) - sight.room(free & ~whole))
-            # Best fit: an empty node against one that the claim fills.
-            lost += (
-                UNIT * (free & search.view.plain).bit_count() // max(search.view.plain.bit_count(), 1) // FILL
-            )
+            lost += self.lost_whole(search.view, sight, whole)
         for index, shares in search.shares.items():
             used = search.view.used.get(index, {})
             lost += self.portions.worth(search.view, index, used) - self.portions.worth(
@@ -93,15 +91,26 @@ class LeastFragmentation:
             )
         return lost, left_over(search)
 
+    def lost_whole(self, view: NodeView, sight: Sight, whole: int) -> int:
+        """Return what taking these devices without counters costs. Depends on how many of each place they are only."""
+        free = view.base & ~view.exclusive
+        lost = PLACES * (sight.room(free) - sight.room(free & ~whole))
+        # Best fit: an empty node against one that the claim fills.
+        return lost + UNIT * (free & view.plain).bit_count() // max(view.plain.bit_count(), 1) // FILL
+
     def harm(self, search: Search) -> Harm:
         """Return the sets of devices that lose some, without being all that the claim could use."""
-        sight = self.outlook.sight(search.view)
+        slots = search.shape.slots
+        takes = [(slots[pick.slot].wants[pick.want], 1 << pick.device) for pick in search.picks]
+        return self.harm_of(self.outlook.sight(search.view), takes)
+
+    def harm_of(self, sight: Sight, takes: Iterable[tuple[Want, int]]) -> Harm:
+        """Return the same for requests and the bit of a device that each takes."""
         if not any(sight.reaches):
             return ()
         found: set[int] = set()
-        for pick in search.picks:
-            want = search.shape.slots[pick.slot].wants[pick.want]
-            reached = [one for one, mask in enumerate(sight.reaches) if mask >> pick.device & 1]
+        for want, bit in takes:
+            reached = [one for one, mask in enumerate(sight.reaches) if mask & bit]
             found.update(self.supply.harmed(self.outlook.set_of(want), reached))
         return tuple(sorted(found))
 

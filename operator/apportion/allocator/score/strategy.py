@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from functools import cache
-from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard
 
 from apportion.allocator.options import Option
 from apportion.allocator.search import Search
@@ -28,7 +27,6 @@ Harm: TypeAlias = tuple[int, ...]
 """What a choice takes from others, in a form whose cost changes with the cluster: part of an answer, unlike the cost."""
 
 
-@runtime_checkable
 class Harmful(Protocol):
     """A strategy part of whose score depends on the whole cluster."""
 
@@ -39,6 +37,11 @@ class Harmful(Protocol):
     def toll(self, harm: Harm) -> float:
         """Return what that costs now: it is added to the first part of the score."""
         ...
+
+
+def is_harmful(scorer: object) -> TypeGuard[Harmful]:
+    """Say whether a strategy is one of those; asked for every node, so not of the protocol itself, which is slow."""
+    return hasattr(type(scorer), "toll")
 
 
 class Scorer(Protocol):
@@ -54,13 +57,3 @@ class Scorer(Protocol):
     def score(self, search: Search) -> Score:
         """Rate a finished search; the smallest wins."""
         ...
-
-
-def harmful(scorer: Scorer) -> TypeGuard[Harmful]:
-    """Say whether part of its score depends on the whole cluster; asked per node, so once per class."""
-    return _harmful(type(scorer))
-
-
-@cache
-def _harmful(kind: type[Scorer]) -> bool:
-    return issubclass(kind, Harmful)

@@ -17,6 +17,7 @@ from apportion.allocator.worth.cutting import UNIT, Cutting
 from apportion.allocator.worth.mix import Mix
 
 if TYPE_CHECKING:
+    from apportion.allocator.kind import Kind
     from apportion.allocator.shape import Meaning
     from apportion.allocator.worth.one import Priced
 
@@ -142,6 +143,10 @@ class Outlook:
         self._boards = boards
         self.answers = answers
         self._stocks: dict[tuple[GroupType, Vector, Masks], Stock] = {}
+        self._sights: dict[object, Sight] = {}
+        """By what kinds have in common that the mix sees the same of."""
+        self._reads: dict[frozenset[str], tuple[str, ...] | None] = {}
+        """What its selectors read, by the attributes that only each node can tell."""
         self.sets: dict[object, int] = {}
         """Sets of devices that claims choose from, by selectors."""
         for entry in mix:
@@ -161,8 +166,40 @@ class Outlook:
         if found is None:
             if len(kind.sights) >= MOST_OUTLOOKS:
                 kind.sights.clear()
-            found = kind.sights[self] = self._look(view)
+            found = kind.sights[self] = self._share(view, kind)
         return found
+
+    def _share(self, view: NodeView, kind: "Kind") -> Sight:
+        """Return one sight for all kinds of which the mix sees the same."""
+        names = self._names(kind)
+        seen = kind.seen(names) if names is not None else None
+        if seen is None:
+            return self._look(view)
+        found = self._sights.get(seen)
+        if found is None:
+            if len(self._sights) >= MOST_KEPT:
+                self._sights.clear()
+            found = self._sights[seen] = self._look(view)
+        return found
+
+    def _names(self, kind: "Kind") -> Sequence[str] | None:
+        """Return the attributes that the mix looks at on nodes of the kind; None: it may be any."""
+        if kind.personal not in self._reads:
+            self._reads[kind.personal] = self._looks_at(kind)
+        return self._reads[kind.personal]
+
+    def _looks_at(self, kind: "Kind") -> tuple[str, ...] | None:
+        found: set[str] = set()
+        for entry in self.mix:
+            if entry.want is None:
+                return None
+            reads = [
+                self.answers(text).reads for text in (*entry.want.class_selectors, *entry.want.selectors)
+            ]
+            # What only each node can tell is not looked at, see `Entry.mask`.
+            if kind.covers(reads):
+                found.update([name for read in reads for _, name in read or ()])
+        return tuple(sorted(found))
 
     def _look(self, view: NodeView) -> Sight:
         masks = [entry.mask(view, self.answers) for entry in self.mix]
