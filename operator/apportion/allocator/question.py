@@ -28,6 +28,7 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.state import State
+from apportion.allocator.stranded import Stranded
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.sparing import destroyed
 from apportion.dra.device import DeviceId
@@ -77,7 +78,8 @@ class Question:
         wanted = self.demand.nodes
         if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
             self._catch_up()
-        if wanted is None and not special and ranking.scorer.scans:
+        stranded = Stranded.of(self.state, self.demand, self.shape, ranking.scorer)
+        if wanted is None and not special and stranded is None and ranking.scorer.scans:
             if isinstance(ranking, Ranking):
                 return ranking.best()
             found = ranking.best()
@@ -90,7 +92,10 @@ class Question:
         for name in names:
             outcome = special.get(name) or self._outcome(name)
             if isinstance(outcome, Solved):
-                found_all.append((place(ranking.scorer, outcome, name), name, outcome))
+                here = place(ranking.scorer, outcome, name)
+                if stranded is not None and name in stranded.nodes:
+                    here = stranded.place(here, outcome)
+                found_all.append((here, name, outcome))
         if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
             return self._sparing(found_all, ranking.scorer)
         if not found_all:

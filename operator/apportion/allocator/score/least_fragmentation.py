@@ -14,9 +14,11 @@ from apportion.allocator.score.traits import Traits, left_over
 from apportion.allocator.search import Search
 from apportion.allocator.shape import Meaning, Want
 from apportion.allocator.worth.cutting import UNIT
+from apportion.allocator.worth.devices import Devices
 from apportion.allocator.worth.one import One
 from apportion.allocator.worth.outlook import Outlook
 from apportion.allocator.worth.portions import Portions
+from apportion.allocator.worth.stranding import Stranding
 from apportion.allocator.worth.supply import Supply
 
 PLACES = 2
@@ -41,6 +43,7 @@ class LeastFragmentation:
         self.portions = Portions(outlook.mix, outlook.answers)
         self.supply = supply if supply is not None else Supply(outlook)
         self._parts: dict[Meaning, tuple[int | None, ...]] = {}
+        self.stranding = Stranding(Devices(outlook, self.portions))
 
     def part(self, meaning: Meaning) -> object:
         """Return what two claims must have in common, beside what they match, to get one answer from nodes alike.
