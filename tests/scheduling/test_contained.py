@@ -1,9 +1,5 @@
 """A defect that one demand meets is told, and the others are served."""
 
-import time
-from datetime import UTC, datetime
-from typing import Any
-
 from structlog.testing import capture_logs
 
 from apportion.allocator.answers import Selector
@@ -11,16 +7,10 @@ from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster.client import connect
 from apportion.cluster.ledger import Ledger
-from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.cluster.window import Window
 from apportion.errors import SelectorError
-from apportion.partitions.controller import Controller
-from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.errands import Errands
-from apportion.scheduling.writer import Writer
-from apportion.settings import CycleSettings
 from testbed.controlplane import ControlPlane
+from tests.scheduling.acting import cycle_over
 from tests.world import World, request
 
 POISON = 'device.driver != "poison"'
@@ -48,7 +38,7 @@ async def test_a_defect_keeps_nobody_else_waiting(control_plane: ControlPlane) -
     told: list[tuple[str, str]] = []
     async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
         with capture_logs() as logs:
-            cycle = _cycle(client, world.snapshot, told)
+            cycle = cycle_over(client, world.snapshot, told)
             cycle.once()
             cycle.once()
     second = next(claim for claim in world.snapshot.claims.values() if claim.name == "second")
@@ -56,21 +46,3 @@ async def test_a_defect_keeps_nobody_else_waiting(control_plane: ControlPlane) -
     assert [line["demand"] for line in logs if line["event"] == "demand.defect"] != []
     assert ("first", "Defect") in told
     assert ("second", "Defect") not in told
-
-
-def _cycle(client: Any, snapshot: Snapshot, told: list[tuple[str, str]]) -> Cycle:
-    class Listening(Recorder):
-        def warning(self, about: Any, reason: str, text: str) -> None:
-            told.append((about.name, reason))
-            super().warning(about, reason, text)
-
-    clock, now = time.monotonic, lambda: datetime.now(UTC)
-    recorder = Listening(client, component="test", clock=clock, now=now)
-    window = Window(quiet=0, longest=0, clock=clock)
-    writer = Writer(client, fence=lambda: None, now=now)
-    partitions = Controller(client, snapshot, recorder, Programs(), fence=lambda: None, clock=clock, now=now)
-    errands = Errands(snapshot, writer, recorder, clock=clock, ring=window.ring)
-    return Cycle(
-        snapshot, errands, partitions, recorder, window,
-        settings=CycleSettings(), clock=clock, manager="apportion-operator",
-    )  # fmt: skip

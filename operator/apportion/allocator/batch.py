@@ -6,7 +6,7 @@ gets its place if others can move aside. Bounded in tries, deterministic; the st
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, islice
 from typing import Self
@@ -14,6 +14,7 @@ from typing import Self
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.host import NONE, Amounts
 from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
@@ -86,8 +87,8 @@ def allocate_batch(
         return tuple(
             best[number]
             if number in best
-            else (ask(demand) if isinstance(alone[number], Decision) else alone[number])
-            for number, demand in enumerate(demands)
+            else (ask(final.beside(number)) if isinstance(alone[number], Decision) else alone[number])
+            for number in range(len(demands))
         )
 
 
@@ -122,7 +123,7 @@ class _Attempt:
             self.place(number)
 
     def place(self, number: int) -> bool:
-        answer = self.ask(self.demands[number])
+        answer = self.ask(self.beside(number))
         if isinstance(answer, Decision):
             self.put(number, answer)
             return True
@@ -137,6 +138,28 @@ class _Attempt:
         for key in self._keys(number):
             self.state.release(key)
         return self.placed.pop(number)
+
+    def beside(self, number: int) -> Demand:
+        """Return the demand beside what the others that are placed take of nodes."""
+        demand = self.demands[number]
+        if demand.host is None:
+            return demand
+        taken: dict[str, Amounts] = {}
+        for other, decision in self.placed.items():
+            host = self.demands[other].host
+            if host is not None:
+                taken[decision.node] = taken.get(decision.node, NONE).plus(host.asked)
+        if not taken:
+            return demand
+        host = demand.host.beside(taken)
+        hosts = self.state.hosts
+        full = {
+            name
+            for name in taken
+            if (left := hosts.beside(name, host)) is not None and not left.holds(host.asked)
+        }
+        nodes = frozenset(self.state.names()) if demand.nodes is None and full else demand.nodes
+        return replace(demand, host=host, nodes=nodes - full if nodes is not None else None)
 
     def _keys(self, number: int) -> list[str]:
         """Return the holders' names: the claims' own UIDs, so that explanations can name them."""

@@ -29,6 +29,7 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.single import single
 from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.state import State
+from apportion.allocator.stranded import Stranded
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.sparing import destroyed
 from apportion.dra.device import DeviceId
@@ -80,7 +81,8 @@ class Question:
         wanted = self.demand.nodes
         if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
             self._catch_up()
-        if wanted is None and not special and ranking.scorer.scans:
+        stranded = Stranded.of(self.state, self.demand, self.shape, ranking.scorer)
+        if wanted is None and not special and stranded is None and ranking.scorer.scans:
             return self._best_named(ranking) if isinstance(ranking, Ranking) else self._best_standing(ranking)
         known = self.state.names()
         names = known if wanted is None else [name for name in wanted if name in known]
@@ -89,8 +91,14 @@ class Question:
         found_all: list[Candidate] = []
         for name in names:
             outcome = special.get(name) or self._outcome(name)
+            tight = stranded is not None and name in stranded.nodes
+            if tight and isinstance(outcome, Solved) and not outcome.chosen:
+                outcome = self._solve(name)
             if isinstance(outcome, Solved):
-                found_all.append((place(ranking.scorer, outcome, name), name, outcome))
+                here = place(ranking.scorer, outcome, name)
+                found_all.append(
+                    (stranded.place(here, outcome) if stranded and tight else here, name, outcome)
+                )
         if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
             return self._sparing(found_all, ranking.scorer)
         while found_all:

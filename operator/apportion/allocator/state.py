@@ -5,6 +5,7 @@ A fact costs work in proportion to what it touches. Not for several threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from apportion.allocator.anatomy import Anatomies
@@ -12,6 +13,7 @@ from apportion.allocator.answers import Answers, Selectors
 from apportion.allocator.counters import GroupTypes
 from apportion.allocator.decision import Finding
 from apportion.allocator.features import DEFAULT_FEATURES, Features
+from apportion.allocator.host import Amounts, Host, Hosts
 from apportion.allocator.inventory import Inventory
 from apportion.allocator.kind import Kinds
 from apportion.allocator.ladder.ladder import Ladder
@@ -19,11 +21,12 @@ from apportion.allocator.ledger import Change, Ledger, Taken
 from apportion.allocator.meanings import Meanings
 from apportion.allocator.recall import Recall
 from apportion.allocator.score.least_fragmentation import LeastFragmentation
-from apportion.allocator.shape import Meaning
+from apportion.allocator.shape import Meaning, Shape
 from apportion.allocator.standing import Standing, Standings
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.expected import Expected
 from apportion.allocator.worth.mix import Mix
+from apportion.allocator.worth.stranding import Stranding
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -60,6 +63,8 @@ class State:
         self._moved: dict[str, None] = {}
         """Nodes to be stood anew."""
         self.recall = Recall(self.programs, self._kinds)
+        self.hosts = Hosts()
+        """What nodes have left beside devices."""
         self.expected = Expected(self.answers)
         """The demand that is to come, as far as it can be told from what was asked for."""
 
@@ -70,6 +75,11 @@ class State:
     def drop_node(self, name: str) -> None:
         """Forget a node; its slices stay known."""
         self._rebuild(self._inventory.drop_node(name))
+        self.hosts.put(name, None)
+
+    def put_host(self, name: str, left: Amounts | None) -> None:
+        """Learn what cpu and memory a node has left; None: nothing is known of it, which counts as plenty."""
+        self.hosts.put(name, left)
 
     def put_class(self, device_class: DeviceClass) -> None:
         """Learn of a DeviceClass, or of its new version."""
@@ -107,13 +117,21 @@ class State:
         """Let what the key held be free again; an unknown key holds nothing."""
         self._wear(self._ledger.release(key))
 
-    def learn(self, asked: Meaning) -> None:
-        """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim."""
-        self.expected.learn(asked)
+    def learn(self, asked: Meaning, host: Amounts | None = None) -> None:
+        """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim.
+
+        `host`: the cpu and memory that the claims' pods request; None: no pods are known.
+        """
+        self.expected.learn(asked, host)
 
     def scorer(self, mix: Mix | None = None) -> LeastFragmentation:
         """Return the strategy that keeps room for a mix; None: for the one that was learnt."""
         return self.expected.scorer(self, self.settle(), mix)
+
+    def short(self, stranding: Stranding, host: Host, shape: Shape) -> AbstractSet[str]:
+        """Return the nodes whose cpu or memory matters to a demand; after `settle`."""
+        stranding.count(self.expected.typical, self._kinds)
+        return stranding.nodes(self, host, shape, self._kinds)
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
         """Return who holds the device: several keys where it is shared, or given twice."""

@@ -33,12 +33,17 @@ def promised(pod: Pod, snapshot: Snapshot) -> str | None:
     return None
 
 
+def coming(demand: Waiting, snapshot: Snapshot) -> list[Pod]:
+    """Return the demand's pods that are not on a node or on their way to one."""
+    return [pod for pod in demand.pods if pod.node is None and promised(pod, snapshot) is None]
+
+
 def candidates(
     demand: Waiting, room: Room, snapshot: Snapshot, exclusions: Exclusions, lingering: Lingering
 ) -> tuple[frozenset[str], Mapping[str, int]]:
     """Return the nodes where the demand's pods could go, and what rules the others out."""
     unbound = [pod for pod in demand.pods if pod.node is None]
-    fitting, against = room.fitting([pod for pod in unbound if promised(pod, snapshot) is None])
+    fitting, against = room.fitting(coming(demand, snapshot))
     reasons = dict(against)
     allowed = set(fitting)
     for pod in demand.pods:

@@ -11,6 +11,7 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.batch import allocate_batch
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.host import Host
 from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
 from apportion.api.partition import Phase
@@ -22,12 +23,12 @@ from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
 from apportion.scheduling.batch import MOST_TOGETHER, planned, whole
-from apportion.scheduling.candidates import candidates, no_node, promised
+from apportion.scheduling.candidates import candidates, coming, no_node
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.foretold import foretold
 from apportion.scheduling.lingering import Lingering
-from apportion.scheduling.room import Room
+from apportion.scheduling.room import Room, amounts
 from apportion.scheduling.waiting import Waiting
 
 _GUARD = Toleration(key="apportion.dev/guard", operator="Exists")
@@ -145,11 +146,13 @@ class Decider:
         nodes, reasons = candidates(demand, room, self.snapshot, self._exclusions, self._lingering)
         if not nodes:
             return None, no_node(reasons)
+        pods = coming(demand, self.snapshot)
         asked = Demand(
             demand.claims,
             nodes,
             excluded=self._exclusions.devices(),
             tolerations=(_GUARD,),
+            host=Host(amounts(pods), room.untold) if pods else None,
             seed=f"{demand.key}/{self._attempt}",
         )
         return asked, ""
@@ -158,14 +161,14 @@ class Decider:
         """Let the allocator know what was asked for, once per demand however often it is tried."""
         if answer.asked is not None and demand.key not in self._learnt:
             self._learnt.add(demand.key)
-            self.snapshot.state.learn(answer.asked)
+            self.snapshot.state.learn(answer.asked, amounts(demand.pods) if demand.pods else None)
 
     def grant(self, demand: Waiting, decision: Decision, room: Room) -> None:
         """Assume a decision and have it written."""
         metrics.DECISIONS.labels("granted").inc()
-        for pod in demand.pods:
-            if pod.node is None and promised(pod, self.snapshot) is None:
-                room.take(decision.node, pod)
+        for pod in coming(demand, self.snapshot):
+            room.take(decision.node, pod)
+        room.tell(self.snapshot.state)
         pairs = list(zip(demand.claims, decision.allocations, strict=True))
         for claim, allocation in pairs:
             self.snapshot.assume(claim, allocation)

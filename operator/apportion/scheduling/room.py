@@ -7,6 +7,8 @@ modelled: spread, pod affinity, volumes, host ports; those show as a take-back, 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from apportion.allocator.host import NONE, Amounts
+from apportion.allocator.state import State
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Taint, untolerated
@@ -22,12 +24,15 @@ class Room:
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self._load = load
         self._promised: dict[str, dict[str, int]] = {}
+        self._untold: dict[str, Amounts] | None = None
+        """What was taken since the allocator was told what is left; None: it was never told."""
 
     def copy(self) -> "Room":
         """Return the room as it is now, to try things on."""
         found = Room((), self._load)
         found.nodes = self.nodes
         found._promised = {node: dict(used) for node, used in self._promised.items()}
+        found._untold = dict(self._untold or {})
         return found
 
     def take(self, node: str, pod: Pod) -> None:
@@ -36,6 +41,28 @@ class Room:
         for name, amount in pod.requests.items():
             used[name] = used.get(name, 0) + amount
         used["pods"] = used.get("pods", 0) + 1
+        if self._untold is not None:
+            self._untold[node] = self._untold.get(node, NONE).plus(amounts([pod]))
+
+    def tell(self, state: State) -> None:
+        """Tell the allocator what cpu and memory nodes have left."""
+        for name in self.nodes if self._untold is None else self._untold:
+            if name in self.nodes:
+                state.put_host(name, self._left(self.nodes[name]))
+        self._untold = {}
+
+    @property
+    def untold(self) -> Mapping[str, Amounts]:
+        """Return what was taken, by node, since the allocator was told."""
+        return dict(self._untold or {})
+
+    def _left(self, node: Node) -> Amounts:
+        load, promised = self._load(node.name), self._promised.get(node.name, {})
+        cpu, memory = [
+            node.allocatable.get(name, 0) - load.get(name, 0) - promised.get(name, 0)
+            for name in Amounts._fields
+        ]
+        return Amounts(max(cpu, 0), max(memory, 0))
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
@@ -74,6 +101,12 @@ def against(node: Node, pod: Pod) -> str | None:
     if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
         return "node affinity"
     return None
+
+
+def amounts(pods: Sequence[Pod]) -> Amounts:
+    """Return the cpu and memory that the pods request together."""
+    wanted = total(pods)
+    return Amounts(wanted.get("cpu", 0), wanted.get("memory", 0))
 
 
 def total(pods: Sequence[Pod]) -> dict[str, int]:

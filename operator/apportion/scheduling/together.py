@@ -13,7 +13,7 @@ from apportion.allocator.score.strategy import Strategy
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
-from apportion.scheduling.candidates import promised
+from apportion.scheduling.candidates import coming
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.foretold import foretold
 from apportion.scheduling.groups import Joint
@@ -90,9 +90,8 @@ class Together:
         """Return a member's demand beside the pods that would already go somewhere."""
         beside = room.copy()
         for other, node in placed.items():
-            for pod in joint.demands[other].pods:
-                if pod.node is None and promised(pod, self._decider.snapshot) is None:
-                    beside.take(node, pod)
+            for pod in coming(joint.demands[other], self._decider.snapshot):
+                beside.take(node, pod)
         return self._decider.ask(joint.demands[index], beside)[0]
 
     def _refused(self, joint: Joint, answer: Apart, room: Room) -> None:

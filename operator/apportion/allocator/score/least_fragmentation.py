@@ -16,9 +16,11 @@ from apportion.allocator.search import Search
 from apportion.allocator.shape import Meaning, Want
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.cutting import UNIT
+from apportion.allocator.worth.devices import Devices
 from apportion.allocator.worth.one import One
 from apportion.allocator.worth.outlook import Outlook, Sight
 from apportion.allocator.worth.portions import Portions
+from apportion.allocator.worth.stranding import Stranding
 from apportion.allocator.worth.supply import Supply
 
 PLACES = 2
@@ -44,6 +46,7 @@ class LeastFragmentation:
         self.glance = Glance(self)
         self.supply = supply if supply is not None else Supply(outlook)
         self._parts: dict[Meaning, tuple[int | None, ...]] = {}
+        self.stranding = Stranding(Devices(outlook, self.portions))
 
     def part(self, meaning: Meaning) -> object:
         """Return what two claims must have in common, beside what they match, to get one answer from nodes alike.

@@ -5,11 +5,13 @@ In: what claims asked for, one at a time. Out: a scorer, the same one until the 
 
 from collections import OrderedDict
 
+from apportion.allocator.host import Amounts
 from apportion.allocator.score.least_fragmentation import LeastFragmentation
 from apportion.allocator.shape import Meaning
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import Answering
 from apportion.allocator.worth.mix import Mix
+from apportion.allocator.worth.needs import Needs, Typical
 from apportion.allocator.worth.outlook import Boards, Outlook
 from apportion.allocator.worth.recent import Recent
 from apportion.allocator.worth.supply import Cluster, Supply
@@ -24,13 +26,21 @@ class Expected:
     def __init__(self, answers: Answering) -> None:
         self._answers = answers
         self._recent = Recent()
+        self._needs = Needs()
         self._boards = Boards()
         self._scorers: OrderedDict[Mix, LeastFragmentation] = OrderedDict()
         self._current: tuple[Mix, LeastFragmentation] | None = None
 
-    def learn(self, asked: Meaning) -> None:
-        """Learn what was asked for."""
+    def learn(self, asked: Meaning, host: Amounts | None = None) -> None:
+        """Learn what was asked for. `host`: what the pods request beside devices, if there are pods."""
         self._recent.note(asked)
+        if host is not None:
+            self._needs.note(asked, host)
+
+    @property
+    def typical(self) -> Typical:
+        """Return what pods of late requested beside devices."""
+        return self._needs.typical
 
     def scorer(self, cluster: Cluster, standings: Standings, mix: Mix | None = None) -> LeastFragmentation:
         """Return the scorer for a mix; None: for the one that was learnt."""
