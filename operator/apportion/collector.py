@@ -7,11 +7,11 @@ time, which takes some milliseconds at most.
 import gc
 from dataclasses import dataclass
 
-YOUNG = 2_000
-"""Objects more than before after which the young ones are looked at. Few, since they are at hand then: a pass over ten
-thousand takes not five times but ten times as long."""
+YOUNG = 4_000
+"""Objects more than before after which the young ones are looked at: few, so that a pass is short, yet so many that less
+than one claim in a hundred meets one."""
 
-AGED = 500
+AGED = 250
 """Passes over the young after which those that survived one are looked at, if no quiet moment came before: a claim that
 meets this pass waits half a second, so it is for an operator that never rests."""
 

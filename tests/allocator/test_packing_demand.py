@@ -68,6 +68,29 @@ def test_what_is_looked_up_is_what_the_search_finds(kinds: list[str]) -> None:
         ask(state, kind)
 
 
+@given(st.lists(st.tuples(st.sampled_from(["gpu", "special"]), st.integers(1, 4)), min_size=4, max_size=25))
+@settings(max_examples=40, deadline=None)
+def test_whole_devices_chosen_before_are_rated_by_the_demand_of_now(wishes: list[tuple[str, int]]) -> None:
+    """Nodes that stand alike are searched once, whatever is learnt meanwhile; another budget searches them anew."""
+    rows = {"n1": ["gpu"] * 4, "n2": ["gpu"] * 2 + ["special"] * 2, "n3": ["gpu"] * 5, "n4": ["gpu"] * 4}
+    pieces = [
+        piece(name, name, [device(f"d{n}", kind) for n, kind in enumerate(row)]) for name, row in rows.items()
+    ]
+    state = cluster(*pieces, nodes=tuple(rows))
+    for turn, (kind, count) in enumerate(wishes):
+        for other in (1, 2, 4):
+            demand = Demand((claim("x", want(kind=kind, count=other)),))
+            quick = allocate(state, demand, strategy=LEAST)
+            slow = allocate(state, demand, strategy=LEAST, steps=STEPS + 1)
+            assert type(quick) is type(slow)
+            if isinstance(quick, Decision) and isinstance(slow, Decision):
+                assert (quick.node, quick.allocations) == (slow.node, slow.allocations)
+        if turn % 2:
+            ask(state, kind, count)
+        else:
+            state.learn(_asked(state, kind, count))
+
+
 def test_room_is_kept_for_what_is_asked_for() -> None:
     """Three of four engines: with `two` in demand the odd one goes beside the odd one, wherever else it would fit."""
     state = cluster(*split("n1", 3, SEVEN))
@@ -197,8 +220,8 @@ def test_demand_that_was_learnt_outlives_what_is_said_of_classes() -> None:
     assert {entry.want for entry in state.scorer().outlook.mix} >= {entry.want for entry in mix}
 
 
-def _asked(state: State, kind: str) -> Any:
-    return allocate(state, Demand((claim("x", want(kind=kind)),)), strategy=LEAST).asked
+def _asked(state: State, kind: str, count: int = 1) -> Any:
+    return allocate(state, Demand((claim("x", want(kind=kind, count=count)),)), strategy=LEAST).asked
 
 
 def _kinds(kind: str) -> Raw:

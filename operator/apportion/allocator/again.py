@@ -8,7 +8,8 @@ whatever the prices; only the rating is new.
 from apportion.allocator.outcome import Outcome, Solved, Unsolved, rated, solve
 from apportion.allocator.score.strategy import Scorer
 from apportion.allocator.search import STEPS, Search
-from apportion.allocator.shape import Meaning, Shape
+from apportion.allocator.shape import Shape
+from apportion.allocator.standing import Standing
 from apportion.allocator.view import Answering, NodeView
 
 MOST_KEPT = 256
@@ -16,10 +17,11 @@ MOST_KEPT = 256
 
 
 def solve_again(
-    view: NodeView, shape: Shape, scorer: Scorer, answers: Answering, known: dict[Meaning, Outcome]
+    view: NodeView, shape: Shape, scorer: Scorer, answers: Answering, standing: Standing
 ) -> Outcome:
-    """Search one node, or rate what was found before. `known`: belongs to the nodes that stand as this one does."""
-    former = known.get(shape.meaning)
+    """Search one node, or rate what was found before on the nodes that stand as it does."""
+    known = standing.known
+    former = known.get(shape.meaning) if known is not None else None
     if isinstance(former, Unsolved):
         return former
     if isinstance(former, Solved):
@@ -30,8 +32,8 @@ def solve_again(
         return rated(search, former.ranks, former.picks, scorer)
     found = solve(view, shape, scorer, answers, steps=STEPS)
     if isinstance(found, Solved | Unsolved) and _steady(view, shape, answers):
-        if len(known) >= MOST_KEPT:
-            known.clear()
+        if known is None or len(known) >= MOST_KEPT:
+            known = standing.known = {}
         known[shape.meaning] = found
     return found
 

@@ -103,9 +103,7 @@ class Ledger:
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
         """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
         touched = self.release(key)
-        kept = tuple(results)
-        if any(result.admin_access for result in kept):
-            kept = tuple([result for result in kept if not result.admin_access])
+        kept = tuple([result for result in results if not result.admin_access])
         if kept:
             self._by_key[key] = kept
         pool: PoolId | None = None

@@ -202,7 +202,7 @@ class Question:
             here = view(standing.first())
             found = one.outcome(here, shape, answers, shared=True) or glance.outcome(here, shape, answers)
             if found is None:
-                found = solve_again(here, shape, scorer, answers, standing.known)
+                found = solve_again(here, shape, scorer, answers, standing)
             ranking.learn(standing, found)
 
     def _stand(self, standing: Standing, ranking: Roster) -> Outcome:

@@ -5,7 +5,7 @@ In: the picks of one node. Out: one Allocation per claim, as kube-scheduler woul
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apportion.allocator.search import Pick
@@ -52,7 +52,7 @@ def allocations(
             chosen = {pick.slot: pick.want for pick in picks}
         made.append(
             Allocation(
-                tuple(_results(view, shape, names, mine, share_ids)),
+                _results(view, shape, names, mine, share_ids),
                 _config(number, claim, shape, names, chosen) if chosen is not None else (),
                 view.local if view.homely and mine else _node_selector(view, [pick.device for pick in mine]),
             )
@@ -62,7 +62,8 @@ def allocations(
 
 def _results(
     view: NodeView, shape: Shape, names: Names, picks: Sequence[Pick], share_ids: ShareIds
-) -> Iterator[DeviceResult]:
+) -> tuple[DeviceResult, ...]:
+    results: list[DeviceResult] = []
     last: Pick | None = None
     request: Request
     label, plain = "", False
@@ -81,7 +82,7 @@ def _results(
         shared = view.shareable >> index & 1
         found = kept.get((index, label)) if plain and not shared else None
         if found is not None:
-            yield found
+            results.append(found)
             continue
         device = view.devices[index]
         where = view.id_of(index)
@@ -104,7 +105,8 @@ def _results(
         )
         if plain and not shared:
             kept[index, label] = made
-        yield made
+        results.append(made)
+    return tuple(results)
 
 
 def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:

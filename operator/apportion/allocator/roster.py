@@ -9,12 +9,12 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, TypeAlias
 
 from apportion.allocator.outcome import Outcome, Solved
-from apportion.allocator.ranking import Place, place
-from apportion.allocator.score.strategy import Harm, Scorer
+from apportion.allocator.ranking import place
+from apportion.allocator.score.strategy import Harm, Score, Scorer
 from apportion.allocator.standing import Standing, Standings
 
-Entry: TypeAlias = tuple[Place, int, Standing, Solved]
-"""The name in the place is that of the first node."""
+Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Standing, Solved]
+"""Ranks, score, name of the first node: its place, flat, since every level of tuples is compared twice. Then a stamp."""
 
 
 LEAST = 1024
@@ -105,13 +105,14 @@ class Roster:
             return None
         best = tops[0]
         if len(tops) > 1:
-            best = min(tops, key=lambda top: place(self.scorer, top[3], top[0][2]))
-        return best[2], best[3]
+            best = min(tops, key=lambda top: place(self.scorer, top[5], top[2]))
+        return best[4], best[5]
 
     def _top(self, heap: list[Entry]) -> Entry | None:
         queued = self._queued
         while heap:
-            (ranks, score, name), _, standing, outcome = heap[0]
+            entry = heap[0]
+            ranks, score, name, _, standing, outcome = entry
             if queued.get(standing) != name:
                 heappop(heap)
             elif not standing.nodes:
@@ -120,9 +121,9 @@ class Roster:
             elif (first := standing.first()) != name:
                 self._stamp += 1
                 queued[standing] = first
-                heapreplace(heap, ((ranks, score, first), self._stamp, standing, outcome))
+                heapreplace(heap, (ranks, score, first, self._stamp, standing, outcome))
             else:
-                return heap[0]
+                return entry
         return None
 
     def _queue(self, standing: Standing, outcome: Solved) -> None:
@@ -133,11 +134,11 @@ class Roster:
             return
         self._stamp += 1
         heap = self._heaps.setdefault(outcome.harm, [])
-        heappush(heap, ((outcome.ranks, outcome.score, first), self._stamp, standing, outcome))
+        heappush(heap, (outcome.ranks, outcome.score, first, self._stamp, standing, outcome))
         self._queued[standing] = first
         if len(heap) > LEAST + 4 * len(self._queued) or self._stamp % 4096 == 0:
             self._queued = {kept: name for kept, name in self._queued.items() if kept.nodes}
             for harm, entries in self._heaps.items():
-                alive = [entry for entry in entries if self._queued.get(entry[2]) == entry[0][2]]
+                alive = [entry for entry in entries if self._queued.get(entry[4]) == entry[2]]
                 heapify(alive)
                 self._heaps[harm] = alive

@@ -27,8 +27,8 @@ class Standing:
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.nodes: set[str] = set()
-        self.known: dict[Meaning, Outcome] = {}
-        """What LeastFragmentation chose here, where prices have no say in it."""
+        self.known: dict[Meaning, Outcome] | None = None
+        """What LeastFragmentation chose here, where prices have no say in it. Made when it is needed, which is seldom."""
         self._heap: list[str] = []
 
     def add(self, name: str) -> None:

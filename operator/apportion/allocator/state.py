@@ -249,7 +249,8 @@ class State:
     def _wear(self, changes: Sequence[Change]) -> None:
         names: Iterable[str] = ()
         last: PoolId | None = None
-        for pool, _, _, _ in changes:
+        for change in changes:
+            pool = change[0]
             if pool is not last:
                 last = pool
                 more = self._inventory.nodes(pool)
