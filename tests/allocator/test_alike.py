@@ -109,7 +109,7 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
     asked = [tuple(map(Claim.from_json, other["claims"])) for other in more]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kind, "MOST_COLUMNS", most)
-        patch.setattr("apportion.allocator.question.FEW_KINDS", 0)
+        patch.setattr("apportion.allocator.inquiry.FEW_KINDS", 0)
         state = told(raw, slices, held)
         for turn in range(12):
             if rng.random() < 0.2:

@@ -6,12 +6,12 @@ devices agree, and that only where somebody compares devices by them; selectors 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from apportion.allocator.answers import Reads, capacity_of
+from apportion.allocator.answers import Reads
+from apportion.allocator.columns import Column, columns_of, partition
 from apportion.allocator.ladder.ladder import DEFAULT
 from apportion.allocator.layout import NEIGHBOURHOODS, Layout
-from apportion.dra.semver import Semver
 
 if TYPE_CHECKING:
     from apportion.allocator.attribute import Rows
@@ -43,9 +43,6 @@ MOST_COMPARED = 512
 
 COMPARED = frozenset(NEIGHBOURHOODS).union(name for rung in DEFAULT.rungs for name in rung.names)
 """Attributes by which devices are compared without a claim that says so."""
-
-Column: TypeAlias = tuple[object, ...]
-
 
 Value = TypeVar("Value")
 
@@ -238,12 +235,12 @@ class Kinds:
             self._columns.clear()
         parts: list[object] = [view.anatomy.build]
         columns: dict[str, int] = {}
-        for name, column in sorted(_columns(view).items()):
+        for name, column in sorted(columns_of(view).items()):
             number = self._number(name, column)
             if number is not None:
                 columns[name] = number
             elif name in self.compared:
-                parts.append((name, _partition(column)))
+                parts.append((name, partition(column)))
         parts.append(tuple(columns.items()))
         key = tuple(parts)
         found = self._kinds.get(key)
@@ -294,49 +291,3 @@ class Kinds:
 
 def _covers(personal: frozenset[str], reads: Iterable[Reads]) -> bool:
     return not any(read is None or any(name in personal for _, name in read) for read in reads)
-
-
-def _columns(view: "NodeView") -> dict[str, Column]:
-    """Return what the node's devices hold, by the full name of the attribute or capacity."""
-    size = len(view.devices)
-    found: dict[str, list[object]] = {}
-    # Readers share equal parts of devices, so most are looked at once for many devices.
-    alike: dict[tuple[int, int], list[int]] = {}
-    for index, device in enumerate(view.devices):
-        alike.setdefault((id(device.attributes), id(device.capacity)), []).append(index)
-    for places in alike.values():
-        device = view.devices[places[0]]
-        values: dict[str, object] = {
-            name: value if value.__class__ is str else _plain(value)
-            for name, value in device.attributes.items()
-        }
-        for own in device.capacity:
-            name, amount = capacity_of(device, own)
-            # An attribute and a capacity may have one name.
-            values[name] = ("both", values[name], amount) if name in values else ("amount", amount)
-        for name, value in values.items():
-            column = found.get(name)
-            if column is None:
-                column = found[name] = [None] * size
-            for index in places:
-                column[index] = value
-    return {name: tuple(column) for name, column in found.items()}
-
-
-def _plain(value: object) -> object:
-    """Return something hashable that differs wherever a selector could see a difference."""
-    if isinstance(value, tuple):
-        return "list", tuple(_plain(entry) for entry in value)
-    return type(value).__name__, value.text if isinstance(value, Semver) else value
-
-
-def _partition(column: Column) -> Column:
-    """Rename values by their first place, so that only agreement is left."""
-    if any(value.__class__ is tuple and value[0] in _COMPOUND for value in column):
-        return column
-    names: dict[object, int] = {None: -1}
-    return tuple(names.setdefault(value, len(names)) for value in column)
-
-
-_COMPOUND = frozenset(["list", "both"])
-"""Lists overlap without being equal, so they are not renamed."""

@@ -79,7 +79,7 @@ class Roster:
     def correct(self, standing: Standing, outcome: Outcome) -> None:
         """Remember what the best standing answered when it was asked for more."""
         for heap in self._heaps.values():
-            if heap and heap[0][2] is standing:
+            if heap and heap[0][4] is standing:
                 heappop(heap)
         self._queued.pop(standing, None)
         self.learn(standing, outcome)
