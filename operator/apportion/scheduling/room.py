@@ -24,14 +24,15 @@ class Room:
         self._load = load
         self._promised: dict[str, dict[str, int]] = {}
         self._taken: dict[str, Amounts] = {}
-        """Replaced when a node gets more, never changed, since demands hold it."""
+        self._lent = False
+        """Whether somebody holds what was taken as it is now; it is then replaced, not changed."""
 
     def copy(self) -> "Room":
         """Return the room as it is now, to try things on."""
         found = Room((), self._load)
         found.nodes = self.nodes
         found._promised = {node: dict(used) for node, used in self._promised.items()}
-        found._taken = self._taken
+        found._taken = dict(self._taken)
         return found
 
     def take(self, node: str, pod: Pod) -> None:
@@ -40,11 +41,14 @@ class Room:
         for name, amount in pod.requests.items():
             used[name] = used.get(name, 0) + amount
         used["pods"] = used.get("pods", 0) + 1
-        self._taken = {**self._taken, node: Amounts.of(used)}
+        if self._lent:
+            self._taken, self._lent = dict(self._taken), False
+        self._taken[node] = Amounts.of(used)
 
     @property
     def taken(self) -> Mapping[str, Amounts]:
         """Return the cpu and memory that are promised, by node, on top of what bound pods take."""
+        self._lent = True
         return self._taken
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
