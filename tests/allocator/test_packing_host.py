@@ -1,7 +1,8 @@
 """LeastFragmentation keeps cpu and memory where devices need them."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -15,8 +16,10 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.host import Amounts, Host
 from apportion.allocator.ladder.ladder import Ladder, Rung
 from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.shape import Meaning
 from apportion.allocator.state import State
 from apportion.allocator.worth.shortfall import Shortfall
+from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import claim, cluster, device, piece, want
 from tests.allocator.test_packing_batch import SEVEN, split
 
@@ -72,6 +75,24 @@ def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, more:
     assert ask(state, "heavy", heavy, left) == rich
 
 
+@pytest.mark.parametrize("promised", [True, False])
+@pytest.mark.parametrize("poor", ["n1", "n2"])
+def test_cores_that_go_while_devices_stay_are_noticed(poor: str, promised: bool) -> None:  # noqa: FBT001
+    """Pods without devices take them, or pods that are promised to the node."""
+    state = gpus("n1", "n2")
+    rich = dict.fromkeys(("n1", "n2"), PLENTY)
+    for number in range(8):
+        assert ask(state, f"heavy-{number}", HEAVY, rich) is not None
+        state.release(f"heavy-{number}")
+    taken = Amounts(PLENTY.cpu - POOR.cpu, 0)
+    if not promised:
+        state.put_host(poor, POOR)
+    host = Host(LIGHT, {poor: taken} if promised else {})
+    found = allocate(state, Demand((claim("light", want()),), frozenset(rich), host=host), strategy=LEAST)
+    assert isinstance(found, Decision)
+    assert found.node == poor
+
+
 def test_partitions_count_for_what_they_are_worth() -> None:
     """The small one goes beside little cpu, although a card elsewhere is broken already."""
     state = cluster(*split("n1", 2, SEVEN), *split("n2", 2, SEVEN), nodes=("n1", "n2"))
@@ -125,6 +146,49 @@ def test_where_there_is_plenty_devices_alone_decide(asked: list[tuple[str, int, 
         assert found[0] == found[1]
 
 
+STEP = st.tuples(
+    st.sampled_from(sorted(SEVEN)), st.integers(1, 16), st.integers(0, 2), st.sampled_from((4, 24, 400))
+)
+
+
+@given(st.lists(STEP, min_size=1, max_size=12), st.integers(0, 2))
+@settings(max_examples=25, deadline=None)
+def test_the_same_facts_give_the_same_node_whatever_came_before(
+    steps: list[tuple[str, int, int, int]], other: int
+) -> None:
+    """What is followed node by node is what a state finds that never saw anything else; promises count like facts."""
+    nodes = ("n1", "n2", "n3")
+    slices = [one for node in nodes for one in split(node, 1, SEVEN)]
+    state = cluster(*slices, nodes=nodes)
+    left = dict.fromkeys(nodes, Amounts(24_000, 400 * GIB))
+    learnt = [(_meaning(state, kind), Amounts(16_000, 16 * GIB)) for kind in sorted(SEVEN)]
+    held: dict[str, Sequence[DeviceResult]] = {}
+    for meaning, amounts in learnt:
+        state.learn(meaning, amounts)
+    for number, (kind, cpu, changed, cores) in enumerate(steps):
+        asked, name = Amounts(cpu * 1000, GIB), f"c{number}"
+        left[nodes[changed]] = Amounts(cores * 1000, 400 * GIB)
+        demand = Demand((claim(name, want(kind=kind)),), frozenset(nodes), host=Host(asked))
+        promised = {nodes[other]: Amounts(5_000, 3 * GIB)}
+        fresh = cluster(*slices, nodes=nodes)
+        for meaning, amounts in learnt:
+            fresh.learn(meaning, amounts)
+        for key, results in held.items():
+            fresh.hold(key, results)
+        for node, here in left.items():
+            state.put_host(node, here)
+            fresh.put_host(node, here.plus(promised.get(node, Amounts(0, 0))))
+        found = allocate(state, demand, strategy=LEAST)
+        assert found == allocate(fresh, replace(demand, host=Host(asked, promised)), strategy=LEAST)
+        if number % 3 == 2 and held:
+            gone = min(held)
+            del held[gone]
+            state.release(gone)
+        if isinstance(found, Decision):
+            held[name] = found.allocations[0].results
+            state.hold(name, held[name])
+
+
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=6), st.integers(0, 25))
 def test_what_is_useless_is_the_smaller_loss_of_two_pods_drawn_from_the_demand(
     wanted: list[tuple[int, int]], left: int
@@ -160,6 +224,12 @@ def _filled(seed: int, *, looks: bool) -> int:
             left[node] = left[node].less(asked)
             free -= count
     return free
+
+
+def _meaning(state: State, kind: str) -> Meaning:
+    found = allocate(state, Demand((claim("x", want(kind=kind)),)), strategy=LEAST)
+    assert found.asked is not None
+    return found.asked
 
 
 def _where(index: int) -> dict[str, dict[str, object]]:

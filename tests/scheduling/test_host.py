@@ -2,7 +2,9 @@
 
 import pytest
 
+from apportion.allocator.host import Amounts
 from apportion.cluster.client import connect
+from apportion.cluster.kinds import NODES, PODS
 from testbed.controlplane import ControlPlane
 from tests.scheduling.acting import cycle_over
 from tests.world import World, request
@@ -41,3 +43,24 @@ async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
                 arrive(name, cpu)
             cycle.once()
     assert [place(name) for name in ("first", "second", "third")] == [rich, rich, poor]
+
+
+def test_the_allocator_knows_what_bound_pods_leave() -> None:
+    """Bound pods count until they are finished or gone, in whatever order things are seen; nodes go with their room."""
+    world = World()
+    gib = 1 << 30
+    bound = {
+        "nodeName": "n1",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+    }
+    early = world.pod("early", spec=bound)
+    node = world.node("n1", cpu="8")
+    late = world.pod("late", spec=bound)
+    left = world.snapshot.state.hosts.left
+    assert left == {"n1": Amounts(4_000, 30 * gib)}
+    world.see(PODS, {**late, "status": {"phase": "Succeeded"}})
+    assert left == {"n1": Amounts(6_000, 31 * gib)}
+    world.gone(PODS, early)
+    assert left == {"n1": Amounts(8_000, 32 * gib)}
+    world.gone(NODES, node)
+    assert left == {}

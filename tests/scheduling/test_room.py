@@ -35,6 +35,20 @@ def test_a_node_takes_pods_until_its_cpu_is_promised() -> None:
     assert room.fitting([pod()])[1] == {"too little cpu": 1}
 
 
+def test_what_is_promised_is_told_as_it_was_when_asked() -> None:
+    """A demand that was made before a promise does not change with it, nor does a room with its copy."""
+    room = Room([node("n"), node("m")])
+    room.take("n", pod())
+    before = room.taken
+    tried = room.copy()
+    tried.take("m", pod())
+    room.take("n", pod())
+    gib = 1 << 30
+    assert before == {"n": (1000, gib)}
+    assert room.taken == {"n": (2000, 2 * gib)}
+    assert tried.taken == {"n": (1000, gib), "m": (1000, gib)}
+
+
 def test_pods_that_share_a_claim_must_fit_together() -> None:
     """Three pods of one core each do not fit on two cores."""
     assert not fits(Room([node("n")]), pod(), pod(), pod())

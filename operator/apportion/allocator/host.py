@@ -20,6 +20,11 @@ class Amounts(NamedTuple):
     memory: int
     """Bytes."""
 
+    @classmethod
+    def of(cls, resources: Mapping[str, int]) -> "Amounts":
+        """Return the cpu and memory among resources, which are in these units by name."""
+        return cls(resources.get("cpu", 0), resources.get("memory", 0))
+
     def plus(self, other: "Amounts") -> "Amounts":
         """Return both together."""
         return Amounts(self.cpu + other.cpu, self.memory + other.memory)

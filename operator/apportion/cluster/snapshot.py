@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from apportion.allocator.host import Amounts
 from apportion.allocator.state import State
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
@@ -307,6 +308,9 @@ class Snapshot:
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
+        for pod in (old, new):
+            if pod is not None and pod.node is not None:
+                self._host_changed(pod.node)
         if new is None or new.finished:
             self.room_epoch += 1
 
@@ -314,7 +318,15 @@ class Snapshot:
         if new is not None:
             self._node_uids[new.name] = uid
             self.state.put_node(new.name, new.labels, new.declared_features)
+            self._host_changed(new.name)
             self.room_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.state.drop_node(old.name)
+
+    def _host_changed(self, name: str) -> None:
+        """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
+        node = self.node(name)
+        if node is not None:
+            used = Amounts.of(self.pod_index.load(name))
+            self.state.put_host(name, Amounts.of(node.allocatable).less(used))

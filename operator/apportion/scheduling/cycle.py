@@ -121,7 +121,6 @@ class Cycle:
             # 3. Freeze the world: what layouts want, what is idle, how full the nodes are.
             self._partitions.reserve()
             room = room_of(self._snapshot)
-            room.tell(self._snapshot.state)
             asked = bundled(demands, self._snapshot)
             self._decider.begin(
                 self._number, [*(one.key for one in demands), *(one.key for one in joints(asked))]

@@ -152,7 +152,7 @@ class Decider:
             nodes,
             excluded=self._exclusions.devices(),
             tolerations=(_GUARD,),
-            host=Host(amounts(pods), room.untold) if pods else None,
+            host=Host(amounts(pods), room.taken) if pods else None,
             seed=f"{demand.key}/{self._attempt}",
         )
         return asked, ""
@@ -168,7 +168,6 @@ class Decider:
         metrics.DECISIONS.labels("granted").inc()
         for pod in coming(demand, self.snapshot):
             room.take(decision.node, pod)
-        room.tell(self.snapshot.state)
         pairs = list(zip(demand.claims, decision.allocations, strict=True))
         for claim, allocation in pairs:
             self.snapshot.assume(claim, allocation)

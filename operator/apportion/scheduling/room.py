@@ -7,8 +7,7 @@ modelled: spread, pod affinity, volumes, host ports; those show as a take-back, 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from apportion.allocator.host import NONE, Amounts
-from apportion.allocator.state import State
+from apportion.allocator.host import Amounts
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Taint, untolerated
@@ -24,15 +23,16 @@ class Room:
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self._load = load
         self._promised: dict[str, dict[str, int]] = {}
-        self._untold: dict[str, Amounts] | None = None
-        """What was taken since the allocator was told what is left; None: it was never told."""
+        self._taken: dict[str, Amounts] = {}
+        self._lent = False
+        """Whether somebody holds what was taken as it is now; it is then replaced, not changed."""
 
     def copy(self) -> "Room":
         """Return the room as it is now, to try things on."""
         found = Room((), self._load)
         found.nodes = self.nodes
         found._promised = {node: dict(used) for node, used in self._promised.items()}
-        found._untold = dict(self._untold or {})
+        found._taken = dict(self._taken)
         return found
 
     def take(self, node: str, pod: Pod) -> None:
@@ -41,28 +41,15 @@ class Room:
         for name, amount in pod.requests.items():
             used[name] = used.get(name, 0) + amount
         used["pods"] = used.get("pods", 0) + 1
-        if self._untold is not None:
-            self._untold[node] = self._untold.get(node, NONE).plus(amounts([pod]))
-
-    def tell(self, state: State) -> None:
-        """Tell the allocator what cpu and memory nodes have left."""
-        for name in self.nodes if self._untold is None else self._untold:
-            if name in self.nodes:
-                state.put_host(name, self._left(self.nodes[name]))
-        self._untold = {}
+        if self._lent:
+            self._taken, self._lent = dict(self._taken), False
+        self._taken[node] = Amounts.of(used)
 
     @property
-    def untold(self) -> Mapping[str, Amounts]:
-        """Return what was taken, by node, since the allocator was told."""
-        return dict(self._untold or {})
-
-    def _left(self, node: Node) -> Amounts:
-        load, promised = self._load(node.name), self._promised.get(node.name, {})
-        cpu, memory = [
-            node.allocatable.get(name, 0) - load.get(name, 0) - promised.get(name, 0)
-            for name in Amounts._fields
-        ]
-        return Amounts(max(cpu, 0), max(memory, 0))
+    def taken(self) -> Mapping[str, Amounts]:
+        """Return the cpu and memory that are promised, by node, on top of what bound pods take."""
+        self._lent = True
+        return self._taken
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
@@ -105,8 +92,7 @@ def against(node: Node, pod: Pod) -> str | None:
 
 def amounts(pods: Sequence[Pod]) -> Amounts:
     """Return the cpu and memory that the pods request together."""
-    wanted = total(pods)
-    return Amounts(wanted.get("cpu", 0), wanted.get("memory", 0))
+    return Amounts.of(total(pods))
 
 
 def total(pods: Sequence[Pod]) -> dict[str, int]:
