@@ -101,9 +101,10 @@ class Supply:
         self._tolls.clear()
         for standing in standings.all():
             row = self._row(cluster.view(standing.first()))
-            self._known.update(dict.fromkeys(standing.nodes, row))
-            for one, count in enumerate(row):
-                self._free[one] += count * len(standing.nodes)
+            if row:
+                self._known.update(dict.fromkeys(standing.nodes, row))
+                for one, count in enumerate(row):
+                    self._free[one] += count * len(standing.nodes)
 
     def harmed(self, want: int | None, reached: Iterable[int]) -> tuple[int, ...]:
         """Return the sets that lose devices to a claim that could go elsewhere. `reached`: the sets that it takes from."""
