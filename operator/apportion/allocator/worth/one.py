@@ -10,7 +10,7 @@ from apportion.allocator.shape import Shape
 from apportion.allocator.single import nearest, solved
 from apportion.allocator.spot import LOST, Best, Spot
 from apportion.allocator.view import Answering, NodeView
-from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Sight, Stock
+from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Stock
 
 Row = tuple[int, int, dict[Spot, Best], Stock]
 """A group, the bits of its devices that may be taken, what was found out about its spots, its prices."""
@@ -23,10 +23,12 @@ _MOST = LOST * LOST
 class Priced:
     """A plan under one outlook."""
 
-    __slots__ = ("plan", "ways")
+    __slots__ = ("plain", "plan", "ways")
 
     def __init__(self, made: Plan, view: NodeView, stocks: tuple[Stock, ...]) -> None:
         self.plan = made
+        self.plain = any(way.plain for way in made.ways)
+        """Whether devices without counters may be taken, too: another claim."""
         self.ways: tuple[tuple[int, tuple[Row, ...]], ...] = tuple(
             (
                 sum(view.groups[number].spread(mask) for number, mask in way.groups),
@@ -47,29 +49,23 @@ class One:
 
     def outcome(self, view: NodeView, shape: Shape, answers: Answering, *, shared: bool) -> Outcome | None:
         """Return the node's outcome for a shape of one slot that asks for one device with counters."""
+        made = plan(view, shape, answers, shared=shared)
+        if made is None:
+            return None
         sight = self._outlook.sight(view)
-        if not shared:
-            priced = _price(view, sight, shape, answers, shared=False)
-        else:
-            known = sight.priced
-            if shape.meaning not in known:
-                if len(known) >= MOST_KEPT:
-                    known.clear()
-                known[shape.meaning] = _price(view, sight, shape, answers, shared=True)
-            priced = known[shape.meaning]
+        known = sight.priced
+        # Several kinds may share a sight; a plan is of one kind, or of one node.
+        priced = known.get(made)
         if priced is None:
+            if len(known) >= MOST_KEPT:
+                known.clear()
+            priced = known[made] = Priced(made, view, sight.stocks)
+        if priced.plain:
             return None
         for number, (mask, rows) in enumerate(priced.ways):
             if view.open & mask:
                 return _take(view, priced.plan, number, rows)
         return NOTHING if view.invalid is None else BROKEN
-
-
-def _price(view: NodeView, sight: Sight, shape: Shape, answers: Answering, *, shared: bool) -> Priced | None:
-    made = plan(view, shape, answers, shared=shared)
-    if made is None or any(way.plain for way in made.ways):
-        return None
-    return Priced(made, view, sight.stocks)
 
 
 def _take(view: NodeView, made: Plan, want: int, rows: tuple[Row, ...]) -> Solved:

@@ -18,7 +18,7 @@ from apportion.allocator.worth.mix import Mix
 
 if TYPE_CHECKING:
     from apportion.allocator.kind import Kind
-    from apportion.allocator.shape import Meaning
+    from apportion.allocator.plan import Plan
     from apportion.allocator.worth.one import Priced
 
 MOST_OUTLOOKS = 32
@@ -121,8 +121,8 @@ class Sight:
         self.stocks = tuple(stocks)
         """Per group."""
         self.places = tuple(places)
-        self.priced: dict[Meaning, Priced | None] = {}
-        """What claims for one device may take; None: it is another claim."""
+        self.priced: dict[Plan, Priced] = {}
+        """What claims for one device may take."""
         self.reaches = reaches
         """Per set of devices that the mix knows: which of this node belong to it."""
         self.total = sum(place.weight * (place.mask.bit_count() // place.number) for place in self.places)
