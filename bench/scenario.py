@@ -21,6 +21,7 @@ import typer
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.quickly import look_over
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.collector import Collector
@@ -172,6 +173,8 @@ def run(
                 continue
             if most and len(outcomes) == most:
                 break
+            # The operator does this after every pass that leaves nobody waiting.
+            look_over(scenario.state)
             outcome = _one(scenario, scenario.claims[event.claim], strategy, limit, ticks=ticks)
             if outcome.status == "allocated":
                 held.add(event.claim)

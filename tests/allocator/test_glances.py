@@ -9,6 +9,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.quickly import look_over
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.state import State
@@ -65,6 +66,8 @@ def test_claims_come_and_go_as_if_every_node_had_been_searched(seed: int) -> Non
             state.release(held.pop(rng.randrange(len(held))))
         requests, rules = rng.choice(ASKS)
         demand = Demand((claim("c", *requests, constraints=rules),))
+        if rng.random() < 0.3:
+            look_over(state, many=rng.choice([1, 40]))
         idle = {DeviceId(GPU, f"{rng.choice(NODES)}-whole", "d0"): 1} if rng.random() < 0.2 else None
         nodes = frozenset(rng.sample(NODES, 18)) if rng.random() < 0.2 else None
         demand = Demand(demand.claims, nodes=nodes)

@@ -86,7 +86,7 @@ def _ranking(
     if found is None or (former.strategy if isinstance(former, Laddered) else former) is not strategist:
         # Scores of two outlooks are never mixed: all nodes are looked at again.
         scorer = strategist if ladder is None else Laddered(strategist, ladder)
-        found = Roster(scorer) if shared else Ranking(scorer)
+        found = Roster(scorer, shape) if shared else Ranking(scorer)
         if steps == STEPS:
             recall.remember(meaning, strategy, found, variant)
     return found

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from apportion.allocator.again import solve_again
 from apportion.allocator.counters import bits
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain import EXAMINED, explain
 from apportion.allocator.fault import Fault
 from apportion.allocator.inquiry import Inquiry
 from apportion.allocator.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
+from apportion.allocator.quickly import catch_up
 from apportion.allocator.ranking import Place, Ranking, place
 from apportion.allocator.roster import Roster
 from apportion.allocator.score.least_fragmentation import LeastFragmentation
@@ -122,7 +122,7 @@ class Question(Inquiry):
         if isinstance(ranking, Roster):
             scorer = ranking.scorer
             if isinstance(scorer, LeastFragmentation) and self.steps == STEPS:
-                self._catch_up_quickly(ranking, scorer)
+                catch_up(self.state, self.standings, self.asked, ranking, scorer)
                 return
             for standing in ranking.catch_up(self.standings):
                 if scorer.scans:
@@ -131,17 +131,6 @@ class Question(Inquiry):
         for name in ranking.catch_up(self.state):
             if ranking.scorer.scans and name in self.state.names():
                 ranking.learn(name, self._see(name, ranking))
-
-    def _catch_up_quickly(self, ranking: Roster, scorer: LeastFragmentation) -> None:
-        """Ask the default strategy: every touched node passes here once per shape, so it is kept short."""
-        shape, answers, one, glance = self.asked, self.state.answers, scorer.one, scorer.glance
-        view = self.state.view
-        for standing in ranking.catch_up(self.standings):
-            here = view(standing.first())
-            found = one.outcome(here, shape, answers, shared=True) or glance.outcome(here, shape, answers)
-            if found is None:
-                found = solve_again(here, shape, scorer, answers, standing)
-            ranking.learn(standing, found)
 
     def refusal(self) -> Refusal:
         """Return why nothing was found; raises BrokenInput where all nodes that have devices failed on them."""

@@ -5,6 +5,7 @@ question, whatever their texts: they share a roster. Everything here is bounded;
 """
 
 from collections import OrderedDict
+from itertools import islice
 from typing import TypeAlias
 
 from apportion.allocator.answers import Answers, Selectors
@@ -98,6 +99,11 @@ class Recall:
         if found is not None:
             self._rankings.move_to_end(key)
         return found
+
+    def rosters(self, most: int) -> list[Roster]:
+        """Return the rosters that were asked last, the latest first."""
+        latest = islice(reversed(self._rankings.values()), most)
+        return [ranking for ranking in latest if isinstance(ranking, Roster)]
 
     def remember(
         self, meaning: Meaning, strategy: Strategy, ranking: Ranking | Roster, variant: object = None

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from apportion.allocator.outcome import Outcome, Solved
 from apportion.allocator.ranking import place
 from apportion.allocator.score.strategy import Harm, Score, Scorer
+from apportion.allocator.shape import Shape
 from apportion.allocator.standing import Standing, Standings
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Standing, Solved]
@@ -28,8 +29,10 @@ MOST_ALIKE = 16_384
 class Roster:
     """Outcomes of one shape under one strategy."""
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, asked: Shape | None = None) -> None:
+        """`asked`: what claims ask here, for who looks while none waits."""
         self.scorer = scorer
+        self.asked = asked
         self._outcomes: dict[Standing, Outcome] = {}
         self._heaps: dict[Harm, list[Entry]] = {}
         """By what a choice takes from others, since the cost of that changes all the time."""
@@ -52,6 +55,10 @@ class Roster:
     def is_new(self) -> bool:
         """Whether no standing was looked at yet."""
         return self._cursor < 0
+
+    def behind(self, standings: Standings) -> int:
+        """Return how many changes are to be looked at."""
+        return standings.end - self._cursor
 
     def catch_up(self, standings: Standings) -> Iterator[Standing]:
         """Yield the standings that have nodes and no answer yet; queue those that have a new first node."""

@@ -103,9 +103,14 @@ class Standings:
         """Return where a node stands; raises KeyError for a node that was never put."""
         return self._of[name]
 
+    @property
+    def end(self) -> int:
+        """Return the end of the log: it grows whenever a standing gets a new first node."""
+        return self._start + len(self._log)
+
     def since(self, cursor: int) -> tuple[int, Sequence[Standing] | None]:
         """Return the end of the log, and the standings with a new first node after the cursor (None: too long ago)."""
-        end = self._start + len(self._log)
+        end = self.end
         if cursor < self._start:
             return end, None
         return end, self._log[cursor - self._start :]

@@ -63,6 +63,8 @@ class State:
         self._moved: dict[str, None] = {}
         """Nodes to be stood anew."""
         self.recall = Recall(self.programs, self._kinds)
+        self.looked_over = 0
+        """Where the log of standings ended when nobody waited (see `quickly`)."""
         self.hosts = Hosts()
         """What nodes have left beside devices."""
         self.expected = Expected(self.answers)

@@ -11,6 +11,7 @@ from typing import Protocol
 import structlog
 
 from apportion import metrics
+from apportion.allocator.quickly import look_over
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
@@ -141,6 +142,8 @@ class Cycle:
                 self._errands.clear(claim, "nobody wants it", "unwanted")
             self._failed_cuts()
             self._release_finalizers()
+            if not demands:
+                look_over(self._snapshot.state)
         if granted:
             log.info("cycle.decided", granted=granted, waiting=len(demands))
 
