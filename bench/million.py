@@ -10,6 +10,7 @@ import importlib.util
 import itertools
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -150,6 +151,10 @@ def _claims(state: State, fleet: "Fleet") -> Mapping[str, Any]:
     }
 
 
+_ROOT = re.compile(rb'"pci0000:\w+"')
+_NUMA = re.compile(rb'numaNode":\{"int":\d+\}')
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """Nodes that the shared generator would make, but made from one of them, which takes seconds and no memory."""
@@ -190,9 +195,9 @@ class Fleet:
                 start = made.index(b"GPU-")
                 made = made.replace(made[start : start + 40], b"GPU-%036x" % rng.getrandbits(128))
                 if self.unshared:
-                    # Which devices agree in these differs from node to node.
-                    own = b'"example.com/bay":{"int":%d},"example.com/shelf":{"int":%d},"type"'
-                    made = made.replace(b'"type"', own % (rng.randrange(4), rng.randrange(4)))
+                    # Which devices sit together differs from node to node.
+                    made = _ROOT.sub(b'"pci0000:%x0"' % rng.randrange(8), made)
+                    made = _NUMA.sub(b'numaNode":{"int":%d}' % rng.randrange(4), made)
             yield made
 
 
