@@ -1,5 +1,6 @@
 """Where a claim may still be prepared although it has lost its devices."""
 
+from dataclasses import replace
 from typing import Any
 
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
@@ -91,3 +92,17 @@ def test_what_an_agent_says_counts_as_long_as_it_says_so() -> None:
     assert lingering.nodes(CLAIM) == {"n2"}
     world.see(PARTITIONS, partition | {"status": {}})
     assert lingering.nodes(CLAIM) == frozenset()
+
+
+def test_a_loss_that_nobody_asks_about_is_forgotten() -> None:
+    """Claims of templates go with their pods; an operator that lives for months must not remember each."""
+    world, claim, _ = used()
+    claim["status"] = {}
+    world.see(CLAIMS, claim)
+    clock = Clock()
+    lingering = Lingering(world.snapshot, clock)
+    event = world.snapshot.taken_back.popleft()
+    for number in range(5):
+        clock.now += PATIENCE
+        lingering.note(replace(event, claim=replace(event.claim, uid=f"claim-{number}")))
+        assert len(lingering) == 1

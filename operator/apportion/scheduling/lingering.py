@@ -5,6 +5,7 @@ all pods that use it: where the containers of its former pod still run (the pod 
 at once with the former devices, and not with those that the claim was given since (kubelet's dra manager, `isPrepared`).
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -29,27 +30,37 @@ class Lingering:
     def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
         self._snapshot = snapshot
         self._clock = clock
-        self._lost: dict[str, _Loss] = {}
+        self._lost: OrderedDict[str, _Loss] = OrderedDict()
+        """By claim, the one that ends first first: most are never asked about."""
+
+    def __len__(self) -> int:
+        """Return how many losses are remembered."""
+        return len(self._lost)
 
     def note(self, event: TakenBack) -> None:
         """Take note that a claim lost its devices while pods had reserved it."""
         node = event.allocation.node
+        self._forget()
         if node is not None and event.reserved_for:
+            self._lost.pop(event.claim.uid, None)
             self._lost[event.claim.uid] = _Loss(node, event.reserved_for, self._clock() + PATIENCE)
 
     def nodes(self, claim: str) -> frozenset[str]:
         """Return the nodes that a claim (UID) has to avoid now."""
+        self._forget()
         told = self._snapshot.prepared.nodes(claim)
         lost = self._lost.get(claim)
         if lost is None:
-            return told
-        if lost.until <= self._clock() or claim not in self._snapshot.claims:
-            del self._lost[claim]
             return told
         # Asked late: the news that a pod has ended may come after the news that its claim is free.
         return told | {lost.node} if any(map(self._snapshot.pod_index.ran, lost.pods)) else told
 
     def epoch(self) -> int:
         """Return how many losses count: it changes when one ends by the clock."""
+        self._forget()
+        return len(self._lost)
+
+    def _forget(self) -> None:
         now = self._clock()
-        return sum(loss.until > now for loss in self._lost.values())
+        while self._lost and next(iter(self._lost.values())).until <= now:
+            self._lost.popitem(last=False)
