@@ -134,7 +134,7 @@ class Checker:
             for record in kubelet.records.values():
                 for uid, devices in record.devices.items():
                     said = {use.device for use in self._said.get((record.uid, uid), ())}
-                    given = {device for device in devices if (uid, device) not in self._together}
+                    given = self._alone(uid, devices)
                     if record.running is not None and given != said:
                         found.add(
                             f"pod {record.namespace}/{record.name} ({record.uid}) runs with {_listed(given)},"
@@ -144,9 +144,10 @@ class Checker:
 
     def _given(self, record: PodRecord) -> Iterator[Use]:
         for uid, devices in record.devices.items():
-            for device in devices:
-                if (uid, device) not in self._together:
-                    yield Use(self._names.get(uid, uid), device)
+            yield from (Use(self._names.get(uid, uid), device) for device in self._alone(uid, devices))
+
+    def _alone(self, uid: str, devices: Iterable[rules.Key]) -> set[rules.Key]:
+        return {device for device in devices if (uid, device) not in self._together}
 
     def _slice(self, _: str, raw: Json | None) -> None:
         if raw is not None:

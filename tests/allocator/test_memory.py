@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from apportion.allocator import (
+    again,
     anatomy,
     answers,
     candidates,
     counters,
     explain,
+    host,
     kind,
     meanings,
     pattern,
     plan,
     pools,
     question,
+    ranking,
     recall,
     result,
     roster,
@@ -32,10 +35,11 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.ladder import symmetry
-from apportion.allocator.score import least_fragmentation
+from apportion.allocator.score import glance, least_fragmentation
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.worth import expected, one, outlook, portions, recent
+from apportion.allocator.worth import devices as worth_devices
+from apportion.allocator.worth import expected, one, outlook, portions, recent, stranding
 from apportion.cel.programs import Programs
 from apportion.dra import claim as claims
 from apportion.dra import device as devices
@@ -45,12 +49,15 @@ from apportion.dra.sharing import Sharing
 from tests.allocator.builders import A, amounts, claim, device, piece, want
 
 TABLES = (
+    again,
     anatomy,
     answers,
     candidates,
     counters,
     expected,
     explain,
+    glance,
+    host,
     kind,
     least_fragmentation,
     meanings,
@@ -61,6 +68,7 @@ TABLES = (
     pools,
     portions,
     question,
+    ranking,
     recall,
     recent,
     result,
@@ -68,8 +76,10 @@ TABLES = (
     selection,
     spot,
     standing,
+    stranding,
     symmetry,
     view,
+    worth_devices,
 )
 FEW = 16
 NODES = 4

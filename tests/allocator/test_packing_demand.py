@@ -125,23 +125,6 @@ def test_a_policy_may_foretell_the_demand() -> None:
     assert stock.worth(group.state) == 0  # a room for one is of no use to those who want two
 
 
-def test_devices_that_only_some_can_use_are_left_to_them() -> None:
-    """Who can go anywhere does not take the last devices of those who cannot."""
-    common = [device(f"gpu-{n}", "any", attributes=_kinds("any")) for n in range(4)]
-    special = [device(f"gpu-{n}", attributes=_kinds("special")) for n in range(4)]
-    state = cluster(piece("a", "n1", special), piece("b", "n2", common), nodes=("n1", "n2"))
-    anything, only = _family("gpu", "family"), _family("special", "kind")
-    for request in (anything, only) * 8:
-        found = allocate(state, Demand((claim("c", request),)), strategy=LEAST)
-        assert found.asked is not None
-        state.learn(found.asked)
-    for number in range(3):
-        found = allocate(state, Demand((claim(f"any-{number}", anything),)), strategy=LEAST)
-        assert isinstance(found, Decision)
-        assert found.node == "n2"
-        state.hold(f"any-{number}", found.allocations[0].results)
-
-
 def test_a_share_goes_where_what_is_left_serves_others() -> None:
     """Six units left are worth more than five where sixes are asked for, so a four takes from the five."""
     rows = [
@@ -222,15 +205,6 @@ def test_demand_that_was_learnt_outlives_what_is_said_of_classes() -> None:
 
 def _asked(state: State, kind: str, count: int = 1) -> Any:
     return allocate(state, Demand((claim("x", want(kind=kind, count=count)),)), strategy=LEAST).asked
-
-
-def _kinds(kind: str) -> Raw:
-    return {"kind": {"string": kind}, "family": {"string": "gpu"}}
-
-
-def _family(value: str, attribute: str) -> Raw:
-    selector = {"cel": {"expression": f'device.attributes["{GPU}"].{attribute} == "{value}"'}}
-    return want(kind="", selectors=[selector])
 
 
 def _units(amount: int) -> Raw:

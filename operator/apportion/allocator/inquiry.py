@@ -53,17 +53,17 @@ class Inquiry:
         name = standing.first()
         reads = READS.get(type(ranking.scorer))
         if reads is None or self.state.kinds <= FEW_KINDS:
-            return self._glance(name) or self._solve(name)
+            return self._solve(name)
         foot = standing.kind.footprint(self.asked.meaning, reads, self.state.answers)
         if foot is None:
             return self._solve(name)
         sight = foot, self.state.view(name).holdings
-        found = ranking.recall(sight)
+        found = ranking.alike.recall(sight)
         if found is None:
             found = self._solve(name)
             # A fault names the node's own device.
             if not isinstance(found, Fault):
-                ranking.note(sight, found)
+                ranking.alike.note(sight, found)
         return found
 
     def _see(self, name: str, ranking: Ranking, *, chosen: bool = False) -> Outcome:
@@ -72,12 +72,12 @@ class Inquiry:
         `chosen`: with devices, a glance does not do.
         """
         sight = self._sight(name)
-        found = ranking.recall(sight) if sight is not None else None
+        found = ranking.alike.recall(sight) if sight is not None else None
         if found is None or (chosen and isinstance(found, Solved) and not found.chosen):
             found = (None if chosen else self._glance(name)) or self._solve(name)
             # A fault names the node's own device.
             if sight is not None and not isinstance(found, Fault):
-                ranking.note(sight, found)
+                ranking.alike.note(sight, found)
         return found
 
     def _sight(self, name: str) -> object:

@@ -178,7 +178,7 @@ class Kind:
 
     def agrees(self, attributes: Iterable[str]) -> bool:
         """Say whether on all nodes of the kind the same devices have equal values there."""
-        return all(name not in self.personal or name in self._compared for name in attributes)
+        return _agree(self.personal, self._compared, attributes)
 
 
 class Kinds:
@@ -208,7 +208,7 @@ class Kinds:
 
     def agree(self, attributes: Iterable[str]) -> bool:
         """Say whether on all nodes of a kind the same devices have equal values there."""
-        return all(name not in self.personal or name in self.compared for name in attributes)
+        return _agree(self.personal, self.compared, attributes)
 
     def compare(self, attributes: Iterable[str]) -> None:
         """Learn by what devices are compared. The era may end by this."""
@@ -291,3 +291,7 @@ class Kinds:
 
 def _covers(personal: frozenset[str], reads: Iterable[Reads]) -> bool:
     return not any(read is None or any(name in personal for _, name in read) for read in reads)
+
+
+def _agree(personal: frozenset[str], compared: frozenset[str], attributes: Iterable[str]) -> bool:
+    return all(name not in personal or name in compared for name in attributes)

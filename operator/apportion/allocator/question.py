@@ -73,20 +73,23 @@ class Question(Inquiry):
                 )
         if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
             return self._sparing(found_all, ranking.scorer)
+        heapify(found_all)
         while found_all:
-            number = min(range(len(found_all)), key=lambda one: found_all[one][0])
-            _, name, solved = found_all[number]
+            _, name, solved = heappop(found_all)
             if solved.chosen:
                 return name, solved
-            asked = self._solve(name)
-            found_all[number : number + 1] = (
-                [(place(ranking.scorer, asked, name), name, asked)] if isinstance(asked, Solved) else []
-            )
+            self._choose(name, found_all)
         return None
+
+    def _choose(self, name: str, heap: list[Candidate]) -> None:
+        """Put a node back with its devices: a glance may have been too good."""
+        asked = self._solve(name)
+        if isinstance(asked, Solved):
+            heappush(heap, (place(self.ranking.scorer, asked, name), name, asked))
 
     def _best_named(self, ranking: Ranking) -> tuple[str, Solved] | None:
         while (found := ranking.best()) is not None and not found[1].chosen:
-            ranking.correct(found[0], self._see(found[0], ranking, chosen=True))
+            ranking.learn(found[0], self._see(found[0], ranking, chosen=True))
         return found
 
     def _best_standing(self, roster: Roster) -> tuple[str, Solved] | None:
@@ -102,9 +105,7 @@ class Question(Inquiry):
         while found and (sure is None or found[0][0] < sure[0]):
             (ranks, score, name), _, outcome = heappop(found)
             if not outcome.chosen:
-                asked = self._solve(name)
-                if isinstance(asked, Solved):
-                    heappush(found, (place(scorer, asked, name), name, asked))
+                self._choose(name, found)
                 continue
             lost = self._destroyed(scorer, name, outcome.picks)
             here = (ranks, (score[0], score[1] + lost, *score[2:]), name), name, outcome

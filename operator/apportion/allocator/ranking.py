@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
+from apportion.allocator.alike import Alike
 from apportion.allocator.outcome import Outcome, Solved
 from apportion.allocator.score.strategy import Harm, Score, Scorer, is_harmful
 
@@ -37,8 +38,7 @@ class Ranking:
         self._outcomes: dict[str, Outcome] = {}
         self._heaps: dict[Harm, list[tuple[Place, int, Solved]]] = {}
         """By what a choice takes from others, since the cost of that changes all the time."""
-        self._alike: dict[object, Outcome] = {}
-        """Outcomes by what the shape's claims see of a node."""
+        self.alike = Alike(MOST_ALIKE)
         self._stamp = 0
         self._cursor = -1
         self.refusal: object = None
@@ -57,16 +57,6 @@ class Ranking:
             self._outcomes.pop(name, None)
             yield name
 
-    def recall(self, sight: object) -> Outcome | None:
-        """Return what a node answered of which a claim sees the same."""
-        return self._alike.get(sight)
-
-    def note(self, sight: object, outcome: Outcome) -> None:
-        """Remember what nodes answer of which a claim sees the same."""
-        if len(self._alike) >= MOST_ALIKE:
-            self._alike.clear()
-        self._alike[sight] = outcome
-
     def learn(self, name: str, outcome: Outcome) -> None:
         """Remember what a node answered."""
         if isinstance(outcome, Solved):
@@ -81,10 +71,6 @@ class Ranking:
             if len(heap) > 64 + 4 * len(self._outcomes):
                 self._heaps[outcome.harm] = [entry for entry in heap if self._stands(entry)]
                 heapify(self._heaps[outcome.harm])
-
-    def correct(self, name: str, outcome: Outcome) -> None:
-        """Remember what the best node answered when it was asked for more."""
-        self.learn(name, outcome)
 
     @property
     def is_new(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, TypeAlias
 
+from apportion.allocator.alike import Alike
 from apportion.allocator.outcome import Outcome, Solved
 from apportion.allocator.ranking import place
 from apportion.allocator.score.strategy import Harm, Score, Scorer
@@ -36,8 +37,7 @@ class Roster:
         self._outcomes: dict[Standing, Outcome] = {}
         self._heaps: dict[Harm, list[Entry]] = {}
         """By what a choice takes from others, since the cost of that changes all the time."""
-        self._alike: dict[object, Outcome] = {}
-        """Outcomes by what a claim can see of a node, beside its standing."""
+        self.alike = Alike(MOST_ALIKE)
         self._queued: dict[Standing, str] = {}
         """The name under which a standing is in the heap; other entries are out of date."""
         self._stamp = 0
@@ -90,16 +90,6 @@ class Roster:
                 heappop(heap)
         self._queued.pop(standing, None)
         self.learn(standing, outcome)
-
-    def recall(self, sight: object) -> Outcome | None:
-        """Return what nodes answered of which a claim sees the same."""
-        return self._alike.get(sight)
-
-    def note(self, sight: object, outcome: Outcome) -> None:
-        """Remember what nodes answer of which a claim sees the same."""
-        if len(self._alike) >= MOST_ALIKE:
-            self._alike.clear()
-        self._alike[sight] = outcome
 
     def outcome(self, standing: Standing) -> Outcome | None:
         """Return what is known of a standing."""

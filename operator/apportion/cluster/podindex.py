@@ -23,7 +23,6 @@ class PodIndex:
         self._users: dict[tuple[str, str], set[str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
-        self._running: set[str] = set()
         self._cut_off: OrderedDict[str, None] = OrderedDict()
         """UIDs of the pods that went last before they had ended on their node."""
 
@@ -39,11 +38,10 @@ class PodIndex:
         if _weighs(old) != _weighs(new):
             self._add(old, -1)
             self._add(new, 1)
-        if new is None and uid in self._running:
+        if new is None and _weighs(old) is not None:
             self._cut_off[uid] = None
             while len(self._cut_off) > _REMEMBERED:
                 self._cut_off.popitem(last=False)
-        belong(self._running, uid, belongs=_weighs(new) is not None)
 
     def users(self, namespace: str, name: str) -> list[str]:
         """Return the pods that name a claim, in a stable order."""
@@ -53,12 +51,12 @@ class PodIndex:
         """Return the pods of a group, in a stable order."""
         return sorted(self._members.get((namespace, group), ()))
 
-    def ran(self, uid: str) -> bool:
-        """Say whether a pod's containers may run: it was bound, and was not seen to end, even if it is gone.
+    def cut_off(self, uid: str) -> bool:
+        """Say whether a pod that is gone was bound and was not seen to end: its containers may run.
 
         kubelet ends a pod's phase before it lets the pod go (KEP-3329); only a pod deleted by force goes without.
         """
-        return uid in self._running or uid in self._cut_off
+        return uid in self._cut_off
 
     def load(self, node: str) -> Mapping[str, int]:
         """Return what pods that are bound to the node request of it, `pods` included."""

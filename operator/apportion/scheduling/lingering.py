@@ -53,7 +53,13 @@ class Lingering:
         if lost is None:
             return told
         # Asked late: the news that a pod has ended may come after the news that its claim is free.
-        return told | {lost.node} if any(map(self._snapshot.pod_index.ran, lost.pods)) else told
+        return told | {lost.node} if any(map(self._may_run, lost.pods)) else told
+
+    def _may_run(self, uid: str) -> bool:
+        pod = self._snapshot.pods.get(uid)
+        if pod is None:
+            return self._snapshot.pod_index.cut_off(uid)
+        return pod.node is not None and not pod.finished
 
     def epoch(self) -> int:
         """Return how many losses count: it changes when one ends by the clock."""

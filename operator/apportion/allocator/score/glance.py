@@ -107,7 +107,12 @@ class Glance:
             for part in wanted.parts:
                 if seen & part.mask not in (0, part.mask):
                     return None
-        takes = [(part.want, part.mask & -part.mask) for part in wanted.parts if part.mask]
+        takes = [
+            (part.want, part.mask & -part.mask)
+            for part in wanted.parts
+            if part.mask
+            for _ in range(part.number)
+        ]
         return self._scorer.harm_of(sight, takes)
 
     def _rate(self, view: NodeView, sight: Sight, wanted: Wanted, harm: Harm) -> Outcome:

@@ -102,7 +102,7 @@ class LeastFragmentation:
         return lost + UNIT * (free & view.plain).bit_count() // max(view.plain.bit_count(), 1) // FILL
 
     def harm(self, search: Search) -> Harm:
-        """Return the sets of devices that lose some, without being all that the claim could use."""
+        """Return the sets of devices that lose some, without being all that the claim could use, once per device."""
         slots = search.shape.slots
         takes = [(slots[pick.slot].wants[pick.want], 1 << pick.device) for pick in search.picks]
         return self.harm_of(self.outlook.sight(search.view), takes)
@@ -111,10 +111,10 @@ class LeastFragmentation:
         """Return the same for requests and the bit of a device that each takes."""
         if not any(sight.reaches):
             return ()
-        found: set[int] = set()
+        found: list[int] = []
         for want, bit in takes:
             reached = [one for one, mask in enumerate(sight.reaches) if mask & bit]
-            found.update(self.supply.harmed(self.outlook.set_of(want), reached))
+            found.extend(self.supply.harmed(self.outlook.set_of(want), reached))
         return tuple(sorted(found))
 
     def toll(self, harm: Harm) -> float:
