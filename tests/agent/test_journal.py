@@ -60,9 +60,7 @@ def test_a_write_that_returned_survives_a_kill(tmp_path: Path) -> None:
         "from apportion.agent.journal import Journal;"
         f"Journal(Path({str(path)!r}), 'b').put_partition(ROW); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    died = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
-    assert died.returncode == -signal.SIGKILL
+    _die(code)
     journal = Journal(path, "b")
     assert journal.partitions() == {"p1": ROW}
     journal.close()
@@ -143,6 +141,13 @@ PRAGMA user_version=1;
 """
 
 
+def _die(code: str) -> None:
+    """Run code that kills its process."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    died = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+
+
 def _of_the_first_release(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.executescript(_FIRST_RELEASE)
@@ -178,9 +183,7 @@ def test_a_kill_while_a_journal_is_brought_up_costs_nothing(tmp_path: Path, stat
         "    db = connect(*args, **options); db.set_trace_callback(die); return db\n"
         f"sqlite3.connect = watched; Journal(Path({str(path)!r}), 'b')"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    died = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
-    assert died.returncode == -signal.SIGKILL
+    _die(code)
     journal = Journal(path, "b")
     assert journal.partitions() == {"p1": ROW}
     assert journal.claims() == (claim("c1", "gpu-0"),)

@@ -10,22 +10,13 @@ from apportion.api.model import Model
 from apportion.api.partition import HolderKind, Origin, Partition, Phase
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicy, QueueOrder, Strategy
 from apportion.errors import BrokenInput
+from tests.install.written_objects import PARTITION as WRITTEN
 
 PARTITION: dict[str, Any] = {
     "apiVersion": "apportion.dev/v1alpha1",
     "kind": "Partition",
     "metadata": {"name": "n1-gpu-0-mig-1g10gb-19-3", "uid": "u1", "finalizers": ["apportion.dev/agent"]},
-    "spec": {
-        "nodeName": "n1",
-        "driver": "gpu.apportion.dev",
-        "pool": "n1",
-        "device": "gpu-0-mig-1g10gb-19-3",
-        "parent": "gpu-0",
-        "profile": "1g.10gb",
-        "placement": {"start": 3, "size": 1},
-        "origin": "Claim",
-        "holder": {"kind": "ResourceClaim", "namespace": "team", "name": "c1", "uid": "c-1"},
-    },
+    "spec": WRITTEN,
     "status": {"phase": "Ready", "instance": {"gpuInstance": "9"}, "preparedBy": ["c-1"]},
 }
 

@@ -1,5 +1,7 @@
 """A device is free when its container has stopped, not when its pod is gone."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
@@ -17,13 +19,8 @@ from tests.storm import workload
 @pytest.mark.slow
 async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(binaries: Binaries) -> None:
     """On the only card: whole, cut, whole, and whole again. The allocation is free at once, the card is not."""
-    node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": 1}]})
     names = {"gpu": "gpu", "mig": "1g10gb", "whole": "gpu", "again": "gpu"}
-    async with (
-        ControlPlane(binaries=binaries) as cluster,
-        Installation(cluster, [node], kubelet_options={"stop_seconds": 2.5}) as installation,
-        Checker(installation) as checker,
-    ):
+    async with _slow_node(binaries, cards=1, stop_seconds=2.5) as (cluster, installation, checker):
         namespace = await cluster.make_namespace("held", {"apportion.dev/managed": "true"})
         pods = f"/api/v1/namespaces/{namespace}/pods"
         kubelet = installation.kubelets["n1"]
@@ -57,12 +54,7 @@ async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(
     binaries: Binaries, spec: str
 ) -> None:
     """Its next pod would start at once, and with the old devices: kubelet prepares a claim once for all of its pods."""
-    node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": 2}]})
-    async with (
-        ControlPlane(binaries=binaries) as cluster,
-        Installation(cluster, [node], kubelet_options={"stop_seconds": 4.0}) as installation,
-        Checker(installation) as checker,
-    ):
+    async with _slow_node(binaries, cards=2, stop_seconds=4.0) as (cluster, installation, checker):
         namespace = await cluster.make_namespace("again", {"apportion.dev/managed": "true"})
         claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -83,3 +75,17 @@ async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(
         claim = await cluster.api.get(f"{claims}/one")
         assert later.devices == {claim["metadata"]["uid"]: {use.device for use in uses(claim)}}
         assert earlier.uid != later.uid
+
+
+@asynccontextmanager
+async def _slow_node(
+    binaries: Binaries, *, cards: int, stop_seconds: float
+) -> AsyncIterator[tuple[ControlPlane, Installation, Checker]]:
+    """Run everything for one node whose containers take their time to stop."""
+    node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": cards}]})
+    async with (
+        ControlPlane(binaries=binaries) as cluster,
+        Installation(cluster, [node], kubelet_options={"stop_seconds": stop_seconds}) as installation,
+        Checker(installation) as checker,
+    ):
+        yield cluster, installation, checker
