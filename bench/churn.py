@@ -21,6 +21,8 @@ from bench.files import Wish, generate
 from bench.peer import Peer, cache
 
 BAD_INPUT = 2
+MOST_SHOWN = 8
+"""Seeds that have a column each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,10 @@ def main(
     seeds: Annotated[str, typer.Option(help="FIRST-LAST, of the scenarios.")] = "1-5",
     strategy: Annotated[Strategy, typer.Option(help="Ours.")] = Strategy.LEAST_FRAGMENTATION,
     peer: Annotated[bool, typer.Option(help="Run the peer too.")] = True,  # noqa: FBT002 - typer makes a flag of it
+    waiting: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--waiting", help="Claims between releases wait together, as in the operator's queue."),
+    ] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file.")] = None,
 ) -> None:
     """Count the claims that find no place."""
@@ -75,7 +81,7 @@ def main(
     cases = [case for case in CASES if not only or any(case.name.startswith(name) for name in only)]
     try:
         yardstick = Peer.build() if peer else None
-        rows = [_row(case, numbers, strategy.value, yardstick) for case in cases]
+        rows = [_row(case, numbers, strategy.value, yardstick, waiting=waiting) for case in cases]
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
         raise typer.Exit(BAD_INPUT) from None
@@ -85,9 +91,10 @@ def main(
         json.write_bytes(orjson.dumps({"seeds": list(numbers), "rows": told}, option=orjson.OPT_INDENT_2))
 
 
-def _row(case: Case, seeds: Sequence[int], strategy: str, peer: Peer | None) -> Row:
+def _row(case: Case, seeds: Sequence[int], strategy: str, peer: Peer | None, *, waiting: bool) -> Row:
     files = [generate(case.kind, Wish(case.size, case.demand, seed))[0] for seed in seeds]
-    mine = tuple(int(ours(file, strategy)["unallocated"]) for file in files)
+    more = ("--waiting",) if waiting else ()
+    mine = tuple(int(ours(file, strategy, *more)["unallocated"]) for file in files)
     theirs = tuple(_unplaced(peer, file) for file in files) if peer is not None else ()
     return Row(case, mine, theirs)
 
@@ -102,13 +109,16 @@ def _unplaced(peer: Peer, file: Path) -> int:
 def _table(rows: Sequence[Row], seeds: Sequence[int], strategy: str) -> Table:
     table = Table(title=f"claims that find no place: ours ({strategy}) and the peer (default mode)")
     table.add_column("scenario", no_wrap=True)
-    for seed in seeds:
+    shown = seeds if len(seeds) <= MOST_SHOWN else ()
+    for seed in shown:
         table.add_column(f"seed {seed}", justify="right")
     table.add_column("sum", justify="right")
+    table.add_column("a seed", justify="right")
     for row in rows:
-        table.add_row(row.case.name, *map(str, row.ours), f"[bold]{sum(row.ours)}[/]")
-        if row.peer:
-            table.add_row("  peer", *map(str, row.peer), f"[bold]{sum(row.peer)}[/]")
+        for name, lost in ((row.case.name, row.ours), ("  peer", row.peer)):
+            if lost:
+                each = map(str, lost) if shown else ()
+                table.add_row(name, *each, f"[bold]{sum(lost)}[/]", f"{sum(lost) / len(lost):.2f}")
         table.add_section()
     return table
 

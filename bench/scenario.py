@@ -10,7 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -19,7 +19,7 @@ import orjson
 import typer
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.decision import Decision
+from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.quickly import look_over
 from apportion.allocator.score.strategy import Strategy
@@ -31,6 +31,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 from bench.deadline import Expired, deadline, seconds
+from bench.waiting import last, together
 
 BAD_INPUT = 2
 
@@ -93,6 +94,10 @@ def main(
     timeout: Annotated[str, typer.Option(help="Limit per claim, such as 10s or 500ms; 0: none.")] = "0",
     most: Annotated[int, typer.Option("--limit", help="Claims handled at most; 0: all.")] = 0,
     ticks: Annotated[bool, typer.Option("--ticks", help="Tell the CPU time of every claim too.")] = False,  # noqa: FBT002
+    waiting: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--waiting", help="Claims between releases wait together, as in the operator's queue."),
+    ] = False,
 ) -> None:
     """Allocate the claims of a scenario and print the figures as one JSON line."""
     try:
@@ -100,7 +105,7 @@ def main(
         began = time.perf_counter()
         scenario = load(file)
         load_seconds = time.perf_counter() - began
-        outcomes, figures = run(scenario, strategy, limit, most, ticks=ticks)
+        outcomes, figures = run(scenario, strategy, limit, most, ticks=ticks, waiting=waiting)
     except BrokenInput as error:
         typer.echo(f"error: {file}: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -151,13 +156,24 @@ def load(path: Path) -> Scenario:
 
 
 def run(
-    scenario: Scenario, strategy: Strategy, limit: float = 0, most: int = 0, *, ticks: bool = False
+    scenario: Scenario,
+    strategy: Strategy,
+    limit: float = 0,
+    most: int = 0,
+    *,
+    ticks: bool = False,
+    waiting: bool = False,
 ) -> tuple[list[Outcome], dict[str, Any]]:
     """Let the claims come and go; return what became of each, and the peer's figures.
 
-    `limit`: seconds per claim, `most`: claims in all; 0: none. `ticks`: tell the CPU time of every claim too.
+    `limit`: seconds per claim, `most`: claims in all; 0: none. `ticks`: tell the CPU time of every claim too. `waiting`:
+    claims between two releases wait together; the time that it takes to place the last of them is the first one's.
     """
     outcomes: list[Outcome] = []
+    lasts = (
+        last([event.claim if event.op != "release" else "" for event in scenario.events]) if waiting else {}
+    )
+    plan: dict[str, Decision] = {}
     held: set[str] = set()
     released = 0
     with _quiet_collector():
@@ -175,7 +191,16 @@ def run(
                 break
             # The operator does this after every pass that leaves nobody waiting.
             look_over(scenario.state)
-            outcome = _one(scenario, scenario.claims[event.claim], strategy, limit, ticks=ticks)
+            planning = time.perf_counter()
+            if event.claim in lasts:
+                plan = together(
+                    scenario.state, [scenario.claims[name] for name in lasts[event.claim]], strategy
+                )
+            planning = time.perf_counter() - planning
+            claim = scenario.claims[event.claim]
+            outcome = _one(scenario, claim, strategy, limit, plan.get(claim.name), ticks=ticks)
+            if event.claim in lasts:
+                outcome = outcome._replace(ms=outcome.ms + planning * 1000)
             if outcome.status == "allocated":
                 held.add(event.claim)
             outcomes.append(outcome)
@@ -188,17 +213,24 @@ def run(
     }
 
 
-def _one(scenario: Scenario, claim: Claim, strategy: Strategy, limit: float, *, ticks: bool) -> Outcome:
-    state, found, status, error = scenario.state, None, "unallocated", ""
+def _one(
+    scenario: Scenario,
+    claim: Claim,
+    strategy: Strategy,
+    limit: float,
+    planned: Decision | None,
+    *,
+    ticks: bool,
+) -> Outcome:
+    state, status, error = scenario.state, "unallocated", ""
+    found: Decision | Refusal | None = planned
     result = None
     # The system call that tells CPU time costs a tenth of a claim, so it is made on demand.
     cpu, began = time.thread_time() if ticks else 0.0, time.perf_counter()
     try:
-        if limit:
-            with deadline(limit):
+        if found is None:
+            with deadline(limit) if limit else nullcontext():
                 found = allocate(state, Demand((claim,)), strategy=strategy)
-        else:
-            found = allocate(state, Demand((claim,)), strategy=strategy)
         if found.asked is not None:
             state.learn(found.asked)
         if isinstance(found, Decision):

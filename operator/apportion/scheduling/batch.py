@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from apportion.allocator.decision import Decision, Refusal
 
 MOST_TOGETHER = 32
-"""Demands placed as one batch; more wait for a cluster that is full, where the queue's order decides."""
+"""Demands placed as one batch: the last of those that wait. Whoever comes before them gets the best place for itself."""
 
 
 def whole(answers: Mapping[str, Decision | Refusal]) -> dict[str, Decision]:

@@ -20,13 +20,14 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
 from apportion.scheduling import notices
+from apportion.scheduling.batch import MOST_TOGETHER
 from apportion.scheduling.candidates import room_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.giveback import GiveBack
-from apportion.scheduling.groups import Joint, Tangled, bundled, joints
+from apportion.scheduling.groups import Joint, Tangled, alone, bundled, joints
 from apportion.scheduling.lingering import Lingering
 from apportion.scheduling.overlaps import Overlap, overlaps
 from apportion.scheduling.room import Room
@@ -130,9 +131,10 @@ class Cycle:
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
             granted = 0
-            if len(asked) == len(demands) and all(isinstance(one, Waiting) for one in asked):
-                self._decider.plan(demands, room)
+            last = alone(asked)[-MOST_TOGETHER:]
             for one in asked:
+                if last and one is last[0]:
+                    self._decider.plan(last, room)
                 granted += self._serve(one, room)
 
             # 6. Let go whose allocation the watch has shown, and give back what nobody wants.

@@ -22,7 +22,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
-from apportion.scheduling.batch import MOST_TOGETHER, planned, whole
+from apportion.scheduling.batch import planned, whole
 from apportion.scheduling.candidates import candidates, coming, no_node
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
@@ -81,12 +81,12 @@ class Decider:
     def plan(self, demands: Sequence[Waiting], room: Room) -> None:
         """Place together what waits together, if all of it fits; otherwise the queue's order decides.
 
-        To be called when these demands are all that will be decided in this pass, in this order: their devices are not
-        held before.
+        To be called when these demands, in this order, are all that is still to be decided in this pass: nobody else may
+        take what they are to get.
         """
         fresh = [one for one in demands if not self.errands.paused(one.key) and one.key not in self._refused]
         policies = [self.snapshot.management.policy(demand.claims[0]) for demand in fresh]
-        if not (1 < len(fresh) == len(demands) <= MOST_TOGETHER) or len(set(map(_view_of, policies))) > 1:
+        if not 1 < len(fresh) == len(demands) or len(set(map(_view_of, policies))) > 1:
             return
         questions = [self.ask(demand, room)[0] for demand in fresh]
         asked = [question for question in questions if question is not None]

@@ -123,6 +123,16 @@ def bundled(demands: Sequence[Waiting], snapshot: Snapshot) -> list[Waiting | Jo
     return [each for each in every if not isinstance(each, Joint) or each.demands or not each.whole]
 
 
+def alone(bundles: Sequence[Waiting | Joint | Tangled]) -> list[Waiting]:
+    """Return those at the end of the queue that belong to no group, in order."""
+    found: list[Waiting] = []
+    for each in reversed(bundles):
+        if not isinstance(each, Waiting):
+            break
+        found.append(each)
+    return found[::-1]
+
+
 def joints(bundles: Iterable[Waiting | Joint | Tangled]) -> list[Joint]:
     """Return the groups among them."""
     return [each for each in bundles if isinstance(each, Joint)]
