@@ -19,7 +19,8 @@ import orjson
 import typer
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.batch import Answer
+from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.quickly import look_over
 from apportion.allocator.score.strategy import Strategy
@@ -173,7 +174,7 @@ def run(
     lasts = (
         last([event.claim if event.op != "release" else "" for event in scenario.events]) if waiting else {}
     )
-    plan: dict[str, Decision] = {}
+    plan: dict[str, Answer] = {}
     held: set[str] = set()
     released = 0
     with _quiet_collector():
@@ -218,12 +219,12 @@ def _one(
     claim: Claim,
     strategy: Strategy,
     limit: float,
-    planned: Decision | None,
+    planned: Answer | None,
     *,
     ticks: bool,
 ) -> Outcome:
     state, status, error = scenario.state, "unallocated", ""
-    found: Decision | Refusal | None = planned
+    found = planned
     result = None
     # The system call that tells CPU time costs a tenth of a claim, so it is made on demand.
     cpu, began = time.thread_time() if ticks else 0.0, time.perf_counter()

@@ -1,17 +1,16 @@
-"""Claims that wait together, as the operator places them: the last ones together, where all of them fit.
+"""Claims that wait together, as the operator places them: the last ones together.
 
-In: a scenario's events. Out: where the last claims before the next release begin, and decisions for them.
+In: a scenario's events. Out: where the last claims before the next release begin, and answers for them.
 """
 
 from collections.abc import Mapping, Sequence
 
-from apportion.allocator.batch import allocate_batch
-from apportion.allocator.decision import Decision
+from apportion.allocator.batch import Answer, allocate_batch
 from apportion.allocator.demand import Demand
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.dra.claim import Claim
-from apportion.scheduling.batch import MOST_TOGETHER, whole
+from apportion.scheduling.batch import MOST_TOGETHER
 
 
 def last(claims: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -28,9 +27,9 @@ def last(claims: Sequence[str]) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def together(state: State, claims: Sequence[Claim], strategy: Strategy) -> dict[str, Decision]:
-    """Return decisions by name for claims that all fit, none where they do not; raises BrokenInput."""
+def together(state: State, claims: Sequence[Claim], strategy: Strategy) -> dict[str, Answer]:
+    """Return answers by name; raises BrokenInput."""
     answers = allocate_batch(
-        state, [Demand((claim,)) for claim in claims], strategy=strategy, orders=1, tries=0
+        state, [Demand((claim,)) for claim in claims], strategy=strategy, orders=2, tries=0, queued=True
     )
-    return whole(dict(zip([claim.name for claim in claims], answers, strict=True)))
+    return dict(zip([claim.name for claim in claims], answers, strict=True))

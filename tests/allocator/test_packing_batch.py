@@ -1,18 +1,25 @@
 """Claims placed together, against an exact solver."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
+from apportion.allocator.allocate import allocate
 from apportion.allocator.batch import allocate_batch
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.worth.mix import entries
 from apportion.dra.slice import Slice
 from tests.allocator.builders import claim, cluster, device, piece, want
+from tests.allocator.test_packing_models import asked, made
 
 Profiles = dict[str, tuple[int, int, tuple[int, ...]]]
 """Engines, memory slices and first slices of the legal placements, by name."""
@@ -166,3 +173,52 @@ def test_a_large_claim_that_comes_last_still_finds_room() -> None:
         Demand((claim(name, want(kind=kind)),)) for name, kind in (("a", "one"), ("b", "two"), ("c", "four"))
     ]
     assert all(isinstance(answer, Decision) for answer in allocate_batch(state, demands))
+
+
+def test_those_who_can_use_little_choose_first() -> None:
+    """The largest could go to either model, and would take what the smallest needs, if it chose first."""
+    state = made({"a0": ("a", 6), "b0": ("b", 4)})
+    demands = [
+        Demand((claim(model, asked(model, count)),)) for model, count in (("all", 4), ("a", 2), ("b", 1))
+    ]
+    answers = allocate_batch(state, demands, orders=1, tries=0)
+    assert [getattr(answer, "node", None) for answer in answers] == ["a0", "a0", "b0"]
+
+
+@pytest.mark.parametrize(("queued", "served"), [(True, [True, False, False]), (False, [False, True, True])])
+def test_in_a_queue_one_is_not_refused_for_the_sake_of_two(*, queued: bool, served: list[bool]) -> None:
+    """Equals may be weighed against each other; who came first may not."""
+    state = made({"a0": ("a", 8), "b0": ("b", 2)})
+    wishes = (("all", 8), ("a", 4), ("a", 4))
+    demands = [Demand((claim(f"c{n}", asked(*wish)),)) for n, wish in enumerate(wishes)]
+    answers = allocate_batch(state, demands, queued=queued)
+    assert [isinstance(answer, Decision) for answer in answers] == served
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["n0", "n1", "n2", "n3"]),
+        st.tuples(st.sampled_from(["a", "b"]), st.integers(2, 8)),
+        min_size=1,
+    ),
+    st.lists(st.tuples(st.sampled_from(["a", "b", "all"]), st.sampled_from([1, 2, 3, 4, 8])), max_size=9),
+)
+@settings(max_examples=80, deadline=None)
+def test_in_a_queue_nobody_loses_by_being_placed_together(
+    rows: dict[str, tuple[str, int]], wishes: list[tuple[str, int]]
+) -> None:
+    """Who would be served one by one, in the queue's order, is served; nobody gets what somebody else has."""
+    state = made(rows)
+    demands = [Demand((claim(f"c{n}", asked(*wish)),)) for n, wish in enumerate(wishes)]
+    answers = allocate_batch(state, demands, orders=2, tries=0, queued=True)
+    together = {n for n, answer in enumerate(answers) if isinstance(answer, Decision)}
+    given_ = [result.device for n in together for result in answers[n].allocations[0].results]  # type: ignore[union-attr] # decisions
+    assert len(given_) == len(set(given_))
+    assert not any(state.holders(device) for device in given_)
+    meanings = Counter(answer.asked for answer in answers if answer.asked is not None)
+    mix = tuple(row for meaning, count in meanings.items() for row in entries(meaning, count))
+    for number, demand in enumerate(demands):
+        found = allocate(state, demand, strategy=Strategy.LEAST_FRAGMENTATION, mix=mix)
+        if isinstance(found, Decision):
+            state.hold(f"c{number}", found.allocations[0].results)
+            assert number in together

@@ -1,8 +1,9 @@
 """allocate_batch(): claims that wait together, placed together.
 
 In: a state and demands of equal standing. Out: a decision or a refusal each, as if they had come one by one in the best
-order that was found. Large ones first packs best, small ones first serves most when not all fit; what is refused then
-gets its place if others can move aside. Bounded in tries, deterministic; the state is afterwards what it was.
+order that was found. Large ones first packs best, and before them those who can use few devices only; small ones first
+serves most when not all fit; what is refused then gets its place if others can move aside. Bounded in tries,
+deterministic; the state is afterwards what it was.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from apportion.allocator.ladder.ladder import Ladder
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.worth.mix import Mix, entries
+from apportion.allocator.worth.supply import Supply
 from apportion.dra.device import DeviceId
 
 TRIES = 64
@@ -43,12 +45,14 @@ def allocate_batch(
     ladder: Ladder | None = None,
     orders: int = ORDERS,
     tries: int = TRIES,
+    queued: bool = False,
 ) -> tuple[Answer, ...]:
     """Serve as many of the demands as can be found to fit together, each on one node, all of its claims or none.
 
-    Demands are equals: one may be refused so that two others are served. `mix`: the demand to keep room for (default:
-    the batch itself). `ladder`: as for `allocate`. `orders`: orders tried where not all fit; `tries`: swaps tried per
-    order to make room for what was refused. Raises BrokenInput as `allocate` does, for the first demand in order that no
+    Demands are equals: one may be refused so that two others are served; unless they are `queued`: then nobody is refused
+    who would be served if they came one by one. `mix`: the demand to keep room for (default: the batch itself).
+    `ladder`: as for `allocate`. `orders`: orders tried where not all fit; `tries`: swaps tried per order to make room for
+    what was refused. Raises BrokenInput as `allocate` does, for the first demand in order that no
     state could serve.
     """
     alone = [
@@ -67,16 +71,27 @@ def allocate_batch(
 
     hopeful = [number for number, answer in enumerate(alone) if isinstance(answer, Decision)]
     sizes = {number: _size(state, answer) for number, answer in enumerate(alone)}
+    supply = state.scorer(mix).supply
+    rooms = {number: _room(supply, answer) for number, answer in enumerate(alone)}
     best: dict[int, Decision] = {}
+    tied = sorted(hopeful, key=lambda number: (rooms[number], -sizes[number], -number))
     small = sorted(hopeful, key=lambda number: (sizes[number], number))
-    for order in islice(_orders(small), orders):
+    served: set[int] = set()
+    for order in islice(_orders(small, tied), orders):
         attempt = _Attempt(state, demands, ask, tries)
         with attempt:
             attempt.fill(order)
             if len(attempt.placed) < len(hopeful):
                 attempt.improve(small)
-            if len(attempt.placed) > len(best):
+            found = dict(attempt.placed)
+        if queued and not best and len(found) < len(hopeful):
+            # All fit as a rule, so the queue is looked at last.
+            with _Attempt(state, demands, ask, 0) as attempt:
+                attempt.fill(hopeful)
                 best = dict(attempt.placed)
+            served = set(best)
+        if len(found) > len(best) and served <= found.keys():
+            best = found
         if len(best) == len(hopeful):
             break
     final = _Attempt(state, demands, ask, 0)
@@ -92,9 +107,14 @@ def allocate_batch(
         )
 
 
-def _orders(small: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield orders to try: the largest first, the smallest first, then the smallest first but for one large one."""
-    yield small[::-1]
+def _orders(small: Sequence[int], tied: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield orders to try.
+
+    First those who can use the fewest devices, then the largest, the smallest, the smallest but for one large one.
+    """
+    yield tied
+    if tied != small[::-1]:
+        yield small[::-1]
     yield small
     for number in small[::-1]:
         yield (number, *(other for other in small if other != number))
@@ -201,6 +221,14 @@ class _Attempt:
             if other not in self.placed:
                 self.put(other, decision)
         return False
+
+
+def _room(supply: Supply, answer: Answer) -> int:
+    """Return how many free devices the request that has the fewest could use, at most; 0 where that does not matter."""
+    if answer.asked is None:
+        return 0
+    rooms = [max(supply.reach(want) for want in slot.wants) for slot in answer.asked.slots]
+    return min(rooms, default=0)
 
 
 def _size(state: State, answer: Answer) -> Fraction:

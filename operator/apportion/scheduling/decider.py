@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import allocate_batch
+from apportion.allocator.batch import Answer, allocate_batch
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.host import Host
@@ -22,7 +22,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
-from apportion.scheduling.batch import planned, whole
+from apportion.scheduling.batch import planned
 from apportion.scheduling.candidates import candidates, coming, no_node
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
@@ -63,7 +63,7 @@ class Decider:
         self._first_seen: dict[str, float] = {}
         self._learnt: set[str] = set()
         """Demands that wait and whose wishes the allocator knows."""
-        self._plan: dict[str, Decision] = {}
+        self._plan: dict[str, Answer] = {}
         """What was found for demands that are placed together, by demand."""
         self._attempt = 0
 
@@ -79,7 +79,7 @@ class Decider:
         self.idle = dict.fromkeys(idle_partitions(self.snapshot), 1)
 
     def plan(self, demands: Sequence[Waiting], room: Room) -> None:
-        """Place together what waits together, if all of it fits; otherwise the queue's order decides.
+        """Place together what waits together, so that nobody goes without whom the queue's order would serve.
 
         To be called when these demands, in this order, are all that is still to be decided in this pass: nobody else may
         take what they are to get.
@@ -101,12 +101,13 @@ class Decider:
                 prefer=self.idle,
                 mix=foretold(policy.demand),
                 ladder=ladder_of(policy),
-                orders=1,
+                orders=2,
                 tries=0,
+                queued=True,
             )
         except Exception:  # noqa: BLE001 - bad input or a defect: told where that demand is decided by itself
             return
-        self._plan = whole({demand.key: answer for demand, answer in zip(fresh, answers, strict=True)})
+        self._plan = {demand.key: answer for demand, answer in zip(fresh, answers, strict=True)}
 
     def decide(self, demand: Waiting, room: Room) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from apportion.allocator.kind import Kind
+from apportion.allocator.shape import Want
 from apportion.allocator.standing import Standings
 from apportion.allocator.view import NodeView
 from apportion.allocator.worth.cutting import UNIT
@@ -149,6 +150,11 @@ class Supply:
             self._free[one] -= count
         for one, count in enumerate(row):
             self._free[one] += count
+
+    def reach(self, want: Want) -> int:
+        """Return how many free devices a request chooses from; 0 where no two requests are rivals, or it is not known."""
+        one = self._outlook.set_of(want)
+        return self._free[one] if one is not None and self.rival else 0
 
     def harmed(self, want: int | None, reached: Iterable[int]) -> tuple[int, ...]:
         """Return the sets that lose devices to a claim that could go elsewhere. `reached`: the sets that it takes from."""
