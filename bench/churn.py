@@ -1,6 +1,7 @@
 """`python -m bench.churn`: how many claims find no place, ours and the peer in its default mode, on the same files.
 
 In: which scenarios and seeds. Out: a table of unplaced claims per scenario and seed, and with `--json` the same as data.
+Ours twice: every claim when it comes, as the peer; and as the operator's queue does it where claims wait together.
 What the peer answers is kept: it takes minutes and is the same every time.
 """
 
@@ -54,7 +55,10 @@ class Row:
     """Unplaced claims of one case, seed by seed."""
 
     case: Case
-    ours: tuple[int, ...]
+    single: tuple[int, ...]
+    """Ours, each claim when it comes."""
+    queued: tuple[int, ...]
+    """Ours, as the operator places claims that wait together: all between two releases."""
     peer: tuple[int, ...]
 
 
@@ -65,10 +69,6 @@ def main(
     seeds: Annotated[str, typer.Option(help="FIRST-LAST, of the scenarios.")] = "1-5",
     strategy: Annotated[Strategy, typer.Option(help="Ours.")] = Strategy.LEAST_FRAGMENTATION,
     peer: Annotated[bool, typer.Option(help="Run the peer too.")] = True,  # noqa: FBT002 - typer makes a flag of it
-    waiting: Annotated[  # noqa: FBT002
-        bool,
-        typer.Option("--waiting", help="Claims between releases wait together, as in the operator's queue."),
-    ] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file.")] = None,
 ) -> None:
     """Count the claims that find no place."""
@@ -81,22 +81,27 @@ def main(
     cases = [case for case in CASES if not only or any(case.name.startswith(name) for name in only)]
     try:
         yardstick = Peer.build() if peer else None
-        rows = [_row(case, numbers, strategy.value, yardstick, waiting=waiting) for case in cases]
+        rows = [_row(case, numbers, strategy.value, yardstick) for case in cases]
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
         raise typer.Exit(BAD_INPUT) from None
     console.print(_table(rows, numbers, strategy.value))
     if json is not None:
-        told = [{"case": row.case.name, "ours": row.ours, "peer": row.peer} for row in rows]
+        told = [
+            {"case": row.case.name, "single": row.single, "queued": row.queued, "peer": row.peer}
+            for row in rows
+        ]
         json.write_bytes(orjson.dumps({"seeds": list(numbers), "rows": told}, option=orjson.OPT_INDENT_2))
 
 
-def _row(case: Case, seeds: Sequence[int], strategy: str, peer: Peer | None, *, waiting: bool) -> Row:
+def _row(case: Case, seeds: Sequence[int], strategy: str, peer: Peer | None) -> Row:
     files = [generate(case.kind, Wish(case.size, case.demand, seed))[0] for seed in seeds]
-    more = ("--waiting",) if waiting else ()
-    mine = tuple(int(ours(file, strategy, *more)["unallocated"]) for file in files)
+    single, queued = (
+        tuple(int(ours(file, strategy, *more)["unallocated"]) for file in files)
+        for more in ((), ("--waiting",))
+    )
     theirs = tuple(_unplaced(peer, file) for file in files) if peer is not None else ()
-    return Row(case, mine, theirs)
+    return Row(case, single, queued, theirs)
 
 
 def _unplaced(peer: Peer, file: Path) -> int:
@@ -107,7 +112,9 @@ def _unplaced(peer: Peer, file: Path) -> int:
 
 
 def _table(rows: Sequence[Row], seeds: Sequence[int], strategy: str) -> Table:
-    table = Table(title=f"claims that find no place: ours ({strategy}) and the peer (default mode)")
+    table = Table(
+        title=f"claims that find no place: ours ({strategy}), one by one and queued; the peer (default mode)"
+    )
     table.add_column("scenario", no_wrap=True)
     shown = seeds if len(seeds) <= MOST_SHOWN else ()
     for seed in shown:
@@ -115,7 +122,7 @@ def _table(rows: Sequence[Row], seeds: Sequence[int], strategy: str) -> Table:
     table.add_column("sum", justify="right")
     table.add_column("a seed", justify="right")
     for row in rows:
-        for name, lost in ((row.case.name, row.ours), ("  peer", row.peer)):
+        for name, lost in ((row.case.name, row.single), ("  queued", row.queued), ("  peer", row.peer)):
             if lost:
                 each = map(str, lost) if shown else ()
                 table.add_row(name, *each, f"[bold]{sum(lost)}[/]", f"{sum(lost) / len(lost):.2f}")
