@@ -20,6 +20,7 @@ from apportion.errors import ApportionError
 from bench.compare import ours
 from bench.files import Wish, generate
 from bench.peer import Peer, cache
+from bench.seeds import numbers
 
 BAD_INPUT = 2
 MOST_SHOWN = 8
@@ -73,25 +74,21 @@ def main(
 ) -> None:
     """Count the claims that find no place."""
     console = Console()
-    first, _, last = seeds.partition("-")
-    if not (first.isdigit() and (last or first).isdigit()):
-        console.print(f"[red]error:[/] --seeds {seeds}: expected two numbers, as in 1-5", highlight=False)
-        raise typer.Exit(BAD_INPUT)
-    numbers = range(int(first), int(last or first) + 1)
     cases = [case for case in CASES if not only or any(case.name.startswith(name) for name in only)]
     try:
+        chosen = numbers(seeds)
         yardstick = Peer.build() if peer else None
-        rows = [_row(case, numbers, strategy.value, yardstick) for case in cases]
+        rows = [_row(case, chosen, strategy.value, yardstick) for case in cases]
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
         raise typer.Exit(BAD_INPUT) from None
-    console.print(_table(rows, numbers, strategy.value))
+    console.print(_table(rows, chosen, strategy.value))
     if json is not None:
         told = [
             {"case": row.case.name, "single": row.single, "queued": row.queued, "peer": row.peer}
             for row in rows
         ]
-        json.write_bytes(orjson.dumps({"seeds": list(numbers), "rows": told}, option=orjson.OPT_INDENT_2))
+        json.write_bytes(orjson.dumps({"seeds": list(chosen), "rows": told}, option=orjson.OPT_INDENT_2))
 
 
 def _row(case: Case, seeds: Sequence[int], strategy: str, peer: Peer | None) -> Row:

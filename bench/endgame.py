@@ -6,7 +6,6 @@ what our choices among the last devices cost beside the best ones.
 """
 
 import gc
-import gzip
 import random
 import statistics
 from collections import Counter
@@ -20,16 +19,14 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from apportion.allocator.allocate import allocate
-from apportion.allocator.decision import Decision
-from apportion.allocator.demand import Demand
 from apportion.allocator.quickly import look_over
 from apportion.allocator.score.strategy import Strategy
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError
 from bench.files import Wish, generate
 from bench.optimum import Choice, Optimum, State
-from bench.scenario import Scenario, load
+from bench.scenario import Scenario, made, read, serve
+from bench.seeds import numbers
 
 BAD_INPUT = 2
 SIZES = {1: 0.45, 2: 0.25, 4: 0.15, 8: 0.15}
@@ -70,14 +67,13 @@ class Cluster:
     def read(cls, nodes: str) -> "Cluster":
         """Load the scenario's cluster; raises BrokenInput."""
         (file,) = generate("whole-gpu", Wish(nodes))
-        raw = file.read_bytes()
-        world = orjson.loads(gzip.decompress(raw) if file.suffix == ".gz" else raw)
+        world = read(file)
         models = {
             piece["spec"]["nodeName"]: int("A100" in str(piece["spec"]["devices"][0]["attributes"]))
             for piece in world["slices"]
         }
         texts = {_selector(row): row for row in world["claims"]}
-        return cls(load(file), models, texts, 8 * len(models))
+        return cls(made(world), models, texts, 8 * len(models))
 
     def draw(self, seed: int) -> Iterator[tuple[str, int, Claim]]:
         """Yield (selector, devices, claim) until as many devices were asked for as there are."""
@@ -94,21 +90,17 @@ class Cluster:
 
     def play(self, seed: int, last: int) -> tuple[int, list[Turn]]:
         """Allocate a seed's claims; return how many found no place, and the choices among the last devices."""
-        state = self.scenario.state
         free = dict.fromkeys(self.models, 8)
         lost, turns = 0, []
         left = coming = self.devices
         for selector, count, claim in self.draw(seed):
-            look_over(state)
-            found = allocate(state, Demand((claim,)), strategy=Strategy.LEAST_FRAGMENTATION)
-            if found.asked is not None:
-                state.learn(found.asked)
-            if isinstance(found, Decision):
-                state.hold(claim.name, found.allocations[0].results)
+            look_over(self.scenario.state)
+            node = serve(self.scenario, claim, Strategy.LEAST_FRAGMENTATION).node
+            if node:
                 if left <= last:
-                    made = self.models[found.node], free[found.node]
-                    turns.append(Turn(self._stands(free), coming, count, USES[selector], made))
-                free[found.node] -= count
+                    taken = self.models[node], free[node]
+                    turns.append(Turn(self._stands(free), coming, count, USES[selector], taken))
+                free[node] -= count
                 left -= count
             else:
                 lost += 1
@@ -133,12 +125,8 @@ def main(
 ) -> None:
     """Fill a cluster to the last device, again and again."""
     console = Console(soft_wrap=True)
-    first, _, end = seeds.partition("-")
-    if not (first.isdigit() and (end or first).isdigit()):
-        console.print(f"[red]error:[/] --seeds {seeds}: expected two numbers, as in 1-200", highlight=False)
-        raise typer.Exit(BAD_INPUT)
-    numbers = range(int(first), int(end or first) + 1)
     try:
+        chosen = numbers(seeds)
         _board.append((Cluster.read(nodes), last))
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
@@ -147,9 +135,7 @@ def main(
     # Every seed starts from the same empty cluster: a fork of this process.
     with get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         games = list(
-            track(
-                pool.imap(_play, numbers, chunksize=1), "filling", len(numbers), console=Console(stderr=True)
-            )
+            track(pool.imap(_play, chosen, chunksize=1), "filling", len(chosen), console=Console(stderr=True))
         )
     _tell(console, [lost for lost, _ in games], [turn for _, turns in games for turn in turns], last)
 

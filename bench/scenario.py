@@ -32,7 +32,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 from bench.deadline import Expired, deadline, seconds
-from bench.waiting import last, together
+from bench.waiting import last, plan
 
 BAD_INPUT = 2
 
@@ -116,17 +116,27 @@ def main(
     sys.stdout.write(orjson.dumps(figures | {"loadSeconds": load_seconds}).decode() + "\n")
 
 
-def load(path: Path) -> Scenario:
-    """Read a scenario into the allocator's state; raises BrokenInput."""
+def read(path: Path) -> dict[str, Any]:
+    """Return what a scenario file says, plain or gzipped; raises BrokenInput."""
     try:
         raw = path.read_bytes()
         if raw.startswith(b"\x1f\x8b"):
             raw = gzip.decompress(raw)
-        world = orjson.loads(raw)
+        world: dict[str, Any] = orjson.loads(raw)
     except OSError as error:
         raise BrokenInput(str(error.strerror)) from None
     except orjson.JSONDecodeError as error:
         raise BrokenInput(f"not JSON: {error}") from None
+    return world
+
+
+def load(path: Path) -> Scenario:
+    """Read a scenario into the allocator's state; raises BrokenInput."""
+    return made(read(path))
+
+
+def made(world: Mapping[str, Any]) -> Scenario:
+    """Let the allocator take in what a scenario says; raises BrokenInput."""
     state = State()
     for node in world["nodes"]:
         state.put_node(node["metadata"]["name"], node["metadata"].get("labels") or {})
@@ -174,7 +184,7 @@ def run(
     lasts = (
         last([event.claim if event.op != "release" else "" for event in scenario.events]) if waiting else {}
     )
-    plan: dict[str, Answer] = {}
+    planned: dict[str, Answer] = {}
     held: set[str] = set()
     released = 0
     with _quiet_collector():
@@ -194,12 +204,12 @@ def run(
             look_over(scenario.state)
             planning = time.perf_counter()
             if event.claim in lasts:
-                plan = together(
+                planned = plan(
                     scenario.state, [scenario.claims[name] for name in lasts[event.claim]], strategy
                 )
             planning = time.perf_counter() - planning
             claim = scenario.claims[event.claim]
-            outcome = _one(scenario, claim, strategy, limit, plan.get(claim.name), ticks=ticks)
+            outcome = serve(scenario, claim, strategy, limit, planned.get(claim.name), ticks=ticks)
             if event.claim in lasts:
                 outcome = outcome._replace(ms=outcome.ms + planning * 1000)
             if outcome.status == "allocated":
@@ -214,15 +224,16 @@ def run(
     }
 
 
-def _one(
+def serve(
     scenario: Scenario,
     claim: Claim,
     strategy: Strategy,
-    limit: float,
-    planned: Answer | None,
+    limit: float = 0,
+    planned: Answer | None = None,
     *,
-    ticks: bool,
+    ticks: bool = False,
 ) -> Outcome:
+    """Allocate one claim, let the state learn of it and hold its devices. `planned`: its answer, if there is one."""
     state, status, error = scenario.state, "unallocated", ""
     found = planned
     result = None

@@ -5,12 +5,12 @@ In: a scenario's events. Out: where the last claims before the next release begi
 
 from collections.abc import Mapping, Sequence
 
-from apportion.allocator.batch import Answer, allocate_batch
+from apportion.allocator.batch import Answer
 from apportion.allocator.demand import Demand
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.dra.claim import Claim
-from apportion.scheduling.batch import MOST_TOGETHER
+from apportion.scheduling.batch import MOST_TOGETHER, together
 
 
 def last(claims: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -27,9 +27,7 @@ def last(claims: Sequence[str]) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def together(state: State, claims: Sequence[Claim], strategy: Strategy) -> dict[str, Answer]:
+def plan(state: State, claims: Sequence[Claim], strategy: Strategy) -> dict[str, Answer]:
     """Return answers by name; raises BrokenInput."""
-    answers = allocate_batch(
-        state, [Demand((claim,)) for claim in claims], strategy=strategy, orders=2, tries=0, queued=True
-    )
+    answers = together(state, [Demand((claim,)) for claim in claims], strategy=strategy)
     return dict(zip([claim.name for claim in claims], answers, strict=True))

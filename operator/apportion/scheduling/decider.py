@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import Answer, allocate_batch
+from apportion.allocator.batch import Answer
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.host import Host
@@ -22,7 +22,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
-from apportion.scheduling.batch import planned
+from apportion.scheduling.batch import planned, together
 from apportion.scheduling.candidates import candidates, coming, no_node
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
@@ -94,16 +94,13 @@ class Decider:
             return
         policy = policies[0]
         try:
-            answers = allocate_batch(
+            answers = together(
                 self.snapshot.state,
                 asked,
                 strategy=Strategy(policy.strategy.value),
                 prefer=self.idle,
                 mix=foretold(policy.demand),
                 ladder=ladder_of(policy),
-                orders=2,
-                tries=0,
-                queued=True,
             )
         except Exception:  # noqa: BLE001 - bad input or a defect: told where that demand is decided by itself
             return
