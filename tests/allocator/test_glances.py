@@ -14,10 +14,11 @@ from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.search import STEPS
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
+from apportion.dra.slice import Slice
+from tests.allocator.builders import GPU, A, amounts, chip, claim, cluster, device, piece, want
 
 NODES = [f"n{number:02d}" for number in range(24)]
-ROOT = "resource.kubernetes.io/pcieRoot"
+ROOT, NUMA = "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"
 UUID = [{"cel": {"expression": f'{A}.kind != "nic" && {A}.?uuid.orValue("") != "none"'}}]
 
 ASKS: Sequence[tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]] = [
@@ -26,6 +27,8 @@ ASKS: Sequence[tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]] = [
     ([want(kind="gpu", count=3)], ()),
     ([want(kind="big", count=2)], ()),
     ([want(kind="part")], ()),
+    ([want(kind="part")], ()),
+    ([want(selectors=[{"cel": {"expression": f'{A}.kind in ["part", "whole"]'}}])], ()),
     ([want(selectors=[{"cel": {"expression": f'{A}.kind in ["gpu", "big"]'}}], count=2)], ()),
     ([want(selectors=[{"cel": {"expression": f'{A}.kind in ["big", "nic"]'}}], count=2)], ()),
     ([want(selectors=UUID, count=2)], ()),
@@ -50,9 +53,27 @@ def fleet(rng: random.Random) -> State:
             }
             rows.append(one)
         slices.append(piece(f"{name}-whole", name, rows, pool=f"{name}-whole"))
-        if rng.random() < 0.2:
-            slices += chips(name)
+        if rng.random() < 0.4:
+            slices += cards(name, rng)
     return cluster(*slices, nodes=NODES)
+
+
+def cards(node: str, rng: random.Random) -> Sequence[Slice]:
+    """Return the slices of partitionable chips in drawn places; the parts of some chips lie far from each other."""
+    count = rng.randrange(1, 5)
+    sets = [{"name": f"chip-{number}", "counters": amounts(units=4)} for number in range(count)]
+    rows = []
+    for number in range(count):
+        spread = rng.random() < 0.3
+        root = rng.randrange(3)
+        for one in chip(parts=4, number=number):
+            root = rng.randrange(3) if spread else root
+            one["attributes"] |= {ROOT: {"string": f"root-{root}"}, NUMA: {"int": root // 2}}
+            rows.append(one)
+    return (
+        piece(f"{node}-counters", node, count=2, sharedCounters=sets),
+        piece(f"{node}-devices", node, rows, count=2),
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -39,7 +39,7 @@ from apportion.allocator.score import glance, least_fragmentation
 from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.worth import devices as worth_devices
-from apportion.allocator.worth import expected, one, outlook, portions, recent, stranding
+from apportion.allocator.worth import expected, outlook, portions, recent, stranding
 from apportion.cel.programs import Programs
 from apportion.dra import claim as claims
 from apportion.dra import device as devices
@@ -61,7 +61,6 @@ TABLES = (
     kind,
     least_fragmentation,
     meanings,
-    one,
     outlook,
     pattern,
     plan,

@@ -3,7 +3,7 @@
 In: devices and a name. Out: bits of devices per value, and values per device; a list puts its device under every entry.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from apportion.allocator.counters import bits
@@ -18,21 +18,36 @@ Atom: TypeAlias = tuple[str, object]
 class Rows:
     """Devices by value. Shared: not to be changed."""
 
-    __slots__ = ("mask", "of", "values")
+    __slots__ = ("_held", "_of", "mask", "values")
 
     def __init__(self, name: str, devices: Sequence[Device], base: int, features: Features) -> None:
         self.values: dict[Atom, int] = {}
-        self.of: dict[int, tuple[Atom, ...]] = {}
-        """Values by device."""
         self.mask = 0
         """Devices that have a value."""
+        self._of: dict[int, tuple[Atom, ...]] = {}
+        # Readers share equal parts of devices, so most values are read once for many devices.
+        alike: dict[int, int] = {}
         for index in bits(base):
-            held = atoms(devices[index].attribute(name), features)
-            if held:
-                self.of[index] = held
-                self.mask |= 1 << index
-            for atom in held:
-                self.values[atom] = self.values.get(atom, 0) | 1 << index
+            part = id(devices[index].attributes)
+            alike[part] = alike.get(part, 0) | 1 << index
+        held: dict[tuple[Atom, ...], int] = {}
+        for mask in alike.values():
+            first = devices[(mask & -mask).bit_length() - 1]
+            own = atoms(first.attribute(name), features)
+            if own:
+                held[own] = held.get(own, 0) | mask
+        self._held = held
+        for own, mask in held.items():
+            self.mask |= mask
+            for atom in own:
+                self.values[atom] = self.values.get(atom, 0) | mask
+
+    @property
+    def of(self) -> Mapping[int, tuple[Atom, ...]]:
+        """Return the values by device: constraints ask for them, layouts do not."""
+        if not self._of:
+            self._of = {index: own for own, mask in self._held.items() for index in bits(mask)}
+        return self._of
 
 
 def atoms(value: Attribute | None, features: Features) -> tuple[Atom, ...]:

@@ -20,6 +20,8 @@ class Way(NamedTuple):
 
     groups: tuple[tuple[int, int], ...]
     """(group, bits of its devices) wherever there is something to take."""
+    mask: int
+    """The devices of these groups."""
     plain: int
     """Devices without counters."""
 
@@ -27,10 +29,12 @@ class Way(NamedTuple):
 class Plan:
     """How to judge a node."""
 
-    __slots__ = ("_solved", "ways")
+    __slots__ = ("_solved", "plain", "ways")
 
     def __init__(self, ways: tuple[Way, ...]) -> None:
         self.ways = ways
+        self.plain = any(way.plain for way in ways)
+        """Whether devices without counters may be taken, too."""
         self._solved: dict[tuple[int, int, int, int], Solved] = {}
 
     def solved(self, want: int, index: int, lost: int, left: int) -> Solved:
@@ -65,5 +69,5 @@ def _make(view: NodeView, shape: Shape, answers: Answering) -> Plan | None:
         groups = tuple(
             (number, group.gather(mask)) for number, group in enumerate(view.groups) if group.mask & mask
         )
-        ways.append(Way(groups, mask & view.plain))
+        ways.append(Way(groups, mask & ~view.plain, mask & view.plain))
     return Plan(tuple(ways))

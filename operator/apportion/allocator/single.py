@@ -78,18 +78,16 @@ def solved(view: NodeView, made: Plan, want: int, index: int, lost: int) -> Solv
 
 def nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int = 0) -> int:
     """Return the device in the most crowded place, the first there: of these of the groups, and of the plain ones."""
-    layout = view.layout
-    found: list[int] = []
+    compact = view.layout.compact
+    wanted = plain
     for number, locals_ in best:
         members = view.groups[number].members
-        if layout.compact[number]:
-            found.append(members[locals_[0]])
+        if compact[number]:
+            wanted |= 1 << members[locals_[0]]
         else:
-            found.extend([members[one] for one in locals_])
-    if plain:
-        found.extend(layout.firsts(plain))
-    if len(found) == 1:
-        return found[0]
-    free = view.base & ~view.exclusive
-    crowd = layout.crowd
-    return min([(crowd(index, free), index) for index in found])[1]
+            for local in locals_:
+                wanted |= 1 << members[local]
+    if not wanted & wanted - 1:
+        return wanted.bit_length() - 1
+    here = next(found for places in view.crowded if (found := places & wanted))
+    return (here & -here).bit_length() - 1

@@ -47,6 +47,7 @@ class NodeView(Occupancy):
 
     __slots__ = (
         "_charges",
+        "_crowded",
         "_ids",
         "_local",
         "_own",
@@ -98,6 +99,7 @@ class NodeView(Occupancy):
         """Set once the kinds of nodes are looked at."""
         self.results: dict[tuple[int, str], DeviceResult] = {}
         """What allocations say of devices that are taken whole, by the request's name; kept for the next one."""
+        self._crowded: tuple[int, tuple[int, ...]] = -1, ()
         self._ids: dict[int, DeviceId] = {}
         self._own: Selection | None = None
         self.plans: dict[Meaning, Plan | None] = {}
@@ -133,6 +135,16 @@ class NodeView(Occupancy):
         if kept.layout is None:
             kept.layout = kept.table("layout", NEIGHBOURHOODS, lambda: Layout(self))
         return kept.layout
+
+    @property
+    def crowded(self) -> tuple[int, ...]:
+        """Return the devices of the most crowded places, then those of the next."""
+        free = self.base & ~self.exclusive
+        kept = self._crowded
+        if kept[0] != free:
+            # Every shape of claim asks, and most nodes stand as they did.
+            kept = self._crowded = free, self.layout.order(free)
+        return kept[1]
 
     @property
     def local(self) -> NodeSelector:

@@ -8,37 +8,12 @@ from apportion.allocator.outcome import BROKEN, NOTHING, Outcome, Solved
 from apportion.allocator.plan import Plan, plan
 from apportion.allocator.shape import Shape
 from apportion.allocator.single import nearest, solved
-from apportion.allocator.spot import LOST, Best, Spot
+from apportion.allocator.spot import LOST
 from apportion.allocator.view import Answering, NodeView
-from apportion.allocator.worth.outlook import MOST_KEPT, Outlook, Stock
-
-Row = tuple[int, int, dict[Spot, Best], Stock]
-"""A group, the bits of its devices that may be taken, what was found out about its spots, its prices."""
-
+from apportion.allocator.worth.outlook import Outlook, Row
 
 _MOST = LOST * LOST
 """Beyond any loss."""
-
-
-class Priced:
-    """A plan under one outlook."""
-
-    __slots__ = ("plain", "plan", "ways")
-
-    def __init__(self, made: Plan, view: NodeView, stocks: tuple[Stock, ...]) -> None:
-        self.plan = made
-        self.plain = any(way.plain for way in made.ways)
-        """Whether devices without counters may be taken, too: another claim."""
-        self.ways: tuple[tuple[int, tuple[Row, ...]], ...] = tuple(
-            (
-                sum(view.groups[number].spread(mask) for number, mask in way.groups),
-                tuple(
-                    (number, mask, stocks[number].bests(mask), stocks[number]) for number, mask in way.groups
-                ),
-            )
-            for way in made.ways
-        )
-        """Per alternative the devices that may be taken, and their groups."""
 
 
 class One:
@@ -50,21 +25,17 @@ class One:
     def outcome(self, view: NodeView, shape: Shape, answers: Answering, *, shared: bool) -> Outcome | None:
         """Return the node's outcome for a shape of one slot that asks for one device with counters."""
         made = plan(view, shape, answers, shared=shared)
-        if made is None:
+        if made is None or made.plain:
+            # Devices without counters may be taken, too: another claim.
             return None
-        sight = self._outlook.sight(view)
-        known = sight.priced
-        # Several kinds may share a sight; a plan is of one kind, or of one node.
-        priced = known.get(made)
-        if priced is None:
-            if len(known) >= MOST_KEPT:
-                known.clear()
-            priced = known[made] = Priced(made, view, sight.stocks)
-        if priced.plain:
-            return None
-        for number, (mask, rows) in enumerate(priced.ways):
-            if view.open & mask:
-                return _take(view, priced.plan, number, rows)
+        for number, way in enumerate(made.ways):
+            if view.open & way.mask:
+                sight = self._outlook.sight(view)
+                # Several kinds may share a sight; a plan is of one kind, or of one node.
+                priced = sight.priced.get(made)
+                if priced is None:
+                    priced = self._outlook.price(made, sight)
+                return _take(view, made, number, priced[number])
         return NOTHING if view.invalid is None else BROKEN
 
 

@@ -6,7 +6,7 @@ computed from the published counters and what the mix's selectors accept; no mod
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from apportion.allocator.counters import GroupState, GroupType, bits
 from apportion.allocator.shape import Want
@@ -19,7 +19,6 @@ from apportion.allocator.worth.mix import Mix
 if TYPE_CHECKING:
     from apportion.allocator.kind import Kind
     from apportion.allocator.plan import Plan
-    from apportion.allocator.worth.one import Priced
 
 MOST_OUTLOOKS = 32
 """Outlooks whose sight of it a kind keeps; older ones belong to mixes that nobody asks for any more."""
@@ -103,6 +102,13 @@ class Stock:
         return least * LOST + before, tuple([local for lost, local in losses if lost == least])
 
 
+Row: TypeAlias = tuple[int, int, dict[Spot, Best], Stock]
+"""A group, the bits of its devices that may be taken, what was found out about its spots, its prices."""
+
+Priced: TypeAlias = tuple[tuple[Row, ...], ...]
+"""The groups of every alternative of a plan."""
+
+
 class Place(NamedTuple):
     """Whole devices of one node that one entry of the mix could take."""
 
@@ -145,6 +151,8 @@ class Outlook:
         self._stocks: dict[tuple[GroupType, Vector, Masks], Stock] = {}
         self._sights: dict[object, Sight] = {}
         """By what kinds have in common that the mix sees the same of."""
+        self._priced: dict[object, Priced] = {}
+        """By what plans of different kinds have in common."""
         self._reads: dict[frozenset[str], tuple[str, ...] | None] = {}
         """What its selectors read, by the attributes that only each node can tell."""
         self.sets: dict[object, int] = {}
@@ -167,6 +175,19 @@ class Outlook:
             if len(kind.sights) >= MOST_OUTLOOKS:
                 kind.sights.clear()
             found = kind.sights[self] = self._share(view, kind)
+        return found
+
+    def price(self, plan: "Plan", sight: Sight) -> Priced:
+        """Return the prices of what a plan may take where this is seen."""
+        key = plan.ways, sight.stocks
+        found = self._priced.get(key)
+        if found is None:
+            if len(self._priced) >= MOST_KEPT:
+                self._priced.clear()
+            found = self._priced[key] = tuple([_rows(way.groups, sight.stocks) for way in plan.ways])
+        if len(sight.priced) >= MOST_KEPT:
+            sight.priced.clear()
+        sight.priced[plan] = found
         return found
 
     def _share(self, view: NodeView, kind: "Kind") -> Sight:
@@ -241,6 +262,10 @@ class Outlook:
             return Stock(None, fresh)
         cutting = Cutting(board, demand)
         return Stock(cutting if any(cutting.prices) else None, fresh)
+
+
+def _rows(groups: Sequence[tuple[int, int]], stocks: Sequence[Stock]) -> tuple[Row, ...]:
+    return tuple([(number, mask, stocks[number].bests(mask), stocks[number]) for number, mask in groups])
 
 
 def _chooses(want: Want) -> object:
