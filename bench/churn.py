@@ -95,7 +95,7 @@ def _row(case: Case, seeds: Sequence[int], strategy: str, peer: Peer | None) -> 
     files = [generate(case.kind, Wish(case.size, case.demand, seed))[0] for seed in seeds]
     single, queued = (
         tuple(int(ours(file, strategy, *more)["unallocated"]) for file in files)
-        for more in ((), ("--waiting",))
+        for more in (("--one-by-one",), ())
     )
     theirs = tuple(_unplaced(peer, file) for file in files) if peer is not None else ()
     return Row(case, single, queued, theirs)

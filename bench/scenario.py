@@ -9,8 +9,8 @@ import gzip
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -57,6 +57,13 @@ class Scenario:
     events: tuple[Event, ...]
 
 
+class Spent(NamedTuple):
+    """Time that went to a plan."""
+
+    ms: float = 0.0
+    cpu_ms: float = 0.0
+
+
 class Outcome(NamedTuple):
     """What became of one claim."""
 
@@ -97,8 +104,12 @@ def main(
     ticks: Annotated[bool, typer.Option("--ticks", help="Tell the CPU time of every claim too.")] = False,  # noqa: FBT002
     waiting: Annotated[  # noqa: FBT002
         bool,
-        typer.Option("--waiting", help="Claims between releases wait together, as in the operator's queue."),
-    ] = False,
+        typer.Option(
+            "--waiting/--one-by-one",
+            help="Claims between two releases wait together, and the last of them are placed together, as by the "
+            "operator; or each claim as if no other waited, as by the peer.",
+        ),
+    ] = True,
 ) -> None:
     """Allocate the claims of a scenario and print the figures as one JSON line."""
     try:
@@ -173,16 +184,18 @@ def run(
     most: int = 0,
     *,
     ticks: bool = False,
-    waiting: bool = False,
+    waiting: bool = True,
 ) -> tuple[list[Outcome], dict[str, Any]]:
     """Let the claims come and go; return what became of each, and the peer's figures.
 
     `limit`: seconds per claim, `most`: claims in all; 0: none. `ticks`: tell the CPU time of every claim too. `waiting`:
-    claims between two releases wait together; the time that it takes to place the last of them is the first one's.
+    claims between two releases wait together, unless each has a limit; the time that it takes to place the last of them
+    is the first one's.
     """
     outcomes: list[Outcome] = []
+    together = waiting and not limit
     lasts = (
-        last([event.claim if event.op != "release" else "" for event in scenario.events]) if waiting else {}
+        last(event.claim if event.op != "release" else "" for event in scenario.events) if together else {}
     )
     planned: dict[str, Answer] = {}
     held: set[str] = set()
@@ -202,16 +215,12 @@ def run(
                 break
             # The operator does this after every pass that leaves nobody waiting.
             look_over(scenario.state)
-            planning = time.perf_counter()
+            spent = Spent()
             if event.claim in lasts:
-                planned = plan(
-                    scenario.state, [scenario.claims[name] for name in lasts[event.claim]], strategy
-                )
-            planning = time.perf_counter() - planning
+                planned, spent = _plan(scenario, lasts[event.claim], strategy)
             claim = scenario.claims[event.claim]
             outcome = serve(scenario, claim, strategy, limit, planned.get(claim.name), ticks=ticks)
-            if event.claim in lasts:
-                outcome = outcome._replace(ms=outcome.ms + planning * 1000)
+            outcome = outcome._replace(ms=outcome.ms + spent.ms, cpu_ms=outcome.cpu_ms + spent.cpu_ms)
             if outcome.status == "allocated":
                 held.add(event.claim)
             outcomes.append(outcome)
@@ -222,6 +231,13 @@ def run(
         "claimsPerSecond": len(outcomes) / took if took else 0.0,
         **(_ticks(outcomes) if ticks else {}),
     }
+
+
+def _plan(scenario: Scenario, names: Sequence[str], strategy: Strategy) -> tuple[dict[str, Answer], Spent]:
+    """Place claims together."""
+    cpu, began = time.thread_time(), time.perf_counter()
+    found = plan(scenario.state, [scenario.claims[name] for name in names], strategy)
+    return found, Spent((time.perf_counter() - began) * 1000, (time.thread_time() - cpu) * 1000)
 
 
 def serve(
@@ -241,7 +257,7 @@ def serve(
     cpu, began = time.thread_time() if ticks else 0.0, time.perf_counter()
     try:
         if found is None:
-            with deadline(limit) if limit else nullcontext():
+            with deadline(limit):
                 found = allocate(state, Demand((claim,)), strategy=strategy)
         if found.asked is not None:
             state.learn(found.asked)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import allocate_batch
+from apportion.allocator.batch import allocate_batch, allocate_queue
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.score.strategy import Strategy
@@ -185,13 +185,26 @@ def test_those_who_can_use_little_choose_first() -> None:
     assert [getattr(answer, "node", None) for answer in answers] == ["a0", "a0", "b0"]
 
 
+def test_first_fit_is_never_reordered() -> None:
+    """It is there to be compared with upstream, who decides one by one; the default strategy serves all of these."""
+    state = made({"a0": ("a", 4), "b0": ("b", 4)})
+    demands = [Demand((claim(model, asked(model, 3)),)) for model in ("all", "a")]
+    answers = {strategy: allocate_queue(state, demands, strategy=strategy) for strategy in Strategy}
+    nodes = {
+        strategy.value: [getattr(answer, "node", None) for answer in found]
+        for strategy, found in answers.items()
+    }
+    assert nodes["FirstFit"] == ["a0", None]
+    assert nodes["LeastFragmentation"] == nodes["Pack"] == ["b0", "a0"]
+
+
 @pytest.mark.parametrize(("queued", "served"), [(True, [True, False, False]), (False, [False, True, True])])
 def test_in_a_queue_one_is_not_refused_for_the_sake_of_two(*, queued: bool, served: list[bool]) -> None:
     """Equals may be weighed against each other; who came first may not."""
     state = made({"a0": ("a", 8), "b0": ("b", 2)})
     wishes = (("all", 8), ("a", 4), ("a", 4))
     demands = [Demand((claim(f"c{n}", asked(*wish)),)) for n, wish in enumerate(wishes)]
-    answers = allocate_batch(state, demands, queued=queued)
+    answers = (allocate_queue if queued else allocate_batch)(state, demands)
     assert [isinstance(answer, Decision) for answer in answers] == served
 
 
@@ -202,21 +215,32 @@ def test_in_a_queue_one_is_not_refused_for_the_sake_of_two(*, queued: bool, serv
         min_size=1,
     ),
     st.lists(st.tuples(st.sampled_from(["a", "b", "all"]), st.sampled_from([1, 2, 3, 4, 8])), max_size=9),
+    st.booleans(),
 )
 @settings(max_examples=80, deadline=None)
 def test_in_a_queue_nobody_loses_by_being_placed_together(
-    rows: dict[str, tuple[str, int]], wishes: list[tuple[str, int]]
+    rows: dict[str, tuple[str, int]],
+    wishes: list[tuple[str, int]],
+    learnt: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    """Who would be served one by one, in the queue's order, is served; nobody gets what somebody else has."""
+    """Who would be served one by one, in the queue's order, is served; nobody gets what somebody else has.
+
+    `learnt`: others came before, and what they asked for is what room is kept for.
+    """
     state = made(rows)
+    for model in ("all", "b", "b", "a") if learnt else ():
+        came = allocate(state, Demand((claim("former", asked(model, 2)),)))
+        assert came.asked is not None
+        state.learn(came.asked)
     demands = [Demand((claim(f"c{n}", asked(*wish)),)) for n, wish in enumerate(wishes)]
-    answers = allocate_batch(state, demands, orders=2, tries=0, queued=True)
+    answers = allocate_queue(state, demands)
     together = {n for n, answer in enumerate(answers) if isinstance(answer, Decision)}
     given_ = [result.device for n in together for result in answers[n].allocations[0].results]  # type: ignore[union-attr] # decisions
     assert len(given_) == len(set(given_))
     assert not any(state.holders(device) for device in given_)
     meanings = Counter(answer.asked for answer in answers if answer.asked is not None)
-    mix = tuple(row for meaning, count in meanings.items() for row in entries(meaning, count))
+    batch = tuple(row for meaning, count in meanings.items() for row in entries(meaning, count))
+    mix = None if learnt else batch
     for number, demand in enumerate(demands):
         found = allocate(state, demand, strategy=Strategy.LEAST_FRAGMENTATION, mix=mix)
         if isinstance(found, Decision):

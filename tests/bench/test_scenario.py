@@ -80,7 +80,7 @@ def test_no_device_is_given_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, 
 @pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])
 def test_what_is_released_serves_later_claims(tiny: Path, name: str) -> None:
     """The claims of all rounds together ask for more than the cluster has; each round alone does not."""
-    figures = json.loads(bench("bench.scenario", tiny / f"{name}-tiny.json").stdout)
+    figures = json.loads(bench("bench.scenario", tiny / f"{name}-tiny.json", "--one-by-one").stdout)
     assert figures["released"] > 0
     assert figures["unallocated"] == 0
 
@@ -142,13 +142,13 @@ def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> Non
     """Ours alone, as a table and as JSON."""
     out = tmp_path / "figures.json"
     done = bench(
-        "bench", "--size", "tiny", "--scenario", "mig", "--no-peer", "--no-adversarial", "--json", out,
+        "bench", "--size", "tiny", "--scenario", "gpu-nic", "--no-peer", "--no-adversarial", "--json", out,
         XDG_CACHE_HOME=str(tmp_path), APPORTION_SHARED=str(shared("peer").parent),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "mig-tiny" in done.stdout
+    assert "gpu-nic-tiny" in done.stdout
     (row,) = json.loads(out.read_text())["rows"]
-    assert row["scenario"] == "mig-tiny"
+    assert row["scenario"] == "gpu-nic-tiny"
     assert row["ours"][0]["unallocated"] == 0
 
 

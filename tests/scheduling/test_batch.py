@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from apportion.allocator.batch import allocate_batch
+from apportion.allocator.batch import allocate_queue
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.cluster.client import connect
@@ -20,7 +20,7 @@ MODEL = f'device.attributes["{GPU}"].model'
 def test_a_plan_is_dropped_as_a_whole_once_a_node_has_no_room() -> None:
     """What was planned for others counted on the place that is gone."""
     state = cluster(*chips("n1", 2))
-    plan = dict(zip("ab", allocate_batch(state, parts("ab")), strict=True))
+    plan = dict(zip("ab", allocate_queue(state, parts("ab")), strict=True))
     assert isinstance(planned(plan, "a", frozenset(["n1"])), Decision)
     assert planned(plan, "a", frozenset(["n2"])) is None
     assert planned(plan, "b", frozenset(["n1"])) is None
@@ -29,7 +29,7 @@ def test_a_plan_is_dropped_as_a_whole_once_a_node_has_no_room() -> None:
 def test_who_is_refused_by_a_plan_does_not_take_what_others_were_promised() -> None:
     """The answer of the plan is its answer: at its turn the devices of those behind it are not held yet."""
     state = cluster(*chips("n1", parts=2))
-    plan = dict(zip("abc", allocate_batch(state, parts("abc"), queued=True), strict=True))
+    plan = dict(zip("abc", allocate_queue(state, parts("abc")), strict=True))
     answers = [planned(plan, key, frozenset(["n1"])) for key in "abc"]
     assert [type(answer) for answer in answers] == [Decision, Decision, Refusal]
 
@@ -58,6 +58,23 @@ async def test_the_last_that_wait_are_placed_together(
     assert (places["b"], places["c"]) == ("eight", "pair")
 
 
+async def test_who_cannot_be_served_keeps_nobody_from_being_placed_together(
+    control_plane: ControlPlane,
+) -> None:
+    """One was refused before, one errs on every device, one fits no node; the others go as if these were not there."""
+    world = fleet({"pair": ("rare", 2), "eight": ("common", 8)})
+    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
+        cycle = cycle_over(client, world.snapshot, [])
+        wait_for(world, "a-greedy", request("gpu", count=9))
+        cycle.once()
+        wait_for(world, "a-odd", request("gpu", expression=f'{MODEL}s == "rare"'))
+        wait_for(world, "a-stray", request("gpu"), spec={"nodeSelector": {"zone": "elsewhere"}})
+        wait_for(world, "b", request("gpu", expression=f'{MODEL} != "other"'))
+        wait_for(world, "c", request("gpu", expression=f'{MODEL} == "rare"', count=2))
+        cycle.once()
+    assert places(world) == {"b": "eight", "c": "pair"}
+
+
 async def test_the_first_in_the_queue_is_not_refused_for_the_sake_of_two(control_plane: ControlPlane) -> None:
     """Together more claims would be served without it; it came first."""
     rare = request("gpu", expression=f'{MODEL} == "rare"', count=4)
@@ -69,6 +86,16 @@ async def placed(
     control_plane: ControlPlane, nodes: Mapping[str, tuple[str, int]], wishes: Mapping[str, Json]
 ) -> dict[str, str | None]:
     """Let a cycle decide for claims that wait together; return the nodes of those that are served."""
+    world = fleet(nodes)
+    for name, wish in wishes.items():
+        wait_for(world, name, wish)
+    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
+        cycle_over(client, world.snapshot, []).once()
+    return places(world)
+
+
+def fleet(nodes: Mapping[str, tuple[str, int]]) -> World:
+    """Return nodes with so many devices of a model each."""
     world = World()
     world.device_class("gpu")
     for node, (model, count) in nodes.items():
@@ -77,11 +104,17 @@ async def placed(
             {"name": f"gpu-{number}", "attributes": {"model": {"string": model}}} for number in range(count)
         ]
         world.slice(node, f"{node}-devices", {"devices": devices}, 1)
-    for name, wish in wishes.items():
-        world.claim(name, wish)
-        world.pod(name, name)
-    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
-        cycle_over(client, world.snapshot, []).once()
+    return world
+
+
+def wait_for(world: World, name: str, wish: Json, spec: Json | None = None) -> None:
+    """Let a pod come that wants this."""
+    world.claim(name, wish)
+    world.pod(name, name, spec=spec)
+
+
+def places(world: World) -> dict[str, str | None]:
+    """Return the nodes of the claims that are served."""
     return {
         claim.name: allocation.node
         for claim in world.snapshot.claims.values()

@@ -53,6 +53,36 @@ def allocate(
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
+    question = _question(state, demand, strategy, prefer, ladder, mix, steps)
+    return _decision(question, share_ids or derived_share_ids(demand.seed)) or question.refusal()
+
+
+def decide(
+    state: State,
+    demand: Demand,
+    *,
+    strategy: Strategy = Strategy.PACK,
+    prefer: Mapping[DeviceId, int] | None = None,
+    ladder: Ladder | None = None,
+    mix: Mix | None = None,
+) -> Decision | None:
+    """Return what `allocate` would decide, None where it would refuse: why takes longer to find out than that.
+
+    Raises BrokenInput when no state could serve the claims as they are written.
+    """
+    question = _question(state, demand, strategy, prefer, ladder, mix, STEPS)
+    return _decision(question, derived_share_ids(demand.seed))
+
+
+def _question(
+    state: State,
+    demand: Demand,
+    strategy: Strategy,
+    prefer: Mapping[DeviceId, int] | None,
+    ladder: Ladder | None,
+    mix: Mix | None,
+    steps: int,
+) -> Question:
     meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
     shape = meaning.shape(demand.claims)
     if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
@@ -61,15 +91,17 @@ def allocate(
     scorer = SCORERS.get(strategy) or state.scorer(mix)
     asked = shape.meant(state.recall.canonical(meaning))
     ranking = _ranking(state, asked, strategy, scorer, steps, ladder)
-    question = Question(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
+    return Question(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
+
+
+def _decision(question: Question, share_ids: ShareIds) -> Decision | None:
     found = question.best()
     if found is None:
-        return question.refusal()
+        return None
     name, solved = found
-    made = allocations(
-        state.view(name), shape, shape.names, solved.picks, share_ids or derived_share_ids(demand.seed)
-    )
-    return Decision(name, made, asked.meaning)
+    shape = question.shape
+    made = allocations(question.state.view(name), shape, shape.names, solved.picks, share_ids)
+    return Decision(name, made, question.asked.meaning)
 
 
 def _ranking(

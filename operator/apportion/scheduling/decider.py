@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import Answer
+from apportion.allocator.batch import Answer, allocate_queue
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.host import Host
@@ -22,7 +22,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
-from apportion.scheduling.batch import planned, together
+from apportion.scheduling.batch import LEAST_TOGETHER, planned
 from apportion.scheduling.candidates import candidates, coming, no_node
 from apportion.scheduling.errands import Errands
 from apportion.scheduling.exclusions import Exclusions
@@ -65,6 +65,10 @@ class Decider:
         """Demands that wait and whose wishes the allocator knows."""
         self._plan: dict[str, Answer] = {}
         """What was found for demands that are placed together, by demand."""
+        self._resting: frozenset[str] = frozenset()
+        """Demands that sit this pass out, since a plan was made without them."""
+        self._nowhere: dict[str, str] = {}
+        """Why no node could take the pods of demands that a plan was made without."""
         self._attempt = 0
 
     def begin(self, attempt: int, keys: Iterable[str]) -> None:
@@ -76,6 +80,8 @@ class Decider:
         self._refused = {key: epoch for key, epoch in self._refused.items() if key in kept}
         self._learnt &= kept
         self._plan = {}
+        self._resting = frozenset()
+        self._nowhere = {}
         self.idle = dict.fromkeys(idle_partitions(self.snapshot), 1)
 
     def plan(self, demands: Sequence[Waiting], room: Room) -> None:
@@ -84,33 +90,46 @@ class Decider:
         To be called when these demands, in this order, are all that is still to be decided in this pass: nobody else may
         take what they are to get.
         """
-        fresh = [one for one in demands if not self.errands.paused(one.key) and one.key not in self._refused]
+        # What the clock ends meanwhile changes nothing in this pass, or it would take what others are to get.
+        self._resting = frozenset(one.key for one in demands if self._waits(one.key))
+        fresh = [one for one in demands if one.key not in self._resting]
         policies = [self.snapshot.management.policy(demand.claims[0]) for demand in fresh]
-        if not 1 < len(fresh) == len(demands) or len(set(map(_view_of, policies))) > 1:
+        if len(set(map(_view_of, policies))) != 1:
             return
-        questions = [self.ask(demand, room)[0] for demand in fresh]
-        asked = [question for question in questions if question is not None]
-        if len(asked) < len(fresh):
+        asked: dict[str, Demand] = {}
+        for demand in fresh:
+            question, reasons = self.ask(demand, room)
+            if question is not None:
+                asked[demand.key] = question
+            else:
+                self._nowhere[demand.key] = reasons
+        if len(asked) < LEAST_TOGETHER:
             return
         policy = policies[0]
         try:
-            answers = together(
+            answers = allocate_queue(
                 self.snapshot.state,
-                asked,
+                tuple(asked.values()),
                 strategy=Strategy(policy.strategy.value),
                 prefer=self.idle,
                 mix=foretold(policy.demand),
                 ladder=ladder_of(policy),
             )
-        except Exception:  # noqa: BLE001 - bad input or a defect: told where that demand is decided by itself
+        except Exception:  # noqa: BLE001 - a defect: told where that demand is decided by itself
             return
-        self._plan = {demand.key: answer for demand, answer in zip(fresh, answers, strict=True)}
+        # A demand that no state could serve is told so where it is decided by itself.
+        self._plan = {
+            key: answer
+            for key, answer in zip(asked, answers, strict=True)
+            if not isinstance(answer, BrokenInput)
+        }
 
     def decide(self, demand: Waiting, room: Room) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
-        if self.errands.paused(demand.key) or self.refused_lately(demand.key):
+        if demand.key in self._resting or self._waits(demand.key):
             return 0
-        asked, reasons = self.ask(demand, room)
+        nowhere = self._nowhere.get(demand.key)
+        asked, reasons = self.ask(demand, room) if nowhere is None else (None, nowhere)
         if asked is None:
             self.refuse(demand.key, "no node")
             notices.no_node(self.recorder, demand, reasons)
@@ -179,6 +198,9 @@ class Decider:
     def refused_lately(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
         return self._refused.get(key) == self._epoch()
+
+    def _waits(self, key: str) -> bool:
+        return self.errands.paused(key) or self.refused_lately(key)
 
     def named(self, uid: str) -> str:
         """Return a claim's name for people."""
