@@ -1,5 +1,10 @@
 """Which nodes could take a pod."""
 
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.scheduling.room import Room
@@ -99,3 +104,42 @@ def test_node_selector_and_required_affinity_must_match() -> None:
         room, pod(affinity=affinity(matchExpressions=[{"key": "zone", "operator": "DoesNotExist"}]))
     )
     assert not fits(room, pod(affinity=affinity()))
+
+
+KINDS = (
+    pod(),
+    pod(nodeSelector={"zone": "b"}),
+    pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "2"}}}]),
+)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("take"), st.sampled_from(["n", "m", "b", "gone"]), st.sampled_from(KINDS)),
+            st.tuples(st.just("ask"), st.lists(st.sampled_from(KINDS), min_size=1, max_size=2)),
+            st.tuples(st.just("try"), st.sampled_from(["n", "m", "b"])),
+        ),
+        max_size=12,
+    )
+)
+def test_what_was_found_out_before_changes_no_answer(steps: list[Any]) -> None:
+    """The same questions again and again while promises are made, and beside promises that are only tried."""
+    nodes = [node("n"), node("m"), node("b", metadata={"name": "b", "labels": {"zone": "b"}})]
+    room, taken = Room(nodes), list[tuple[str, Pod]]()
+    for kind, *what in steps:
+        match kind:
+            case "take":
+                taken.append((what[0], what[1]))
+                room.take(*taken[-1])
+            case "ask":
+                fresh = Room(nodes)
+                for one in taken:
+                    fresh.take(*one)
+                assert room.fitting(what[0]) == fresh.fitting(what[0])
+            case _:
+                tried = room.copy()
+                before = tried.fitting([pod()])[0]
+                tried.take(what[0], pod())
+                tried.take(what[0], pod())
+                assert tried.fitting([pod()])[0] == before - {what[0]}

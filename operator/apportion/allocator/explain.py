@@ -4,7 +4,7 @@ In: a state, a shape, what the nodes answered. Out: an Explanation. Cost is boun
 at, those that answered something else than "none" first.
 """
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Container, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from apportion.allocator.diagnosis import STAGES, Diagnosis, diagnose
@@ -29,16 +29,18 @@ def explain(
     names: Sequence[str],
     outcomes: Mapping[str, Outcome],
     known: MutableMapping[object, Diagnosis] | None = None,
+    special: Container[str] = (),
 ) -> Explanation:
     """Return why none of the nodes can serve.
 
-    `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same. Grows by these.
+    `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same, except the `special`
+    ones. Grows by these.
     """
     claims = tuple(claim.key for claim in shape.names.claims)
     looked = sorted(names, key=lambda name: (_dull(outcomes[name]), name))[:EXAMINED]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in looked:
-        found = _recall(state, shape, name, outcomes[name], known)
+        found = _recall(state, shape, name, outcomes[name], None if name in special else known)
         groups.setdefault((found.kind, found.slot, found.want, found.rule, found.message), []).append(
             (name, found)
         )

@@ -60,25 +60,55 @@ class Question(Inquiry):
         names = known if wanted is None else [name for name in wanted if name in known]
         if not ranking.scorer.scans:
             return self._first(sorted(names), special)
-        found_all: list[Candidate] = []
+        if isinstance(ranking, Roster) and 2 * len(names) > len(known):
+            return self._cheapest(self._beside(ranking, stranded))
+        return self._cheapest(self._rated(names, stranded))
+
+    def _beside(self, roster: Roster, stranded: Stranded | None) -> list[Candidate]:
+        """Return the nodes that must be looked at one by one, and the best of the others."""
+        known = self.state.names()
+        wanted = self.demand.nodes
+        apart = {name for device in self.prefer for name in self.state.nodes_of(device)} | self.special.keys()
+        if stranded is not None:
+            apart |= stranded.nodes
+
+        def allowed(name: str) -> bool:
+            return name not in apart and (wanted is None or name in wanted)
+
+        found = self._rated(
+            [name for name in apart if name in known and (wanted is None or name in wanted)], stranded
+        )
+        while (best := roster.first(allowed)) is not None and not best[2].chosen:
+            roster.correct(best[1], self._solve(best[0]))
+        if best is not None:
+            found.append((place(roster.scorer, best[2], best[0]), best[0], best[2]))
+        return found
+
+    def _rated(self, names: Iterable[str], stranded: Stranded | None) -> list[Candidate]:
+        """Return what these nodes answer, as far as they can serve."""
+        scorer = self.ranking.scorer
+        found: list[Candidate] = []
         for name in names:
-            outcome = special.get(name) or self._outcome(name)
+            outcome = self.special.get(name) or self._outcome(name)
             tight = stranded is not None and name in stranded.nodes
             if tight and isinstance(outcome, Solved) and not outcome.chosen:
                 outcome = self._solve(name)
             if isinstance(outcome, Solved):
-                here = place(ranking.scorer, outcome, name)
-                found_all.append(
-                    (stranded.place(here, outcome) if stranded and tight else here, name, outcome)
-                )
-        if isinstance(ranking.scorer, LeastFragmentation) and self.prefer:
-            return self._sparing(found_all, ranking.scorer)
-        heapify(found_all)
-        while found_all:
-            _, name, solved = heappop(found_all)
+                here = place(scorer, outcome, name)
+                found.append((stranded.place(here, outcome) if stranded and tight else here, name, outcome))
+        return found
+
+    def _cheapest(self, found: list[Candidate]) -> tuple[str, Solved] | None:
+        """Return the best of these; glances are told apart first."""
+        scorer = self.ranking.scorer
+        if isinstance(scorer, LeastFragmentation) and self.prefer:
+            return self._sparing(found, scorer)
+        heapify(found)
+        while found:
+            _, name, solved = heappop(found)
             if solved.chosen:
                 return name, solved
-            self._choose(name, found_all)
+            self._choose(name, found)
         return None
 
     def _choose(self, name: str, heap: list[Candidate]) -> None:
@@ -157,8 +187,8 @@ class Question(Inquiry):
         kept = self.ranking.refusal
         if usual and isinstance(kept, Refusal) and self.ranking.refused == asked:
             return kept
-        known = self.ranking.diagnoses if usual and isinstance(self.ranking, Roster) else None
-        explanation = explain(self.state, self.shape, names, outcomes, known)
+        known = self.ranking.diagnoses if isinstance(self.ranking, Roster) else None
+        explanation = explain(self.state, self.shape, names, outcomes, known, special.keys())
         refusal = Refusal(explanation, verdict, self.asked.meaning)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, asked

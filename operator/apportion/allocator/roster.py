@@ -4,7 +4,7 @@ In: a state's log of standings with a new first node. Out: the best standing. Al
 claim costs an empty heap, not a search of all nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, TypeAlias
 
@@ -25,6 +25,9 @@ LEAST = 1024
 
 MOST_ALIKE = 16_384
 """Sights of nodes whose answers are kept."""
+
+MOST_POPPED = 64
+"""Entries looked at one by one before all are brought in order."""
 
 
 class Roster:
@@ -84,10 +87,13 @@ class Roster:
             self._queue(standing, outcome)
 
     def correct(self, standing: Standing, outcome: Outcome) -> None:
-        """Remember what the best standing answered when it was asked for more."""
-        for heap in self._heaps.values():
+        """Remember what a standing answered when it was asked for more."""
+        for harm, heap in self._heaps.items():
             if heap and heap[0][4] is standing:
                 heappop(heap)
+            elif any(entry[4] is standing for entry in heap):
+                self._heaps[harm] = [entry for entry in heap if entry[4] is not standing]
+                heapify(self._heaps[harm])
         self._queued.pop(standing, None)
         self.learn(standing, outcome)
 
@@ -104,6 +110,35 @@ class Roster:
         if len(tops) > 1:
             best = min(tops, key=lambda top: place(self.scorer, top[5], top[2]))
         return best[4], best[5]
+
+    def first(self, allowed: Callable[[str], bool]) -> tuple[str, Standing, Solved] | None:
+        """Return the best of the nodes that are allowed, if any can serve."""
+        firsts = [found for heap in self._heaps.values() if (found := self._first(heap, allowed)) is not None]
+        return min(firsts, key=lambda found: place(self.scorer, found[2], found[0]), default=None)
+
+    def _first(
+        self, heap: list[Entry], allowed: Callable[[str], bool]
+    ) -> tuple[str, Standing, Solved] | None:
+        best: tuple[str, Standing, Solved] | None = None
+        for entry in _in_order(heap):
+            ranks, score, queued, _, standing, outcome = entry
+            if best is not None and (ranks, score) != (best[2].ranks, best[2].score):
+                break
+            if not standing.nodes:
+                continue
+            # An entry that is out of date has an earlier name than the standing, or another entry.
+            name = standing.first()
+            if not allowed(name):
+                others = [other for other in standing.nodes if allowed(other)]
+                if not others:
+                    continue
+                name = min(others)
+            if best is None or name < best[0]:
+                best = name, standing, outcome
+            if name == queued:
+                # Whoever comes behind it has a later name, or is worse.
+                break
+        return best
 
     def _top(self, heap: list[Entry]) -> Entry | None:
         queued = self._queued
@@ -139,3 +174,11 @@ class Roster:
                 alive = [entry for entry in entries if self._queued.get(entry[4]) == entry[2]]
                 heapify(alive)
                 self._heaps[harm] = alive
+
+
+def _in_order(heap: list[Entry]) -> Iterator[Entry]:
+    """Yield the entries, the best first; the heap stays as it is."""
+    left = list(heap)
+    for _ in range(min(len(left), MOST_POPPED)):
+        yield heappop(left)
+    yield from sorted(left)

@@ -45,7 +45,7 @@ def candidates(
     unbound = [pod for pod in demand.pods if pod.node is None]
     fitting, against = room.fitting(coming(demand, snapshot))
     reasons = dict(against)
-    allowed = set(fitting)
+    allowed = fitting
     for pod in demand.pods:
         if pod.node is not None:
             allowed &= {pod.node}
@@ -53,7 +53,7 @@ def candidates(
         allocation = snapshot.allocation(claim)
         selector = allocation.node_selector if allocation else None
         if selector is not None:
-            allowed = {name for name in allowed if selector.matches(name, room.nodes[name].labels)}
+            allowed = frozenset(name for name in allowed if selector.matches(name, room.nodes[name].labels))
             if not allowed:
                 reasons[f"claim {claim.key} is allocated elsewhere"] = len(room.nodes)
     for claim in demand.claims:
@@ -64,7 +64,7 @@ def candidates(
     avoid = exclusions.nodes([pod.uid for pod in unbound], snapshot.node) & allowed
     if avoid:
         reasons["kube-scheduler refused the node before"] = len(avoid)
-    return frozenset(allowed - avoid), reasons
+    return allowed - avoid if avoid else allowed, reasons
 
 
 def no_node(reasons: Mapping[str, int]) -> str:

@@ -5,7 +5,9 @@ cpu, memory, pod count, every other resource, nodeSelector, required node affini
 modelled: spread, pod affinity, volumes, host ports; those show as a take-back, and the node is then excluded.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from apportion.allocator.host import Amounts
 from apportion.dra.node import Node, Resources
@@ -13,6 +15,19 @@ from apportion.dra.pod import Pod
 from apportion.dra.taint import Taint, untolerated
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+MOST_KEPT = 64
+"""Sets of pods, as far as nodes care, whose answer is kept for the next that ask the same."""
+
+
+class Fit(NamedTuple):
+    """Which nodes could take some pods."""
+
+    nodes: frozenset[str]
+    against: Mapping[str, str]
+    """What rules the others out, by node."""
+    seen: int
+    """How many promises it knows of."""
 
 
 class Room:
@@ -26,6 +41,9 @@ class Room:
         self._taken: dict[str, Amounts] = {}
         self._lent = False
         """Whether somebody holds what was taken as it is now; it is then replaced, not changed."""
+        self._log: list[str] = []
+        """The node of every promise, in order."""
+        self._fits: dict[object, Fit] = {}
 
     def copy(self) -> "Room":
         """Return the room as it is now, to try things on."""
@@ -33,6 +51,8 @@ class Room:
         found.nodes = self.nodes
         found._promised = {node: dict(used) for node, used in self._promised.items()}
         found._taken = dict(self._taken)
+        found._log = list(self._log)
+        found._fits = dict(self._fits)
         return found
 
     def take(self, node: str, pod: Pod) -> None:
@@ -44,6 +64,7 @@ class Room:
         if self._lent:
             self._taken, self._lent = dict(self._taken), False
         self._taken[node] = Amounts.of(used)
+        self._log.append(node)
 
     @property
     def taken(self) -> Mapping[str, Amounts]:
@@ -53,15 +74,29 @@ class Room:
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
+        key = tuple([_wishes(pod) for pod in pods])
+        fit = self._fits.get(key)
+        if fit is None or fit.seen < len(self._log):
+            if fit is None and len(self._fits) >= MOST_KEPT:
+                self._fits.clear()
+            fit = self._fits[key] = self._look(pods, fit)
+        return fit.nodes, Counter(fit.against.values())
+
+    def _look(self, pods: Sequence[Pod], former: Fit | None) -> Fit:
+        """Look at all nodes, or at those with a promise that the former look did not know."""
         wanted = total(pods)
-        found, against = [], dict[str, int]()
-        for name, node in self.nodes.items():
-            reason = self._against(node, pods, wanted)
+        names = self.nodes.keys() if former is None else self.nodes.keys() & self._log[former.seen :]
+        nodes = set(former.nodes) if former is not None else set()
+        against = dict(former.against) if former is not None else {}
+        for name in names:
+            reason = self._against(self.nodes[name], pods, wanted)
             if reason is None:
-                found.append(name)
+                nodes.add(name)
             else:
-                against[reason] = against.get(reason, 0) + 1
-        return frozenset(found), against
+                # More is promised, never less, so nothing that rules a node out goes away.
+                nodes.discard(name)
+                against[name] = reason
+        return Fit(frozenset(nodes), against, len(self._log))
 
     def _against(self, node: Node, pods: Sequence[Pod], wanted: Resources) -> str | None:
         for pod in pods:
@@ -88,6 +123,16 @@ def against(node: Node, pod: Pod) -> str | None:
     if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
         return "node affinity"
     return None
+
+
+def _wishes(pod: Pod) -> object:
+    """Return all that `Room` looks at in a pod."""
+    return (
+        tuple(sorted(pod.requests.items())),
+        tuple(sorted(pod.node_selector.items())),
+        pod.affinity,
+        pod.tolerations,
+    )
 
 
 def amounts(pods: Sequence[Pod]) -> Amounts:

@@ -1,0 +1,90 @@
+"""Demands that only some nodes can take, with idle partitions and with little cpu: as if each node had been searched."""
+
+import random
+
+import pytest
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
+from apportion.allocator.host import Amounts, Host
+from apportion.allocator.ladder.ladder import Ladder, Rung
+from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search import STEPS
+from apportion.allocator.state import State
+from apportion.dra.device import DeviceId
+from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
+
+NODES = [f"n{number:02d}" for number in range(14)]
+"""No more than are searched one by one where nothing is remembered."""
+GIB = 1 << 30
+ASKS = [
+    [want(kind="gpu")],
+    [want(kind="gpu", count=2)],
+    [want(kind="big", count=3)],
+    [want(kind="part")],
+    [want(kind="part")],
+    [want(kind="whole")],
+    [want(selectors=[{"cel": {"expression": f'{A}.kind in ["gpu", "big"]'}}], count=2)],
+    [want("g", kind="gpu"), want("p", kind="part")],
+]
+
+
+def fleet() -> State:
+    """Return nodes of three kinds, several alike of each."""
+    slices = []
+    for number, name in enumerate(NODES):
+        if number % 3 == 2:
+            slices += chips(name, 3)
+            continue
+        kind = ("gpu", "big")[number % 3]
+        slices.append(piece(f"{name}-whole", name, [device(f"d{index}", kind) for index in range(5)]))
+    slices += [
+        piece(f"{name}-more", name, [device("d9", "gpu")], pool=f"{name}-more") for name in NODES[2:9:3]
+    ]
+    return cluster(*slices, nodes=NODES)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.LEAST_FRAGMENTATION, Strategy.PACK, Strategy.SPREAD])
+@pytest.mark.parametrize("tight", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
+    strategy: Strategy, seed: int, *, tight: bool
+) -> None:
+    """With another budget, and so few nodes, every node is searched for itself, and nothing is remembered."""
+    rng = random.Random(seed)  # noqa: S311 - reproducible
+    state = fleet()
+    ladder = Ladder((Rung(f"{GPU}/kind"),)) if seed % 2 else None
+    held: list[str] = []
+    for turn in range(120):
+        if held and rng.random() < 0.4:
+            state.release(held.pop(rng.randrange(len(held))))
+        if tight:
+            cores = rng.choice([1, 2, 64])
+            state.put_host(rng.choice(NODES), Amounts(cores * 1000, cores * GIB))
+        demand = Demand(
+            (claim("c", *rng.choice(ASKS)),),
+            frozenset(rng.sample(NODES, rng.choice([5, 9, 12, 14]))),
+            host=Host(Amounts(rng.choice([100, 1000]), GIB), {rng.choice(NODES): Amounts(1000, GIB)})
+            if tight
+            else None,
+        )
+        idle = {
+            DeviceId(GPU, name, f"chip-{number}-part-1"): 1
+            for name in rng.sample(NODES[2::3], 2)
+            for number in range(3)
+        }
+        # Who asks for all nodes first has them remembered.
+        allocate(state, Demand(demand.claims), strategy=strategy, ladder=ladder)
+        prefer = idle if rng.random() < 0.3 else None
+        found, searched = (
+            allocate(state, demand, strategy=strategy, prefer=prefer, ladder=ladder, steps=steps)
+            for steps in (STEPS, STEPS - 1)
+        )
+        assert found == searched
+        if isinstance(found, Refusal) or found.asked is None:
+            continue
+        state.learn(found.asked, demand.host.asked if demand.host is not None else None)
+        assert isinstance(found, Decision)
+        held.append(f"c{turn}")
+        state.hold(held[-1], found.allocations[0].results)
