@@ -9,7 +9,7 @@ import gzip
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 from bench.deadline import Expired, deadline, seconds
-from bench.waiting import last, plan
+from bench.waiting import Spent, last, plan
 
 BAD_INPUT = 2
 
@@ -55,13 +55,6 @@ class Scenario:
     devices: int
     claims: Mapping[str, Claim]
     events: tuple[Event, ...]
-
-
-class Spent(NamedTuple):
-    """Time that went to a plan."""
-
-    ms: float = 0.0
-    cpu_ms: float = 0.0
 
 
 class Outcome(NamedTuple):
@@ -197,7 +190,7 @@ def run(
     lasts = (
         last(event.claim if event.op != "release" else "" for event in scenario.events) if together else {}
     )
-    planned: dict[str, Answer] = {}
+    planned: Mapping[str, Answer] = {}
     held: set[str] = set()
     released = 0
     with _quiet_collector():
@@ -217,7 +210,8 @@ def run(
             look_over(scenario.state)
             spent = Spent()
             if event.claim in lasts:
-                planned, spent = _plan(scenario, lasts[event.claim], strategy)
+                claims = [scenario.claims[name] for name in lasts[event.claim]]
+                planned, spent = plan(scenario.state, claims, strategy)
             claim = scenario.claims[event.claim]
             outcome = serve(scenario, claim, strategy, limit, planned.get(claim.name), ticks=ticks)
             outcome = outcome._replace(ms=outcome.ms + spent.ms, cpu_ms=outcome.cpu_ms + spent.cpu_ms)
@@ -231,13 +225,6 @@ def run(
         "claimsPerSecond": len(outcomes) / took if took else 0.0,
         **(_ticks(outcomes) if ticks else {}),
     }
-
-
-def _plan(scenario: Scenario, names: Sequence[str], strategy: Strategy) -> tuple[dict[str, Answer], Spent]:
-    """Place claims together."""
-    cpu, began = time.thread_time(), time.perf_counter()
-    found = plan(scenario.state, [scenario.claims[name] for name in names], strategy)
-    return found, Spent((time.perf_counter() - began) * 1000, (time.thread_time() - cpu) * 1000)
 
 
 def serve(

@@ -3,7 +3,9 @@
 In: a scenario's events. Out: where the last claims before the next release begin, and answers for them.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from apportion.allocator.batch import Answer, allocate_queue
 from apportion.allocator.demand import Demand
@@ -12,6 +14,13 @@ from apportion.allocator.state import State
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling.batch import LEAST_TOGETHER, MOST_TOGETHER
+
+
+class Spent(NamedTuple):
+    """Time that went to a plan."""
+
+    ms: float = 0.0
+    cpu_ms: float = 0.0
 
 
 def last(claims: Iterable[str]) -> Mapping[str, Sequence[str]]:
@@ -29,11 +38,14 @@ def last(claims: Iterable[str]) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def plan(state: State, claims: Sequence[Claim], strategy: Strategy) -> dict[str, Answer]:
+def plan(state: State, claims: Sequence[Claim], strategy: Strategy) -> tuple[Mapping[str, Answer], Spent]:
     """Return answers by name; a claim that no state could serve has none."""
+    cpu, began = time.thread_time(), time.perf_counter()
     answers = allocate_queue(state, [Demand((claim,)) for claim in claims], strategy=strategy)
-    return {
+    spent = Spent((time.perf_counter() - began) * 1000, (time.thread_time() - cpu) * 1000)
+    found = {
         claim.name: answer
         for claim, answer in zip(claims, answers, strict=True)
         if not isinstance(answer, BrokenInput)
     }
+    return found, spent
