@@ -68,10 +68,10 @@ def test_scoring_finds_a_legal_solution_exactly_when_there_is_one(
     assert given_["kind"] == ("none" if expected is None else "results")
     if expected is not None:
         assert complaints(raw, given_["results"]) == []
-        assert _ways(raw, given_["results"]) <= [way for _, _, way, _ in sorted(expected)]
+        assert ways_taken(raw, given_["results"]) <= [way for _, _, way, _ in sorted(expected)]
 
 
-def _ways(raw: dict[str, Any], results: list[dict[str, Any]]) -> list[int]:
+def ways_taken(raw: dict[str, Any], results: list[dict[str, Any]]) -> list[int]:
     """Return which alternative every request was given, in order."""
     world = World(raw)
     return [

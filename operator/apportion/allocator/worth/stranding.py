@@ -61,7 +61,7 @@ class Stranding:
         if host.asked.cpu > enough.cpu * own or host.asked.memory > enough.memory * own:
             return state.hosts.left.keys()
         self._tight.catch_up(state)
-        return self._tight.nodes | host.taken.keys() if host.taken else self._tight.nodes
+        return self._tight.beside(state, host.taken)
 
     def change(
         self,

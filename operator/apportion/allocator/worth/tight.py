@@ -4,10 +4,12 @@ In: how nodes stand and what they have left beside devices, one touched node at 
 as too little is rounded up to a band, so that the set outlives small changes of the demand.
 """
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from math import ceil, log2
 from typing import NamedTuple, Protocol
 
-from apportion.allocator.host import Hosts
+from apportion.allocator.host import Amounts, Hosts
 from apportion.allocator.standing import Standing
 from apportion.allocator.worth.cutting import UNIT
 from apportion.allocator.worth.devices import Devices
@@ -15,6 +17,9 @@ from apportion.allocator.worth.supply import Cluster
 
 STEPS = 4
 """Bands per doubling."""
+
+MOST_KEPT = 1 << 16
+"""Nodes of which it is remembered what promises leave of them."""
 
 
 class Enough(NamedTuple):
@@ -27,6 +32,15 @@ class Enough(NamedTuple):
     def of(cls, cpu: float, memory: float) -> "Enough":
         """Return the bands in which these amounts are."""
         return cls(_band(cpu), _band(memory))
+
+
+class Promised(NamedTuple):
+    """What was found out about a node on which more is taken than the state knows."""
+
+    standing: Standing
+    left: Amounts
+    taken: Amounts
+    short: bool
 
 
 class Stood(Cluster, Protocol):
@@ -47,6 +61,7 @@ class Tight:
         self.nodes: set[str] = set()
         self._devices = devices
         self._cursors = -1, -1
+        self._promised: dict[str, Promised] = {}
 
     def catch_up(self, state: Stood) -> None:
         """Look at the nodes touched since, by whatever it was."""
@@ -61,12 +76,35 @@ class Tight:
         known = state.names()
         for name in names:
             left = state.hosts.left.get(name)
-            if left is not None and name in known:
-                free = self._devices.free(state.standing(name), state.view(name)) / UNIT
-                if left.cpu < self.enough.cpu * free or left.memory < self.enough.memory * free:
-                    self.nodes.add(name)
-                    continue
-            self.nodes.discard(name)
+            if left is not None and name in known and self._short(state, name, left):
+                self.nodes.add(name)
+            else:
+                self.nodes.discard(name)
+
+    def beside(self, state: Stood, taken: Mapping[str, Amounts]) -> AbstractSet[str]:
+        """Return the nodes that have less than enough once these amounts are taken as well."""
+        if not taken:
+            return self.nodes
+        known = state.names()
+        found = set(self.nodes)
+        for name, more in taken.items():
+            left = state.hosts.left.get(name)
+            if left is None or name not in known:
+                continue
+            standing = state.standing(name)
+            kept = self._promised.get(name)
+            if kept is None or kept.standing is not standing or kept.left != left or kept.taken != more:
+                if len(self._promised) >= MOST_KEPT:
+                    self._promised.clear()
+                short = self._short(state, name, left.less(more))
+                kept = self._promised[name] = Promised(standing, left, more, short)
+            if kept.short:
+                found.add(name)
+        return found
+
+    def _short(self, state: Stood, name: str, left: Amounts) -> bool:
+        free = self._devices.free(state.standing(name), state.view(name)) / UNIT
+        return left.cpu < self.enough.cpu * free or left.memory < self.enough.memory * free
 
 
 def _band(amount: float) -> float:
