@@ -1,0 +1,160 @@
+"""`python -m bench.cycle`: how long a pass of the operator takes when so many pods wait.
+
+In: the scenario `whole-gpu`, a pod for every claim. Out: a table of seconds per pass and milliseconds per pod: all that the
+operator does between two looks at its watch, on an API server whose answers to writes are not waited for.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import structlog
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from apportion.allocator.state import State
+from apportion.cel import Programs
+from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
+from apportion.cluster.ledger import Ledger
+from apportion.cluster.recorder import Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.cluster.window import Window
+from apportion.errors import ApportionError
+from apportion.partitions.controller import Controller
+from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.errands import Errands
+from apportion.scheduling.writer import Writer
+from apportion.settings import CycleSettings
+from bench.files import Wish, generate
+from bench.scenario import read
+
+BAD_INPUT = 2
+WARM = 16
+"""Pods served before: selectors are compiled, nodes are known."""
+WAITING = (1, 64, 512)
+ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
+MANAGER = "apportion-operator"
+
+Json = dict[str, Any]
+
+
+def main(
+    size: Annotated[str, typer.Option(help="small, large (100, 1000 nodes), or a number.")] = "large",
+) -> None:
+    """Measure passes over pods that wait."""
+    console = Console()
+    table = Table(title=f"a pass of the operator, whole-gpu {size}")
+    for name in ("pods waiting", "served", "pass, ms", "a pod, ms"):
+        table.add_column(name, justify="right")
+    try:
+        world = read(generate("whole-gpu", Wish(size, None, 1))[0])
+    except ApportionError as error:
+        console.print(f"[red]error:[/] {error}", highlight=False)
+        raise typer.Exit(BAD_INPUT) from None
+    most = len(world["claims"]) - WARM
+    for waiting in (*(number for number in WAITING if number < most), most):
+        found = asyncio.run(_pass(world, waiting))
+        table.add_row(str(waiting), str(found.served), f"{found.ms:,.0f}", f"{found.ms / waiting:.2f}")
+    console.print(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass."""
+
+    served: int
+    ms: float
+
+
+class _Deaf:
+    """An API server that is still thinking about every write when the pass is over."""
+
+    def __getattr__(self, _name: str) -> Any:
+        async def never(*_: object, **__: object) -> None:
+            await asyncio.Event().wait()
+
+        return never
+
+
+async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    snapshot = Snapshot(State(), Ledger(), ring=lambda: None)
+    _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
+    _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
+    _observe(snapshot, SLICES, world["slices"])
+    cycle = _cycle(snapshot)
+    claims = world["claims"]
+    _come(snapshot, claims[:WARM])
+    cycle.once()
+    _come(snapshot, claims[WARM : WARM + waiting])
+    before = _served(snapshot)
+    gc.collect()
+    began = time.perf_counter()
+    cycle.once()
+    took = time.perf_counter() - began
+    return Pass(_served(snapshot) - before, took * 1000)
+
+
+def _come(snapshot: Snapshot, claims: list[Json]) -> None:
+    _observe(snapshot, CLAIMS, claims)
+    _observe(snapshot, PODS, [_pod(claim) for claim in claims])
+
+
+def _served(snapshot: Snapshot) -> int:
+    return sum(snapshot.allocation(claim) is not None for claim in snapshot.claims.values())
+
+
+def _cycle(snapshot: Snapshot) -> Cycle:
+    client: Any = _Deaf()
+    clock = time.monotonic
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    recorder = Recorder(client, component="bench", clock=clock, now=now)
+    window = Window(quiet=0, longest=0, clock=clock)
+    writer = Writer(client, fence=lambda: None, now=now)
+    partitions = Controller(client, snapshot, recorder, Programs(), fence=lambda: None, clock=clock, now=now)
+    errands = Errands(snapshot, writer, recorder, clock=clock, ring=window.ring)
+    return Cycle(
+        snapshot,
+        errands,
+        partitions,
+        recorder,
+        window,
+        settings=CycleSettings(),
+        clock=clock,
+        manager=MANAGER,
+    )
+
+
+def _observe(snapshot: Snapshot, kind: Kind, rows: list[Json]) -> None:
+    for row in rows:
+        metadata = row["metadata"]
+        uid = metadata.get("uid") or f"{kind.plural}/{metadata.get('namespace', '')}/{metadata['name']}"
+        own = {"uid": uid, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        snapshot.observe(kind, "ADDED", row | {"metadata": metadata | own})
+
+
+def _managed(row: Json) -> Json:
+    return row | {"metadata": row["metadata"] | {"labels": {"apportion.dev/managed": "true"}}}
+
+
+def _pod(claim: Json) -> Json:
+    name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "4", "memory": "16Gi"}}}],
+        },
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)
