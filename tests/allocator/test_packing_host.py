@@ -75,6 +75,23 @@ def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, more:
     assert ask(state, "heavy", heavy, left) == rich
 
 
+def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
+    """Two hundred cores do for eight devices that want sixteen each; not if a hundred of them are promised."""
+    state = gpus("n1", "n2")
+    for number in range(4):
+        assert ask(state, f"heavy-{number}", HEAVY, {"n1": RICH, "n2": RICH}) == "n1"
+        state.release(f"heavy-{number}")
+    state.put_host("n1", PLENTY)
+    much, little = ({"n2": Amounts(cores * 1000, GIB)} for cores in (100, 1))
+    enough = Amounts(200_000, 4096 * GIB)
+    nodes = []
+    for left, taken in ((PLENTY, much), (enough, much), (enough, little), (enough, much)):
+        state.put_host("n2", left)
+        demand = Demand((claim("light", want(count=2)),), frozenset(["n1", "n2"]), host=Host(LIGHT, taken))
+        nodes.append(getattr(allocate(state, demand, strategy=LEAST), "node", None))
+    assert nodes == ["n1", "n2", "n1", "n2"]
+
+
 @pytest.mark.parametrize("promised", [True, False])
 @pytest.mark.parametrize("poor", ["n1", "n2"])
 def test_cores_that_go_while_devices_stay_are_noticed(poor: str, promised: bool) -> None:  # noqa: FBT001

@@ -33,11 +33,14 @@ def explain(
 ) -> Explanation:
     """Return why none of the nodes can serve.
 
-    `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same, except the `special`
+    `names`: in order. `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same, except the `special`
     ones. Grows by these.
     """
     claims = tuple(claim.key for claim in shape.names.claims)
-    looked = sorted(names, key=lambda name: (_dull(outcomes[name]), name))[:EXAMINED]
+    telling = [name for name in names if _tells(outcomes[name])]
+    looked = (telling + [name for name in names if not _tells(outcomes[name])] if telling else names)[
+        :EXAMINED
+    ]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in looked:
         found = _recall(state, shape, name, outcomes[name], None if name in special else known)
@@ -64,8 +67,9 @@ def explain(
     )
 
 
-def _dull(outcome: Outcome) -> bool:
-    return not (isinstance(outcome, Fault) or outcome in (BROKEN, EXHAUSTED))
+def _tells(outcome: Outcome) -> bool:
+    """Say whether an outcome says more than that there is no place."""
+    return outcome is BROKEN or outcome is EXHAUSTED or isinstance(outcome, Fault)
 
 
 def _recall(

@@ -62,6 +62,8 @@ class Tight:
         self._devices = devices
         self._cursors = -1, -1
         self._promised: dict[str, Promised] = {}
+        self._beside: tuple[object, Mapping[str, Amounts], AbstractSet[str]] = None, {}, self.nodes
+        """The nodes last found with promises: as of these cursors, beside these."""
 
     def catch_up(self, state: Stood) -> None:
         """Look at the nodes touched since, by whatever it was."""
@@ -85,6 +87,9 @@ class Tight:
         """Return the nodes that have less than enough once these amounts are taken as well."""
         if not taken:
             return self.nodes
+        cursors, former, names = self._beside
+        if cursors == self._cursors and former is taken:
+            return names
         known = state.names()
         found = set(self.nodes)
         for name, more in taken.items():
@@ -100,6 +105,7 @@ class Tight:
                 kept = self._promised[name] = Promised(standing, left, more, short)
             if kept.short:
                 found.add(name)
+        self._beside = self._cursors, taken, found
         return found
 
     def _short(self, state: Stood, name: str, left: Amounts) -> bool:
