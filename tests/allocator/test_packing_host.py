@@ -85,11 +85,13 @@ def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
     much, little = ({"n2": Amounts(cores * 1000, GIB)} for cores in (100, 1))
     enough = Amounts(200_000, 4096 * GIB)
     nodes = []
-    for left, taken in ((PLENTY, much), (enough, much), (enough, little), (enough, much)):
+    for left, taken in (
+        (PLENTY, much), (enough, much), (PLENTY, little), (enough, little), (enough, much),
+    ):  # fmt: skip
         state.put_host("n2", left)
         demand = Demand((claim("light", want(count=2)),), frozenset(["n1", "n2"]), host=Host(LIGHT, taken))
         nodes.append(getattr(allocate(state, demand, strategy=LEAST), "node", None))
-    assert nodes == ["n1", "n2", "n1", "n2"]
+    assert nodes == ["n1", "n2", "n1", "n1", "n2"]
 
 
 @pytest.mark.parametrize("promised", [True, False])
