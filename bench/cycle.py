@@ -9,7 +9,6 @@ import gc
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import structlog
@@ -18,27 +17,20 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.state import State
-from apportion.cel import Programs
 from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
 from apportion.cluster.ledger import Ledger
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.cluster.window import Window
 from apportion.errors import ApportionError
-from apportion.partitions.controller import Controller
-from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.errands import Errands
-from apportion.scheduling.writer import Writer
-from apportion.settings import CycleSettings
 from bench.files import Wish, generate
 from bench.scenario import read
+from testbed.acting import cycle_over, now
 
 BAD_INPUT = 2
 WARM = 16
 """Pods served before: selectors are compiled, nodes are known."""
 WAITING = (1, 64, 512)
 ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
-MANAGER = "apportion-operator"
 
 Json = dict[str, Any]
 
@@ -87,7 +79,9 @@ async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
     _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
     _observe(snapshot, SLICES, world["slices"])
-    cycle = _cycle(snapshot)
+    client: Any = _Deaf()
+    recorder = Recorder(client, component="bench", clock=time.monotonic, now=now)
+    cycle = cycle_over(client, snapshot, recorder)
     claims = world["claims"]
     _come(snapshot, claims[:WARM])
     cycle.once()
@@ -107,30 +101,6 @@ def _come(snapshot: Snapshot, claims: list[Json]) -> None:
 
 def _served(snapshot: Snapshot) -> int:
     return sum(snapshot.allocation(claim) is not None for claim in snapshot.claims.values())
-
-
-def _cycle(snapshot: Snapshot) -> Cycle:
-    client: Any = _Deaf()
-    clock = time.monotonic
-
-    def now() -> datetime:
-        return datetime.now(UTC)
-
-    recorder = Recorder(client, component="bench", clock=clock, now=now)
-    window = Window(quiet=0, longest=0, clock=clock)
-    writer = Writer(client, fence=lambda: None, now=now)
-    partitions = Controller(client, snapshot, recorder, Programs(), fence=lambda: None, clock=clock, now=now)
-    errands = Errands(snapshot, writer, recorder, clock=clock, ring=window.ring)
-    return Cycle(
-        snapshot,
-        errands,
-        partitions,
-        recorder,
-        window,
-        settings=CycleSettings(),
-        clock=clock,
-        manager=MANAGER,
-    )
 
 
 def _observe(snapshot: Snapshot, kind: Kind, rows: list[Json]) -> None:

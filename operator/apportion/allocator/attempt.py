@@ -56,11 +56,11 @@ class Attempt:
         for key, allocation in zip(self._keys(number), decision.allocations, strict=True):
             self.state.hold(key, allocation.results)
 
-    def drop(self, number: int) -> Decision:
+    def drop(self, number: int) -> None:
         """Take back what was decided for it."""
         for key in self._keys(number):
             self.state.release(key)
-        return self.placed.pop(number)
+        del self.placed[number]
 
     def beside(self, number: int) -> Demand:
         """Return the demand beside what the others that are placed take of nodes."""

@@ -7,7 +7,7 @@ serves most when not all fit. Bounded, deterministic; the state is afterwards wh
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -56,7 +56,7 @@ def allocate_batch(
     terms = _Terms(state, strategy, prefer, mix, ladder)
     alone = [terms.allocate(demand) for demand in demands]
     if mix is None:
-        terms = terms.keeping(_mix(alone))
+        terms = replace(terms, mix=_mix(alone))
     hopeful = _hopeful(alone)
     sizes = _sizes(state, alone)
     small = sorted(hopeful, key=lambda number: (sizes[number], number))
@@ -92,7 +92,7 @@ def allocate_queue(
     alone = [terms.checked(demand) for demand in demands]
     sound = [answer for answer in alone if not isinstance(answer, BrokenInput)]
     if mix is None and terms.weighs and not state.scorer().outlook.mix:
-        terms = terms.keeping(_mix(sound))
+        terms = replace(terms, mix=_mix(sound))
     hopeful = _hopeful(alone)
     if strategy is Strategy.FIRST_FIT:
         # What upstream would do, so that the two can be compared.
@@ -124,10 +124,6 @@ class _Terms:
     def weighs(self) -> bool:
         """Whether the strategy knows what is worth how much, and which sets of devices there are."""
         return self.strategy is Strategy.LEAST_FRAGMENTATION
-
-    def keeping(self, mix: Mix) -> "_Terms":
-        """Return the terms that keep room for a mix."""
-        return _Terms(self.state, self.strategy, self.prefer, mix, self.ladder)
 
     def allocate(self, demand: Demand) -> Answer:
         return allocate(

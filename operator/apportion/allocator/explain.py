@@ -33,8 +33,8 @@ def explain(
 ) -> Explanation:
     """Return why none of the nodes can serve.
 
-    `names`: in order. `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same, except the `special`
-    ones. Grows by these.
+    `names`: in order. `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same,
+    except the `special` ones. Grows by these.
     """
     claims = tuple(claim.key for claim in shape.names.claims)
     telling = [name for name in names if _tells(outcomes[name])]

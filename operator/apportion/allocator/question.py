@@ -67,17 +67,15 @@ class Question(Inquiry):
     def _beside(self, roster: Roster, stranded: Stranded | None) -> list[Candidate]:
         """Return the nodes that must be looked at one by one, and the best of the others."""
         known = self.state.names()
-        wanted = self.demand.nodes
+        wanted = known if self.demand.nodes is None else self.demand.nodes
         apart = {name for device in self.prefer for name in self.state.nodes_of(device)} | self.special.keys()
         if stranded is not None:
             apart |= stranded.nodes
 
         def allowed(name: str) -> bool:
-            return name not in apart and (wanted is None or name in wanted)
+            return name in wanted and name not in apart
 
-        found = self._rated(
-            [name for name in apart if name in known and (wanted is None or name in wanted)], stranded
-        )
+        found = self._rated([name for name in apart if name in known and name in wanted], stranded)
         while (best := roster.first(allowed)) is not None and not best[2].chosen:
             roster.correct(best[1], self._solve(best[0]))
         if best is not None:

@@ -91,7 +91,7 @@ class Decider:
         take what they are to get.
         """
         # What the clock ends meanwhile changes nothing in this pass, or it would take what others are to get.
-        self._resting = frozenset(one.key for one in demands if self._waits(one.key))
+        self._resting = frozenset(one.key for one in demands if self._sits_out(one.key))
         fresh = [one for one in demands if one.key not in self._resting]
         policies = [self.snapshot.management.policy(demand.claims[0]) for demand in fresh]
         if len(set(map(_view_of, policies))) != 1:
@@ -126,7 +126,7 @@ class Decider:
 
     def decide(self, demand: Waiting, room: Room) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
-        if demand.key in self._resting or self._waits(demand.key):
+        if demand.key in self._resting or self._sits_out(demand.key):
             return 0
         nowhere = self._nowhere.get(demand.key)
         asked, reasons = self.ask(demand, room) if nowhere is None else (None, nowhere)
@@ -199,7 +199,7 @@ class Decider:
         """Say whether a demand was refused and nothing happened since that may let it in."""
         return self._refused.get(key) == self._epoch()
 
-    def _waits(self, key: str) -> bool:
+    def _sits_out(self, key: str) -> bool:
         return self.errands.paused(key) or self.refused_lately(key)
 
     def named(self, uid: str) -> str:
