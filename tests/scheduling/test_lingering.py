@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from apportion.api.contract import HELD
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
-from apportion.cluster.preparedindex import HELD
 from apportion.scheduling.lingering import PATIENCE, Lingering
 from tests.world import World
 

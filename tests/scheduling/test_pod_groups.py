@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.groups import Joint, Tangled, bundled
-from apportion.scheduling.waiting import GATE, Waiting, waiting
+from apportion.scheduling.waiting import Waiting, waiting
 from tests.world import World
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")

@@ -1,7 +1,8 @@
 """What wants devices now."""
 
+from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import GATE, Mixed, Unknown, waiting
+from apportion.scheduling.waiting import Mixed, Unknown, waiting
 from tests.world import World, request
 
 OTHER_GATE = "kueue.x-k8s.io/admission"

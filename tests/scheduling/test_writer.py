@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation, DeviceResult
@@ -14,8 +15,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
-from apportion.scheduling.waiting import GATE
-from apportion.scheduling.writer import OWN_FINALIZER, Writer
+from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
 
 ANSWER = Allocation(
@@ -69,7 +69,7 @@ async def test_a_claim_without_a_pod_gets_our_own_finalizer(
     """controller-manager must not deallocate it between pods."""
     made = await claim(client, namespace, annotations={GATE: "Immediate"})
     await writer.allocate(made, ANSWER)
-    assert (await read(client, namespace)).finalizers == (OWN_FINALIZER,)
+    assert (await read(client, namespace)).finalizers == (ALLOCATION_FINALIZER,)
     # Nobody else takes it off: the claim would outlive the test.
     await client.patch(CLAIMS, "c", {"metadata": {"finalizers": []}}, namespace=namespace)
 

@@ -9,9 +9,6 @@ from apportion.api.metadata import Conditions, ObjectMeta
 from apportion.api.model import Model
 from apportion.api.names import DeviceName, DriverName, NodeName, PoolName, ProfileName
 
-AGENT_FINALIZER = "apportion.dev/agent"
-"""Keeps a Partition until the agent has removed it from the hardware."""
-
 
 class Origin(StrEnum):
     """Why a partition exists."""

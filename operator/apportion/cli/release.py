@@ -14,13 +14,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from apportion.api.contract import AGENT_FINALIZER, ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import JSON_PATCH, Client, connect
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, Kind
 from apportion.errors import ApiError, Missing, Unreachable
 
-GATE = "apportion.dev/allocation"
-"""Scheduling gate of pods, and finalizer of claims that were allocated without a pod."""
-AGENT = "apportion.dev/agent"
 Object = dict[str, Any]
 
 
@@ -118,12 +116,12 @@ async def _open(client: Client, pod: Object) -> None:
 
 async def _kept(client: Client) -> list[Object]:
     claims = await _list(client, CLAIMS)
-    return [claim for claim in claims if GATE in (claim["metadata"].get("finalizers") or ())]
+    return [claim for claim in claims if ALLOCATION_FINALIZER in (claim["metadata"].get("finalizers") or ())]
 
 
 async def _drop(client: Client, claim: Object) -> None:
     metadata = claim["metadata"]
-    rest = [name for name in metadata["finalizers"] if name != GATE]
+    rest = [name for name in metadata["finalizers"] if name != ALLOCATION_FINALIZER]
     body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": rest}}
     await client.patch(CLAIMS, metadata["name"], body, namespace=metadata["namespace"])
 
@@ -146,7 +144,7 @@ async def _remove_partitions(client: Client, patience: float, console: Console) 
 
 async def _let_go(client: Client, partition: Object) -> None:
     metadata = partition["metadata"]
-    rest = [name for name in metadata.get("finalizers") or () if name != AGENT]
+    rest = [name for name in metadata.get("finalizers") or () if name != AGENT_FINALIZER]
     try:
         await client.patch(PARTITIONS, metadata["name"], {"metadata": {"finalizers": rest}})
     except Missing:

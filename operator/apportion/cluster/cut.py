@@ -8,10 +8,11 @@ draw from a counter set that is named after their parent, and a MIG placement na
 import re
 from dataclasses import dataclass
 
+from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.quantity import Quantity
 
-_SET = re.compile(r"(?P<parent>.+)-counter-set")
+_SET = re.compile(rf"(?P<parent>.+){COUNTER_SET_SUFFIX}")
 _SLICE = re.compile(r"memory-slice-(?P<index>\d+)")
 _KINDS = frozenset({"mig", "vnpu"})
 

@@ -8,12 +8,10 @@ younger one is told so.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from apportion.api.contract import MANAGED
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicy, AllocationPolicySpec
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
-
-MANAGED = "apportion.dev/managed"
-"""Label of managed DeviceClasses, and of namespaces in which admission adds our gate."""
 
 
 @dataclass(frozen=True, slots=True)

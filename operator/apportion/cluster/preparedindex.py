@@ -4,13 +4,10 @@ In: slices (the taint `apportion.dev/held` names the claim) and Partitions (`sta
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
+from apportion.api.contract import HELD
 from apportion.api.partition import Partition
 from apportion.dra.slice import Slice
-
-HELD: Final = "apportion.dev/held"
-"""Key of the taint on a device that is prepared for a claim that has lost it; its value is the claim's UID."""
 
 
 class PreparedIndex:

@@ -6,13 +6,11 @@ In: the snapshot. Out: per card a picture in counters, which is the one arithmet
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.partition import Origin, Partition
 from apportion.cluster.cut import Cut
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import Device, DeviceId
-
-STATIC = "-static"
-"""Ending of the devices that layout partitions become."""
 
 Amounts = Mapping[str, int]
 """Counters of one card, in units of 10^-9."""
@@ -48,7 +46,7 @@ class Card:
         """Return what a device takes from the card; nothing when it is not known here."""
         if name == self.whole.name:
             return self.total
-        found = self.cuts.get(name.removesuffix(STATIC))
+        found = self.cuts.get(name.removesuffix(STATIC_SUFFIX))
         return {counter: q.nano for counter, q in found.counters.items()} if found else {}
 
 

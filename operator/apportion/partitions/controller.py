@@ -11,7 +11,8 @@ from typing import Any
 
 import structlog
 
-from apportion.api.partition import AGENT_FINALIZER, Partition, Phase
+from apportion.api.contract import AGENT_FINALIZER, LAYOUT_LABEL
+from apportion.api.partition import Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.client import Client
 from apportion.cluster.cut import cut
@@ -23,7 +24,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.card import device_id
-from apportion.partitions.layoutclasses import LAYOUT_LABEL, class_names
+from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import Plan, orphans, plans
 from apportion.partitions.status import layout_status, policy_status, same
 from apportion.partitions.wanted import Action, Create, Delete, SetHolder, Wanted

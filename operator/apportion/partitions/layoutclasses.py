@@ -4,14 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from apportion.api.contract import LAYOUT_LABEL, MANAGED
 from apportion.api.layout import PartitionLayout
 from apportion.cluster.cut import Cut
 from apportion.cluster.kinds import CLASSES
-from apportion.cluster.management import MANAGED
 from apportion.cluster.snapshot import Snapshot
-
-LAYOUT_LABEL = "apportion.dev/layout"
-"""Label of DeviceClasses that a layout made."""
 
 
 def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]:

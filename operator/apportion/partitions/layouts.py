@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.allocator.state import State
+from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import LayoutPartition, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
@@ -19,7 +20,7 @@ from apportion.cluster.deviceindex import card_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
-from apportion.partitions.card import STATIC, Card, card, is_static
+from apportion.partitions.card import Card, card, is_static
 from apportion.partitions.layoutclasses import classes
 from apportion.partitions.wanted import Action, Create, Delete, partition_for
 
@@ -132,7 +133,7 @@ def _choose(on: Card, layout: PartitionLayout, taken: list[str]) -> list[Cut]:
 
     Raises BrokenInput when the card cannot hold them even when it is empty.
     """
-    mine = {p.spec.device.removesuffix(STATIC) for p in on.partitions if _ours(p, layout)}
+    mine = {p.spec.device.removesuffix(STATIC_SUFFIX) for p in on.partitions if _ours(p, layout)}
     chosen: list[Cut] = []
     for index, entry in enumerate(layout.spec.partitions):
         options = sorted(
@@ -177,12 +178,12 @@ def _converge(
     plan: Plan, on: Card, wanted: list[Cut], snapshot: Snapshot, changing: set[str], allowed: int
 ) -> None:
     layout = plan.layout
-    names = {part.device.name + STATIC for part in wanted}
+    names = {part.device.name + STATIC_SUFFIX for part in wanted}
     have = {p.spec.device: p for p in on.partitions if _ours(p, layout)}
     for name, partition in have.items():
         if name not in names:
             _drop(plan, partition, snapshot)
-    missing = [part for part in wanted if part.device.name + STATIC not in have]
+    missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     unready = [p for name, p in have.items() if name in names and p.status.phase != Phase.READY]
     for partition in unready:
         plan.unready.add(on.node)
@@ -245,7 +246,7 @@ def _ours(partition: Partition, layout: PartitionLayout) -> bool:
 
 def _dynamic(partition: Partition) -> DeviceId:
     spec = partition.spec
-    return DeviceId(spec.driver, spec.pool, spec.device.removesuffix(STATIC))
+    return DeviceId(spec.driver, spec.pool, spec.device.removesuffix(STATIC_SUFFIX))
 
 
 def _why(partition: Partition) -> str:

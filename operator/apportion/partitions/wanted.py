@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from apportion.api.contract import AGENT_FINALIZER, STATIC_SUFFIX
 from apportion.api.metadata import ObjectMeta
 from apportion.api.partition import (
-    AGENT_FINALIZER,
     Holder,
     HolderKind,
     Origin,
@@ -24,7 +24,7 @@ from apportion.cluster.cut import Cut, cut
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
-from apportion.partitions.card import STATIC, Card, card, device_id, is_static
+from apportion.partitions.card import Card, card, device_id, is_static
 
 _LONGEST_NAME = 253
 
@@ -147,7 +147,7 @@ def _for_claim(
 
 def partition_for(part: Cut, node: str, origin: Origin, holder: Holder | None) -> Partition:
     """Build the Partition object for one way to cut a card."""
-    device = part.device.name + (STATIC if origin == Origin.LAYOUT else "")
+    device = part.device.name + (STATIC_SUFFIX if origin == Origin.LAYOUT else "")
     return Partition(
         metadata=ObjectMeta(name=object_name(node, device), finalizers=(AGENT_FINALIZER,)),
         spec=PartitionSpec(

@@ -12,13 +12,13 @@ import structlog
 
 from apportion import metrics
 from apportion.allocator.quickly import look_over
+from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.cluster.window import Window
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
-from apportion.dra.taint import Toleration
 from apportion.scheduling import notices
 from apportion.scheduling.batch import MOST_TOGETHER
 from apportion.scheduling.candidates import room_of
@@ -33,12 +33,9 @@ from apportion.scheduling.overlaps import Overlap, overlaps
 from apportion.scheduling.room import Room
 from apportion.scheduling.together import Together
 from apportion.scheduling.waiting import Mixed, Unknown, Waiting, waiting
-from apportion.scheduling.writer import OWN_FINALIZER
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
-_GUARD = Toleration(key="apportion.dev/guard", operator="Exists")
-"""Keeps kube-scheduler off our devices; it is no obstacle to us."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 
 
@@ -240,5 +237,5 @@ class Cycle:
 
     def _release_finalizers(self) -> None:
         for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
-            if OWN_FINALIZER in claim.finalizers and claim.allocation is None:
+            if ALLOCATION_FINALIZER in claim.finalizers and claim.allocation is None:
                 self._errands.release(claim)

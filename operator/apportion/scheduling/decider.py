@@ -14,6 +14,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.host import Host
 from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
+from apportion.api.contract import GUARD
 from apportion.api.partition import Phase
 from apportion.api.policy import AllocationPolicySpec
 from apportion.cluster.recorder import Recorder
@@ -31,7 +32,7 @@ from apportion.scheduling.lingering import Lingering
 from apportion.scheduling.room import Room, amounts
 from apportion.scheduling.waiting import Waiting
 
-_GUARD = Toleration(key="apportion.dev/guard", operator="Exists")
+_GUARD = Toleration(key=GUARD, operator="Exists")
 """Keeps kube-scheduler off our devices; it is no obstacle to us."""
 
 

@@ -8,12 +8,13 @@ its pods have what they need.
 
 from collections.abc import Callable, Iterator
 
+from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
-from apportion.scheduling.waiting import GATE, claims_of
+from apportion.scheduling.waiting import claims_of
 
 PartitionPhase = Callable[[Claim], Phase | None]
 """The worst phase of the partitions behind a claim; None when it has none."""

@@ -7,10 +7,11 @@ served (bound, done, or with all of its claims allocated) or waits for nobody bu
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import GATE, Waiting, claims_of, ready
+from apportion.scheduling.waiting import Waiting, claims_of, ready
 
 
 @dataclass(frozen=True, slots=True)

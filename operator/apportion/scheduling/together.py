@@ -10,6 +10,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.gang import Apart, Member, allocate_gang
 from apportion.allocator.ladder.policy import ladder_of
 from apportion.allocator.score.strategy import Strategy
+from apportion.api.contract import GATE
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import notices
@@ -18,7 +19,7 @@ from apportion.scheduling.decider import Decider
 from apportion.scheduling.foretold import foretold
 from apportion.scheduling.groups import Joint
 from apportion.scheduling.room import Room
-from apportion.scheduling.waiting import GATE, Waiting
+from apportion.scheduling.waiting import Waiting
 
 PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users are told: whoever makes its pods makes them one by one."""

@@ -10,12 +10,11 @@ a pod that comes later finds the claim allocated and is tied to its node.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
-GATE = "apportion.dev/allocation"
-"""Scheduling gate that admission adds, and annotation of claims that are allocated without a pod."""
 IMMEDIATE = "Immediate"
 
 

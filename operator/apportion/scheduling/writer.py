@@ -12,16 +12,14 @@ from typing import Any
 
 import structlog
 
+from apportion.api.contract import ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import JSON_PATCH, Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.errors import Missing, Overtaken
-from apportion.scheduling.waiting import GATE, immediate
-
-OWN_FINALIZER = "apportion.dev/allocation"
-"""On claims that are allocated without a pod; controller-manager must not deallocate these between pods."""
+from apportion.scheduling.waiting import immediate
 
 _log = structlog.get_logger()
 
@@ -51,7 +49,7 @@ class Writer:
         """
         async with self._slots:
             version = claim.version
-            finalizer = OWN_FINALIZER if immediate(claim) else PROTECTION_FINALIZER
+            finalizer = ALLOCATION_FINALIZER if immediate(claim) else PROTECTION_FINALIZER
             if finalizer not in claim.finalizers:
                 self._fence()
                 body = {
@@ -87,7 +85,7 @@ class Writer:
         """Take our own finalizer off a claim that is going away."""
         async with self._slots:
             self._fence()
-            kept = [finalizer for finalizer in claim.finalizers if finalizer != OWN_FINALIZER]
+            kept = [finalizer for finalizer in claim.finalizers if finalizer != ALLOCATION_FINALIZER]
             body = {"metadata": {"resourceVersion": claim.version, "finalizers": kept}}
             try:
                 await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)

@@ -12,8 +12,9 @@ import structlog
 from apportion.agent.lifecycle.cut import Live, hollow
 from apportion.agent.lifecycle.desk import Desk
 from apportion.agent.lifecycle.outcome import Outcome, Phase
-from apportion.agent.lifecycle.wish import FINALIZER, Wish
+from apportion.agent.lifecycle.wish import Wish
 from apportion.agent.rows import PartitionRow, Step
+from apportion.api.contract import AGENT_FINALIZER
 from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import HardwareError, Missing
 
@@ -52,9 +53,9 @@ async def release(desk: Desk, row: PartitionRow, live: Live) -> Outcome | None:
 
 async def let_go(desk: Desk, wish: Wish) -> None:
     """Take our finalizer from the object; raises Overtaken when somebody wrote it first."""
-    if FINALIZER not in wish.finalizers:
+    if AGENT_FINALIZER not in wish.finalizers:
         return
-    rest = [name for name in wish.finalizers if name != FINALIZER]
+    rest = [name for name in wish.finalizers if name != AGENT_FINALIZER]
     body = {"metadata": {"resourceVersion": wish.version, "finalizers": rest}}
     try:
         answer = await desk.client.patch(PARTITIONS, wish.name, body)

@@ -16,8 +16,6 @@ from apportion.cluster.kinds import Kind
 from apportion.dra import reading
 from apportion.errors import BrokenInput
 
-FINALIZER = "apportion.dev/agent"
-"""Keeps a Partition until its hardware is gone; only the agent takes it away."""
 _REMEMBERED = 512
 """Ends that are remembered; an answer is never that many ends late."""
 _log = structlog.get_logger()

@@ -11,6 +11,7 @@ from typing import Any
 from apportion.agent.devices.values import Amounts, Card, Kind, Placement, Profile
 from apportion.agent.slices.inventory import GUARD, StaticPartition
 from apportion.agent.slices.naming import Cut, card_of, cut_of
+from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
@@ -76,7 +77,7 @@ def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str 
 
 def counter_set(card: Card) -> str:
     """Return the name of the card's counter set."""
-    return f"{card.name}-counter-set"
+    return f"{card.name}{COUNTER_SET_SUFFIX}"
 
 
 def counters(amounts: Amounts, placement: Placement | None, *, keep: Amounts) -> Json:

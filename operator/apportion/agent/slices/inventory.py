@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.agent.devices.values import Card, Health, Placement, Spot
-from apportion.cluster.preparedindex import HELD
+from apportion.api.contract import GUARD as GUARD_KEY
+from apportion.api.contract import HELD
 from apportion.dra.taint import Taint
 
-GUARD = Taint("apportion.dev/guard", "NoSchedule")
+GUARD = Taint(GUARD_KEY, "NoSchedule")
 """On every device: kube-scheduler's own allocator must not choose it (design: the guard)."""
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 MOST_HELD = 4

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apportion.agent.devices.values import Card, Kind, Placement, Profile
-
-STATIC = "-static"
-"""Ends the name of a partition that a layout made: a device of its own beside the dynamic one of that place."""
+from apportion.api.contract import STATIC_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def cuts(card: Card) -> Iterator[Cut]:
 
 def cut_of(card: Card, device: str) -> Cut | None:
     """Return what a device name means on this card, static or not; None when it is none of its partitions."""
-    dynamic = device.removesuffix(STATIC)
+    dynamic = device.removesuffix(STATIC_SUFFIX)
     return next((cut for cut in cuts(card) if cut.name == dynamic), None)
 
 
