@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.errors import ApportionError
 from bench.compare import Row, Verdict, compare, overall, verdict
 from bench.files import CHURN, Wish, generate

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.errors import ApportionError
 from bench.compare import ours
 from bench.files import Wish, generate

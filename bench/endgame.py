@@ -16,11 +16,11 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from apportion.allocator.precompute import precompute
 from rich.console import Console
 from rich.progress import track
 
-from apportion.allocator.quickly import look_over
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError
 from bench.files import Wish, generate
@@ -94,7 +94,7 @@ class Cluster:
         lost, turns = 0, []
         left = coming = self.devices
         for selector, count, claim in self.draw(seed):
-            look_over(self.scenario.state)
+            precompute(self.scenario.state)
             node = serve(self.scenario, claim, Strategy.LEAST_FRAGMENTATION).node
             if node:
                 if left <= last:

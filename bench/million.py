@@ -27,7 +27,7 @@ from rich.table import Table
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.collector import Collector
 from apportion.dra.claim import Claim

@@ -17,13 +17,13 @@ from typing import Annotated, Any, NamedTuple
 
 import orjson
 import typer
+from apportion.allocator.precompute import precompute
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import Answer
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.quickly import look_over
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.queue import Answer
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.collector import Collector
 from apportion.dra.allocation import Allocation
@@ -207,7 +207,7 @@ def run(
             if most and len(outcomes) == most:
                 break
             # The operator does this after every pass that leaves nobody waiting.
-            look_over(scenario.state)
+            precompute(scenario.state)
             spent = Spent()
             if event.claim in lasts:
                 claims = [scenario.claims[name] for name in lasts[event.claim]]

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from apportion.allocator.batch import Answer, allocate_queue
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.queue import Answer, allocate_queue
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput

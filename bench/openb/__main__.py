@@ -15,8 +15,6 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from apportion.allocator.worth.free import Free
-from apportion.allocator.worth.node_worth import NodeWorth
 from apportion.errors import BrokenInput
 from bench.openb.bestfit import BestFit
 from bench.openb.fgd import Fgd
@@ -25,6 +23,8 @@ from bench.openb.policy import Policy
 from bench.openb.replay import Replay, Ties
 from bench.openb.sisters import sister
 from bench.openb.trace import Trace, make_seed, read_seed, read_trace
+from bench.openb.worth.free import Free
+from bench.openb.worth.node_worth import NodeWorth
 
 BAD_INPUT = 2
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from apportion.allocator.worth.free import Ask, Free
-from apportion.allocator.worth.way import Way
+from bench.openb.worth.free import Ask, Free
+from bench.openb.worth.way import Way
 
 CPU, DEVICES = 128_000, 8_000
 """The published policy measures what is left in a node of 128 cores and 8 devices."""

@@ -6,9 +6,9 @@ Weng et al., "Beware of Fragmentation", USENIX ATC 2023. In exact integers: popu
 import math
 from collections.abc import Sequence
 
-from apportion.allocator.worth.free import WHOLE, Ask, Free
-from apportion.allocator.worth.way import Way
 from bench.openb.policy import Demand
+from bench.openb.worth.free import WHOLE, Ask, Free
+from bench.openb.worth.way import Way
 
 COVERED = 0.95
 """Requests are counted from the most frequent on, until they make up this part of the pods."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from apportion.allocator.worth.free import Ask, Free
-from apportion.allocator.worth.way import Way
+from bench.openb.worth.free import Ask, Free
+from bench.openb.worth.way import Way
 
 Demand: TypeAlias = Mapping[Ask, int]
 """How often each request occurs in the list."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal, TypeAlias
 
-from apportion.allocator.worth.free import Ask, Free
-from apportion.allocator.worth.way import Losses, Way
 from bench.openb.policy import Policy
 from bench.openb.trace import Seed, Trace
+from bench.openb.worth.free import Ask, Free
+from bench.openb.worth.way import Losses, Way
 
 Ties: TypeAlias = Literal["rank", "random"]
 Entry: TypeAlias = tuple[float, int, int, int, Way]

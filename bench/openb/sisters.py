@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from apportion.allocator.worth.free import WHOLE, Ask
 from bench.openb.trace import Pod, Trace
+from bench.openb.worth.free import WHOLE, Ask
 
 Rule = Callable[[random.Random, Trace], list[Pod]]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from apportion.allocator.worth.free import WHOLE, Ask, Free
 from apportion.errors import BrokenInput
+from bench.openb.worth.free import WHOLE, Ask, Free
 
 FULL = 1.3
 """Arrivals go on until this many times the cluster's capacity has been asked for."""

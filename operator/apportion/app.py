@@ -16,7 +16,7 @@ import kopf
 import structlog
 
 from apportion import handlers, metrics
-from apportion.allocator.features import DEFAULT_FEATURES, Features
+from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster.client import Client, connect

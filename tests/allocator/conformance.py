@@ -10,7 +10,7 @@ import pytest
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.world import read_world
 from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from apportion.allocator import kind
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.search import STEPS
+from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
 from apportion.allocator.world import read_world
 from apportion.dra.allocation import DeviceResult
@@ -108,8 +107,8 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
     held: dict[str, tuple[DeviceResult, ...]] = {}
     asked = [tuple(map(Claim.from_json, other["claims"])) for other in more]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "MOST_COLUMNS", most)
-        patch.setattr("apportion.allocator.inquiry.FEW_KINDS", 0)
+        patch.setattr("apportion.allocator.equivalence.nodeclass.MOST_COLUMNS", most)
+        patch.setattr("apportion.allocator.nodeoutcomes.FEW_KINDS", 0)
         state = told(raw, slices, held)
         for turn in range(12):
             if rng.random() < 0.2:

@@ -5,7 +5,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId

@@ -3,8 +3,8 @@
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.explain_text import render, summary
-from apportion.allocator.explanation import Explanation
+from apportion.allocator.explain.explanation import Explanation
+from apportion.allocator.explain.render import render, summary
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from apportion.allocator.precompute import precompute
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.quickly import look_over
-from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.search import STEPS
+from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
@@ -88,7 +88,7 @@ def test_claims_come_and_go_as_if_every_node_had_been_searched(seed: int) -> Non
         requests, rules = rng.choice(ASKS)
         demand = Demand((claim("c", *requests, constraints=rules),))
         if rng.random() < 0.3:
-            look_over(state, many=rng.choice([1, 40]))
+            precompute(state, many=rng.choice([1, 40]))
         idle = {DeviceId(GPU, f"{rng.choice(NODES)}-whole", "d0"): 1} if rng.random() < 0.2 else None
         # Up to sixteen are searched one by one where nothing is remembered.
         nodes = frozenset(rng.sample(NODES, rng.choice([3, 14, 16, 22]))) if rng.random() < 0.4 else None

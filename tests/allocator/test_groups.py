@@ -6,7 +6,7 @@ from itertools import product
 
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.gang import Apart, Member, Together, allocate_gang
+from apportion.allocator.gang import GangRefused, GangServed, Member, allocate_gang
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -33,7 +33,7 @@ def ask(
     enough: int | None = None,
     nodes: Mapping[int, frozenset[str]] | None = None,
     apart: bool = False,
-) -> Together | Apart:
+) -> GangServed | GangRefused:
     """Ask for one claim per member; `nodes`: where a member may go; `apart`: no two on one node."""
 
     def where(index: int, placed: Mapping[int, str]) -> Demand | None:
@@ -46,9 +46,9 @@ def ask(
     )
 
 
-def where_to(answer: Together | Apart) -> list[str]:
+def where_to(answer: GangServed | GangRefused) -> list[str]:
     """Return the nodes of the members that are served."""
-    assert isinstance(answer, Together), answer
+    assert isinstance(answer, GangServed), answer
     return [decision.node for decision in answer.decisions if decision is not None]
 
 
@@ -64,7 +64,7 @@ def test_members_go_where_they_fit_each_to_a_node_of_its_own_choice() -> None:
     answer = ask(state, (2, 2, 1))
 
     assert sorted(where_to(answer)) == ["n1", "n1", "n2"]
-    assert isinstance(answer, Together)
+    assert isinstance(answer, GangServed)
     taken = [
         result.device
         for one in answer.decisions
@@ -81,7 +81,7 @@ def test_where_one_member_finds_nothing_nobody_gets_anything() -> None:
 
     answer = ask(state, (2, 2, 2))
 
-    assert isinstance(answer, Apart)
+    assert isinstance(answer, GangRefused)
     assert answer.member == 2
     assert answer.refusal is not None
     assert answer.served == 2
@@ -94,7 +94,7 @@ def test_members_beyond_what_is_enough_may_go_without() -> None:
 
     answer = ask(state, (2, 2, 2), enough=2)
 
-    assert isinstance(answer, Together)
+    assert isinstance(answer, GangServed)
     assert [decision is not None for decision in answer.decisions] == [True, True, False]
     assert free(state) == 5
 
@@ -114,7 +114,7 @@ def test_a_member_that_no_node_can_take_beside_the_others_is_told_so() -> None:
 
     answer = ask(state, (1, 1, 1), apart=True)
 
-    assert isinstance(answer, Apart)
+    assert isinstance(answer, GangRefused)
     assert (answer.member, answer.refusal, answer.served) == (2, None, 2)
 
 
@@ -125,7 +125,7 @@ def test_asking_twice_gives_the_same_answer_twice() -> None:
     first, second = ask(state, (2, 1, 3)), ask(state, (2, 1, 3))
 
     assert first == second
-    assert isinstance(first, Together)
+    assert isinstance(first, GangServed)
     assert all(isinstance(each, Decision) for each in first.decisions)
 
 
@@ -147,8 +147,8 @@ def test_small_groups_are_served_whenever_trying_everything_finds_a_way() -> Non
         answer = ask(fleet(**room), counts, enough=enough, nodes=allowed)
 
         ways += possible
-        assert possible or isinstance(answer, Apart)
-        if isinstance(answer, Together):
+        assert possible or isinstance(answer, GangRefused)
+        if isinstance(answer, GangServed):
             for name in names:
                 used = sum(
                     counts[index]
@@ -156,7 +156,7 @@ def test_small_groups_are_served_whenever_trying_everything_finds_a_way() -> Non
                     if one is not None and one.node == name
                 )
                 assert used <= room[name]
-        agree += possible == isinstance(answer, Together)
+        agree += possible == isinstance(answer, GangServed)
     print(f"\ngroups: {agree} of {cases} verdicts are those of trying everything ({ways} can be served)")  # noqa: T201
     assert 20 < ways < cases - 20
     assert agree >= cases * 99 // 100

@@ -11,7 +11,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.world import read_world
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId

@@ -9,12 +9,12 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from apportion.allocator.allocate import allocate
+from apportion.allocator.closeness.closest import STEPS
+from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung
+from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.ladder.closest import STEPS
-from apportion.allocator.ladder.ladder import DEFAULT, Ladder, Rung
-from apportion.allocator.ladder.policy import ladder_of
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicySpec
 from apportion.cli.allocate import command

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from apportion.allocator.allocate import allocate
+from apportion.allocator.closeness.ladder import Ladder, Rung
 from apportion.allocator.decision import Decision
-from apportion.allocator.ladder.ladder import Ladder, Rung
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.world import read_world
 from tests.allocator.onenode import DeviceKey, Raw, World
 from tests.allocator.test_oracle import ways_taken

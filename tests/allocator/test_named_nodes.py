@@ -5,12 +5,12 @@ import random
 import pytest
 
 from apportion.allocator.allocate import allocate
+from apportion.allocator.closeness.ladder import Ladder, Rung
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.host import Amounts, Host
-from apportion.allocator.ladder.ladder import Ladder, Rung
-from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.search import STEPS
+from apportion.allocator.facts.host import HostDemand, HostResources
+from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
@@ -61,11 +61,13 @@ def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
             state.release(held.pop(rng.randrange(len(held))))
         if tight:
             cores = rng.choice([1, 2, 64])
-            state.put_host(rng.choice(NODES), Amounts(cores * 1000, cores * GIB))
+            state.put_host(rng.choice(NODES), HostResources(cores * 1000, cores * GIB))
         demand = Demand(
             (claim("c", *rng.choice(ASKS)),),
             frozenset(rng.sample(NODES, rng.choice([5, 9, 12, 14]))),
-            host=Host(Amounts(rng.choice([100, 1000]), GIB), {rng.choice(NODES): Amounts(1000, GIB)})
+            host=HostDemand(
+                HostResources(rng.choice([100, 1000]), GIB), {rng.choice(NODES): HostResources(1000, GIB)}
+            )
             if tight
             else None,
         )

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.explain_text import render, summary
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.explain.render import render, summary
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.world import read_world
 from tests.allocator.conformance import answer
 from tests.allocator.onenode import World

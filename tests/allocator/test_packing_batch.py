@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import allocate_batch, allocate_queue
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.pricing.demandmix import entries
+from apportion.allocator.queue import allocate_batch, allocate_queue
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.worth.mix import entries
 from apportion.dra.slice import Slice
 from tests.allocator.builders import claim, cluster, device, piece, want
 from tests.allocator.test_packing_models import asked, made

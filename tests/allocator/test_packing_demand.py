@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.search import STEPS
+from apportion.allocator.pricing.cutstates import NOWHERE, CutStates
+from apportion.allocator.pricing.demandmix import DemandEntry
+from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
 from apportion.allocator.world import read_world
-from apportion.allocator.worth.board import NOWHERE, Board
-from apportion.allocator.worth.mix import Entry
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
@@ -114,7 +114,7 @@ def test_a_policy_may_foretell_the_demand() -> None:
     state = cluster(
         piece("sets", "n1", count=2, sharedCounters=counters), piece("chips", "n1", rows, count=2)
     )
-    mix = (Entry(1, profile="two"),)
+    mix = (DemandEntry(1, profile="two"),)
     assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-0")
     assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-1")
     scorer = state.scorer(mix)
@@ -159,7 +159,7 @@ def test_an_idle_partition_is_spared_where_another_place_costs_the_same() -> Non
 def test_too_many_states_are_estimated() -> None:
     """A board that would grow without end says so; nothing hangs, and claims are served all the same."""
     primes = (10007, 10009, 10037, 10039, 10061, 10067)
-    board = Board((10_000_000,) * 2, [[(prime, 1)] for prime in primes])
+    board = CutStates((10_000_000,) * 2, [[(prime, 1)] for prime in primes])
     assert board.full == NOWHERE
     rows = [
         device(f"p{n}-{copy}", f"p{n}", {"a": prime, "b": 1}, "c")

@@ -10,26 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import allocate_batch
+from apportion.allocator.closeness.ladder import Ladder, Rung
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.host import Amounts, Host
-from apportion.allocator.ladder.ladder import Ladder, Rung
-from apportion.allocator.score.strategy import Strategy
-from apportion.allocator.shape import Meaning
+from apportion.allocator.facts.host import HostDemand, HostResources
+from apportion.allocator.pricing.hostcurve import HostCurve
+from apportion.allocator.queue import allocate_batch
+from apportion.allocator.rules.query import Query
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.worth.shortfall import Shortfall
 from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import claim, cluster, device, piece, want
 from tests.allocator.test_packing_batch import SEVEN, split
 
 LEAST = Strategy.LEAST_FRAGMENTATION
 GIB = 1 << 30
-POOR, RICH = Amounts(16_000, 64 * GIB), Amounts(128_000, 1024 * GIB)
-LIGHT, HEAVY = Amounts(1_000, GIB), Amounts(16_000, 16 * GIB)
-PLENTY = Amounts(10_000_000, 1 << 60)
+POOR, RICH = HostResources(16_000, 64 * GIB), HostResources(128_000, 1024 * GIB)
+LIGHT, HEAVY = HostResources(1_000, GIB), HostResources(16_000, 16 * GIB)
+PLENTY = HostResources(10_000_000, 1 << 60)
 
-Left = Mapping[str, Amounts]
+Left = Mapping[str, HostResources]
 
 
 def gpus(*nodes: str, count: int = 8) -> State:
@@ -39,7 +39,13 @@ def gpus(*nodes: str, count: int = 8) -> State:
 
 
 def ask(
-    state: State, name: str, asked: Amounts, left: Left, kind: str = "gpu", count: int = 1, **more: object
+    state: State,
+    name: str,
+    asked: HostResources,
+    left: Left,
+    kind: str = "gpu",
+    count: int = 1,
+    **more: object,
 ) -> str | None:
     """Ask for devices on a node that has the cpu and memory, let the state learn of it, hold them; return the node."""
     fitting = frozenset(
@@ -47,7 +53,7 @@ def ask(
     )
     for node, here in left.items():
         state.put_host(node, here)
-    demand = Demand((claim(name, want(kind=kind, count=count)),), fitting, host=Host(asked))
+    demand = Demand((claim(name, want(kind=kind, count=count)),), fitting, host=HostDemand(asked))
     found = allocate(state, demand, strategy=LEAST, **more)  # type: ignore[arg-type]
     assert found.asked is not None
     state.learn(found.asked, asked)
@@ -65,7 +71,9 @@ def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, more:
     rich = "n1" if poor == "n2" else "n2"
     state = gpus("n1", "n2")
     heavy, scarce = (
-        (HEAVY, Amounts(16_000, 1024 * GIB)) if short == "cpu" else (Amounts(1_000, 128 * GIB), POOR)
+        (HEAVY, HostResources(16_000, 1024 * GIB))
+        if short == "cpu"
+        else (HostResources(1_000, 128 * GIB), POOR)
     )
     left = {poor: scarce, rich: RICH}
     for number in range(4):
@@ -82,14 +90,16 @@ def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
         assert ask(state, f"heavy-{number}", HEAVY, {"n1": RICH, "n2": RICH}) == "n1"
         state.release(f"heavy-{number}")
     state.put_host("n1", PLENTY)
-    much, little = ({"n2": Amounts(cores * 1000, GIB)} for cores in (100, 1))
-    enough = Amounts(200_000, 4096 * GIB)
+    much, little = ({"n2": HostResources(cores * 1000, GIB)} for cores in (100, 1))
+    enough = HostResources(200_000, 4096 * GIB)
     nodes = []
     for left, taken in (
         (PLENTY, much), (enough, much), (PLENTY, little), (enough, little), (enough, much),
     ):  # fmt: skip
         state.put_host("n2", left)
-        demand = Demand((claim("light", want(count=2)),), frozenset(["n1", "n2"]), host=Host(LIGHT, taken))
+        demand = Demand(
+            (claim("light", want(count=2)),), frozenset(["n1", "n2"]), host=HostDemand(LIGHT, taken)
+        )
         nodes.append(getattr(allocate(state, demand, strategy=LEAST), "node", None))
     assert nodes == ["n1", "n2", "n1", "n1", "n2"]
 
@@ -103,10 +113,10 @@ def test_cores_that_go_while_devices_stay_are_noticed(poor: str, promised: bool)
     for number in range(8):
         assert ask(state, f"heavy-{number}", HEAVY, rich) is not None
         state.release(f"heavy-{number}")
-    taken = Amounts(PLENTY.cpu - POOR.cpu, 0)
+    taken = HostResources(PLENTY.cpu - POOR.cpu, 0)
     if not promised:
         state.put_host(poor, POOR)
-    host = Host(LIGHT, {poor: taken} if promised else {})
+    host = HostDemand(LIGHT, {poor: taken} if promised else {})
     found = allocate(state, Demand((claim("light", want()),), frozenset(rich), host=host), strategy=LEAST)
     assert isinstance(found, Decision)
     assert found.node == poor
@@ -117,7 +127,7 @@ def test_partitions_count_for_what_they_are_worth() -> None:
     state = cluster(*split("n1", 2, SEVEN), *split("n2", 2, SEVEN), nodes=("n1", "n2"))
     left = {"n1": POOR, "n2": RICH}
     for number in range(3):
-        assert ask(state, f"three-{number}", Amounts(32_000, 16 * GIB), {"n2": RICH}, "three") == "n2"
+        assert ask(state, f"three-{number}", HostResources(32_000, 16 * GIB), {"n2": RICH}, "three") == "n2"
     assert ask(state, "one", LIGHT, {"n1": RICH, "n2": RICH}, "one") == "n2"
     state.release("one")
     assert ask(state, "one", LIGHT, left, "one") == "n1"
@@ -127,9 +137,9 @@ def test_claims_that_wait_together_do_not_count_on_the_same_cores() -> None:
     """Devices for both are on one node, cores are not."""
     state = gpus("n1", "n2", count=2)
     for node in ("n1", "n2"):
-        state.put_host(node, Amounts(17_000, 1 << 60))
+        state.put_host(node, HostResources(17_000, 1 << 60))
     demands = [
-        Demand((claim(name, want()),), nodes, host=Host(Amounts(12_000, GIB)))
+        Demand((claim(name, want()),), nodes, host=HostDemand(HostResources(12_000, GIB)))
         for name, nodes in (("a", None), ("b", frozenset(["n1", "n2"])), ("c", frozenset(["n1", "n2"])))
     ]
     answers = allocate_batch(state, demands)
@@ -148,10 +158,10 @@ def test_where_there_is_plenty_devices_alone_decide(asked: list[tuple[str, int, 
         cluster(*(one for node in nodes for one in split(node, 1, SEVEN)), nodes=nodes) for _ in range(2)
     ]
     for number, (kind, cpu, memory) in enumerate(asked):
-        amounts = Amounts(cpu * 1000, memory * GIB)
+        amounts = HostResources(cpu * 1000, memory * GIB)
         claims = (claim(f"c{number}", want(kind=kind)),)
         found = []
-        for state, host in zip(states, (None, Host(amounts)), strict=True):
+        for state, host in zip(states, (None, HostDemand(amounts)), strict=True):
             for node in nodes:
                 state.put_host(node, PLENTY)
             answer = allocate(
@@ -179,16 +189,16 @@ def test_the_same_facts_give_the_same_node_whatever_came_before(
     nodes = ("n1", "n2", "n3")
     slices = [one for node in nodes for one in split(node, 1, SEVEN)]
     state = cluster(*slices, nodes=nodes)
-    left = dict.fromkeys(nodes, Amounts(24_000, 400 * GIB))
-    learnt = [(_meaning(state, kind), Amounts(16_000, 16 * GIB)) for kind in sorted(SEVEN)]
+    left = dict.fromkeys(nodes, HostResources(24_000, 400 * GIB))
+    learnt = [(_meaning(state, kind), HostResources(16_000, 16 * GIB)) for kind in sorted(SEVEN)]
     held: dict[str, Sequence[DeviceResult]] = {}
     for meaning, amounts in learnt:
         state.learn(meaning, amounts)
     for number, (kind, cpu, changed, cores) in enumerate(steps):
-        asked, name = Amounts(cpu * 1000, GIB), f"c{number}"
-        left[nodes[changed]] = Amounts(cores * 1000, 400 * GIB)
-        demand = Demand((claim(name, want(kind=kind)),), frozenset(nodes), host=Host(asked))
-        promised = {nodes[other]: Amounts(5_000, 3 * GIB)}
+        asked, name = HostResources(cpu * 1000, GIB), f"c{number}"
+        left[nodes[changed]] = HostResources(cores * 1000, 400 * GIB)
+        demand = Demand((claim(name, want(kind=kind)),), frozenset(nodes), host=HostDemand(asked))
+        promised = {nodes[other]: HostResources(5_000, 3 * GIB)}
         fresh = cluster(*slices, nodes=nodes)
         for meaning, amounts in learnt:
             fresh.learn(meaning, amounts)
@@ -196,9 +206,9 @@ def test_the_same_facts_give_the_same_node_whatever_came_before(
             fresh.hold(key, results)
         for node, here in left.items():
             state.put_host(node, here)
-            fresh.put_host(node, here.plus(promised.get(node, Amounts(0, 0))))
+            fresh.put_host(node, here.plus(promised.get(node, HostResources(0, 0))))
         found = allocate(state, demand, strategy=LEAST)
-        assert found == allocate(fresh, replace(demand, host=Host(asked, promised)), strategy=LEAST)
+        assert found == allocate(fresh, replace(demand, host=HostDemand(asked, promised)), strategy=LEAST)
         if number % 3 == 2 and held:
             gone = min(held)
             del held[gone]
@@ -216,7 +226,7 @@ def test_what_is_useless_is_the_smaller_loss_of_two_pods_drawn_from_the_demand(
     total = sum(weight for _, weight in wanted)
     losses = [(max(0.0, 1 - left / amount) if amount else 0.0, weight / total) for amount, weight in wanted]
     expected = sum(p * q * min(a, b) for (a, p), (b, q) in product(losses, repeat=2))
-    assert Shortfall(wanted).part(left) == pytest.approx(expected, abs=1e-12)
+    assert HostCurve(wanted).part(left) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_cluster_that_fills_up_leaves_fewer_devices_behind() -> None:
@@ -229,12 +239,12 @@ def _filled(seed: int, *, looks: bool) -> int:
     """Return how many devices nobody could use in the end."""
     rng = random.Random(seed)  # noqa: S311 - a test that can be repeated
     nodes = [f"n{number:02d}" for number in range(12)]
-    left = {node: Amounts(rng.choice((64, 96, 128)) * 1000, 1 << 50) for node in nodes}
+    left = {node: HostResources(rng.choice((64, 96, 128)) * 1000, 1 << 50) for node in nodes}
     state = gpus(*nodes)
     free = 8 * len(nodes)
     for number in range(90):
         count = rng.choice((1, 1, 2, 4))
-        asked = Amounts(count * rng.choice((4, 8, 12, 16)) * 1000, GIB)
+        asked = HostResources(count * rng.choice((4, 8, 12, 16)) * 1000, GIB)
         seen = (
             left if looks else dict.fromkeys((node for node in left if left[node].cpu >= asked.cpu), PLENTY)
         )
@@ -245,7 +255,7 @@ def _filled(seed: int, *, looks: bool) -> int:
     return free
 
 
-def _meaning(state: State, kind: str) -> Meaning:
+def _meaning(state: State, kind: str) -> Query:
     found = allocate(state, Demand((claim("x", want(kind=kind)),)), strategy=LEAST)
     assert found.asked is not None
     return found.asked

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from tests.allocator.conformance import answer, cases, differences
 from tests.allocator.validity import complaints, ranks
 

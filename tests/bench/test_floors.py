@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from apportion.collector import NEVER, Collector
 from bench.files import Wish
 from bench.floors import TEXTS, floors

@@ -2,9 +2,9 @@
 
 import pytest
 
-from apportion.allocator.worth.cores import useless_part
-from apportion.allocator.worth.free import Ask, Free
-from apportion.allocator.worth.node_worth import NodeWorth
+from bench.openb.worth.cores import useless_part
+from bench.openb.worth.free import Ask, Free
+from bench.openb.worth.node_worth import NodeWorth
 
 LARGE = Ask(cpu=64_000, devices=8, milli=1000)
 SHARE = Ask(cpu=4_000, devices=1, milli=500)

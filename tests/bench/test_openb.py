@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from apportion.allocator.worth.free import Ask, Free
-from apportion.allocator.worth.node_worth import NodeWorth
 from bench.openb.bestfit import BestFit
 from bench.openb.fgd import Fgd
 from bench.openb.figures import Figures, measure
 from bench.openb.policy import Policy
 from bench.openb.replay import Replay
 from bench.openb.trace import Node, Pod, Seed, Trace, make_seed, read_seed, read_trace
+from bench.openb.worth.free import Ask, Free
+from bench.openb.worth.node_worth import NodeWorth
 from tests.shared import shared
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,8 +6,8 @@ from itertools import combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.allocator.worth.duals import dual_prices
-from apportion.allocator.worth.shares import room_values
+from apportion.allocator.pricing.dualprices import dual_prices
+from bench.openb.worth.shares import room_values
 
 Sizes = tuple[int, ...]
 

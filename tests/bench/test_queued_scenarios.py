@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from bench.scenario import made, run
 from bench.waiting import last
 from tests.allocator.builders import GPU, A

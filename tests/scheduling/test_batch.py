@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from apportion.allocator.batch import allocate_queue
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.queue import allocate_queue
 from apportion.cluster.client import connect
 from apportion.scheduling.batch import MOST_TOGETHER, planned
 from testbed.controlplane import ControlPlane

@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from apportion.allocator.answers import Selector
+from apportion.allocator.rules.selectors import Selector
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster.client import connect

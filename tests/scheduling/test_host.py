@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.allocator.host import Amounts
+from apportion.allocator.facts.host import HostResources
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import NODES, PODS
 from testbed.controlplane import ControlPlane
@@ -57,10 +57,10 @@ def test_the_allocator_knows_what_bound_pods_leave() -> None:
     node = world.node("n1", cpu="8")
     late = world.pod("late", spec=bound)
     left = world.snapshot.state.hosts.left
-    assert left == {"n1": Amounts(4_000, 30 * gib)}
+    assert left == {"n1": HostResources(4_000, 30 * gib)}
     world.see(PODS, {**late, "status": {"phase": "Succeeded"}})
-    assert left == {"n1": Amounts(6_000, 31 * gib)}
+    assert left == {"n1": HostResources(6_000, 31 * gib)}
     world.gone(PODS, early)
-    assert left == {"n1": Amounts(8_000, 32 * gib)}
+    assert left == {"n1": HostResources(8_000, 32 * gib)}
     world.gone(NODES, node)
     assert left == {}

@@ -6,7 +6,7 @@ upstream even where counting shows before that there is no solution, or another 
 
 import pytest
 
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.search.scorer import Strategy
 from tests.allocator.conformance import answer, differences
 from tests.upstream.oracle import Json, Oracle
 from tests.upstream.richworlds import rich_world

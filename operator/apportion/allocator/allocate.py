@@ -6,23 +6,23 @@ state and demand give the same answer.
 
 from collections.abc import Mapping
 
+from apportion.allocator.allocationresult import ShareIds, allocations, derived_share_ids
+from apportion.allocator.closeness.ladder import Ladder
+from apportion.allocator.closeness.scorer import LadderScorer
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.ladder.ladder import Ladder
-from apportion.allocator.ladder.laddered import Laddered
-from apportion.allocator.question import Question
-from apportion.allocator.ranking import Ranking
-from apportion.allocator.result import ShareIds, allocations, derived_share_ids
-from apportion.allocator.roster import Roster
-from apportion.allocator.score.first_fit import FirstFit
-from apportion.allocator.score.least_fragmentation import LeastFragmentation
-from apportion.allocator.score.pack import Pack
-from apportion.allocator.score.spread import Spread
-from apportion.allocator.score.strategy import Scorer, Strategy
-from apportion.allocator.search import STEPS
-from apportion.allocator.shape import Shape
+from apportion.allocator.nodechoice import NodeChoice
+from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.ranking.rankednodes import RankedNodes
+from apportion.allocator.ranking.rankedstates import RankedStates
+from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.search.scorer import Scorer, Strategy
+from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
-from apportion.allocator.worth.mix import Mix
+from apportion.allocator.strategies.first_fit import FirstFit
+from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
+from apportion.allocator.strategies.pack import Pack
+from apportion.allocator.strategies.spread import Spread
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
@@ -40,7 +40,7 @@ def allocate(
     prefer: Mapping[DeviceId, int] | None = None,
     share_ids: ShareIds | None = None,
     ladder: Ladder | None = None,
-    mix: Mix | None = None,
+    mix: DemandMix | None = None,
     steps: int = STEPS,
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
@@ -64,7 +64,7 @@ def decide(
     strategy: Strategy = Strategy.PACK,
     prefer: Mapping[DeviceId, int] | None = None,
     ladder: Ladder | None = None,
-    mix: Mix | None = None,
+    mix: DemandMix | None = None,
 ) -> Decision | None:
     """Return what `allocate` would decide, None where it would refuse: why takes longer to find out than that.
 
@@ -80,9 +80,9 @@ def _question(
     strategy: Strategy,
     prefer: Mapping[DeviceId, int] | None,
     ladder: Ladder | None,
-    mix: Mix | None,
+    mix: DemandMix | None,
     steps: int,
-) -> Question:
+) -> NodeChoice:
     meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
     shape = meaning.shape(demand.claims)
     if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
@@ -91,10 +91,10 @@ def _question(
     scorer = SCORERS.get(strategy) or state.scorer(mix)
     asked = shape.meant(state.recall.canonical(meaning))
     ranking = _ranking(state, asked, strategy, scorer, steps, ladder)
-    return Question(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
+    return NodeChoice(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
 
 
-def _decision(question: Question, share_ids: ShareIds) -> Decision | None:
+def _decision(question: NodeChoice, share_ids: ShareIds) -> Decision | None:
     found = question.best()
     if found is None:
         return None
@@ -105,8 +105,8 @@ def _decision(question: Question, share_ids: ShareIds) -> Decision | None:
 
 
 def _ranking(
-    state: State, shape: Shape, strategy: Strategy, strategist: Scorer, steps: int, ladder: Ladder | None
-) -> Ranking | Roster:
+    state: State, shape: NamedQuery, strategy: Strategy, strategist: Scorer, steps: int, ladder: Ladder | None
+) -> RankedNodes | RankedStates:
     # Answers found with another budget are not mixed with the usual ones.
     meaning = shape.meaning
     recall = state.recall
@@ -115,10 +115,10 @@ def _ranking(
     variant = ladder, part
     found = recall.ranking(meaning, strategy, shared=shared, variant=variant) if steps == STEPS else None
     former = found.scorer if found is not None else None
-    if found is None or (former.strategy if isinstance(former, Laddered) else former) is not strategist:
+    if found is None or (former.strategy if isinstance(former, LadderScorer) else former) is not strategist:
         # Scores of two outlooks are never mixed: all nodes are looked at again.
-        scorer = strategist if ladder is None else Laddered(strategist, ladder)
-        found = Roster(scorer, shape) if shared else Ranking(scorer)
+        scorer = strategist if ladder is None else LadderScorer(strategist, ladder)
+        found = RankedStates(scorer, shape) if shared else RankedNodes(scorer)
         if steps == STEPS:
             recall.remember(meaning, strategy, found, variant)
     return found

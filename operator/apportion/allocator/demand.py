@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apportion.allocator.host import Host
+from apportion.allocator.facts.host import HostDemand
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.taint import Toleration
@@ -20,7 +20,7 @@ class Demand:
     """Devices not to choose now, whatever their state (a partition there could not be cut, say)."""
     tolerations: tuple[Toleration, ...] = ()
     """What every request puts up with on top of its own; not copied into the results."""
-    host: Host | None = None
+    host: HostDemand | None = None
     """What the pods take of a node beside devices; None: devices alone decide."""
     seed: str = ""
     """Share IDs are derived from this, the claims and the devices; give something that differs per attempt."""

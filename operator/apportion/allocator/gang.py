@@ -1,7 +1,7 @@
 """Several demands together: all of a gang are served, or enough of them, or nobody is.
 
 In: a state, demands that may go to a node each. Out: a decision per demand; or the first demand that stood in the way. The
-state is left as it was found. Where one demand takes what another one needed, the one that was refused goes first in the
+state is left as it was found. MemberDemand one demand takes what another one needed, the one that was refused goes first in the
 next try; a few tries, each of one pass over the demands.
 """
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.allocator.allocate import allocate
+from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.ladder.ladder import Ladder
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.worth.mix import Mix
 from apportion.dra.device import DeviceId
 
 TRIES = 16
 """Orders in which a gang is tried."""
 
-Where: TypeAlias = Callable[[int, Mapping[int, str]], Demand | None]
+MemberDemand: TypeAlias = Callable[[int, Mapping[int, str]], Demand | None]
 """A member's demand, given the nodes that other members got; None: no node can take it beside them."""
 
 
@@ -33,12 +33,12 @@ class Member:
     """How many pods it serves."""
     strategy: Strategy = Strategy.PACK
     ladder: Ladder | None = None
-    mix: Mix | None = None
+    mix: DemandMix | None = None
     """The demand that the strategy keeps room for; None: what was learnt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class GangServed:
     """Enough members can be served."""
 
     decisions: tuple[Decision | None, ...]
@@ -46,7 +46,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class GangRefused:
     """Too few members can be served; none is."""
 
     member: int
@@ -60,27 +60,27 @@ class Apart:
 def allocate_gang(
     state: State,
     members: Sequence[Member],
-    where: Where,
+    where: MemberDemand,
     *,
     enough: int,
     prefer: Mapping[DeviceId, int] | None = None,
-) -> Together | Apart:
+) -> GangServed | GangRefused:
     """Serve members that have at least `enough` pods together, as many as fit, or none.
 
     Raises BrokenInput when a member's claims cannot be served by any state as they are written.
     """
     order = list(range(len(members)))
-    failed: Apart | None = None
+    failed: GangRefused | None = None
     tried: set[tuple[int, ...]] = set()
     while tuple(order) not in tried and len(tried) < TRIES:
         tried.add(tuple(order))
         decisions, refused = _round(state, members, where, order, enough, prefer or {})
         served = sum(members[index].pods for index in decisions)
         if served >= enough:
-            return Together(tuple(decisions.get(index) for index in range(len(members))))
+            return GangServed(tuple(decisions.get(index) for index in range(len(members))))
         blocked, refusal = refused
         if failed is None:
-            failed = Apart(blocked, refusal, served)
+            failed = GangRefused(blocked, refusal, served)
         order.remove(blocked)
         order.insert(0, blocked)
     if failed is None:
@@ -91,7 +91,7 @@ def allocate_gang(
 def _round(
     state: State,
     members: Sequence[Member],
-    where: Where,
+    where: MemberDemand,
     order: Sequence[int],
     enough: int,
     prefer: Mapping[DeviceId, int],

@@ -8,25 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from apportion.allocator.anatomy import Anatomies
-from apportion.allocator.answers import Answers, Selectors
-from apportion.allocator.counters import GroupTypes
-from apportion.allocator.decision import Finding
-from apportion.allocator.features import DEFAULT_FEATURES, Features
-from apportion.allocator.host import Amounts, Host, Hosts
-from apportion.allocator.inventory import Inventory
-from apportion.allocator.kind import Kinds
-from apportion.allocator.ladder.ladder import Ladder
-from apportion.allocator.ledger import Change, Ledger, Taken
-from apportion.allocator.meanings import Meanings
-from apportion.allocator.recall import Recall
-from apportion.allocator.score.least_fragmentation import LeastFragmentation
-from apportion.allocator.shape import Meaning, Shape
-from apportion.allocator.standing import Standing, Standings
-from apportion.allocator.view import NodeView
-from apportion.allocator.worth.expected import Expected
-from apportion.allocator.worth.mix import Mix
-from apportion.allocator.worth.stranding import Stranding
+from apportion.allocator.closeness.ladder import Ladder
+from apportion.allocator.equivalence.nodeclass import NodeClasses
+from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
+from apportion.allocator.facts.holdings import Change, Holdings, Taken
+from apportion.allocator.facts.host import HostDemand, HostResources, HostTable
+from apportion.allocator.facts.inventory import Finding, Inventory
+from apportion.allocator.node.counters import GroupTypes
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.node.template import NodeTemplates
+from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.pricing.stranding import Stranding
+from apportion.allocator.ranking.querycache import QueryCache
+from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
+from apportion.allocator.rules.queries import Queries
+from apportion.allocator.rules.query import NamedQuery, Query
+from apportion.allocator.rules.selectors import SelectorResults, Selectors
+from apportion.allocator.strategies.learned import LearnedDemand
+from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 from apportion.cel.programs import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -45,11 +44,11 @@ class State:
         self.features = features
         self.programs: Selectors = programs if programs is not None else Programs()
         self.classes: dict[str, DeviceClass] = {}
-        self.meanings = Meanings()
+        self.meanings = Queries()
         """Claims read before; emptied when classes change."""
         self._inventory = Inventory(features)
-        self._ledger = Ledger()
-        self._anatomies = Anatomies(
+        self._ledger = Holdings()
+        self._anatomies = NodeTemplates(
             GroupTypes(), shares=features.consumable_capacity, taints=features.device_taints
         )
         self._views: dict[str, NodeView] = {}
@@ -57,17 +56,17 @@ class State:
         """Nodes whose views do not know what is held now."""
         self._log: list[str] = []
         self._log_start = 0
-        self._kinds = Kinds()
+        self._kinds = NodeClasses()
         self._era = self._kinds.era
-        self._standings = Standings()
+        self._standings = NodeStates()
         self._moved: dict[str, None] = {}
         """Nodes to be stood anew."""
-        self.recall = Recall(self.programs, self._kinds)
+        self.recall = QueryCache(self.programs, self._kinds)
         self.looked_over = 0
         """Where the log of standings ended when nobody waited (see `quickly`)."""
-        self.hosts = Hosts()
+        self.hosts = HostTable()
         """What nodes have left beside devices."""
-        self.expected = Expected(self.answers)
+        self.expected = LearnedDemand(self.answers)
         """The demand that is to come, as far as it can be told from what was asked for."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
@@ -79,7 +78,7 @@ class State:
         self._rebuild(self._inventory.drop_node(name))
         self.hosts.put(name, None)
 
-    def put_host(self, name: str, left: Amounts | None) -> None:
+    def put_host(self, name: str, left: HostResources | None) -> None:
         """Learn what cpu and memory a node has left; None: nothing is known of it, which counts as plenty."""
         self.hosts.put(name, left)
 
@@ -119,18 +118,18 @@ class State:
         """Let what the key held be free again; an unknown key holds nothing."""
         self._wear(self._ledger.release(key))
 
-    def learn(self, asked: Meaning, host: Amounts | None = None) -> None:
+    def learn(self, asked: Query, host: HostResources | None = None) -> None:
         """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim.
 
         `host`: the cpu and memory that the claims' pods request; None: no pods are known.
         """
         self.expected.learn(asked, host)
 
-    def scorer(self, mix: Mix | None = None) -> LeastFragmentation:
+    def scorer(self, mix: DemandMix | None = None) -> LeastFragmentation:
         """Return the strategy that keeps room for a mix; None: for the one that was learnt."""
         return self.expected.scorer(self, self.settle(), mix)
 
-    def short(self, stranding: Stranding, host: Host, shape: Shape) -> AbstractSet[str]:
+    def short(self, stranding: Stranding, host: HostDemand, shape: NamedQuery) -> AbstractSet[str]:
         """Return the nodes whose cpu or memory matters to a demand; after `settle`."""
         stranding.count(self.expected.typical, self._kinds)
         return stranding.nodes(self, host, shape, self._kinds)
@@ -161,7 +160,7 @@ class State:
             self._worn.discard(name)
         return found
 
-    def settle(self, meaning: Meaning | None = None, ladder: Ladder | None = None) -> Standings:
+    def settle(self, meaning: Query | None = None, ladder: Ladder | None = None) -> NodeStates:
         """Return every node on its standing, as things stand, for one that asks so or for anybody."""
         if ladder is not None or (meaning is not None and meaning.rules):
             self._compare(meaning, ladder)
@@ -181,7 +180,7 @@ class State:
             self._standings.put(name, view.kind, view)
         return self._standings
 
-    def standing(self, name: str) -> Standing:
+    def standing(self, name: str) -> NodeState:
         """Return where a node stands; after `settle`."""
         return self._standings.of(name)
 
@@ -210,11 +209,11 @@ class State:
             return end, None
         return end, dict.fromkeys(self._log[cursor - self._log_start :])
 
-    def answers(self, text: str) -> Answers:
+    def answers(self, text: str) -> SelectorResults:
         """Return what a selector answers, remembered by what it reads."""
         return self.recall.answers(text)
 
-    def _compare(self, meaning: Meaning | None, ladder: Ladder | None) -> None:
+    def _compare(self, meaning: Query | None, ladder: Ladder | None) -> None:
         kinds = self._kinds
         if meaning is not None:
             kinds.compare([rule.attribute for rule in meaning.rules])

@@ -7,17 +7,17 @@ stranded. Only the strategy LeastFragmentation asks; nodes with plenty of both s
 from collections.abc import Set as AbstractSet
 from typing import Self
 
+from apportion.allocator.closeness.scorer import LadderScorer
 from apportion.allocator.demand import Demand
-from apportion.allocator.host import Amounts, Host
-from apportion.allocator.ladder.laddered import Laddered
-from apportion.allocator.outcome import Solved
-from apportion.allocator.ranking import Place
-from apportion.allocator.score.least_fragmentation import LeastFragmentation
-from apportion.allocator.score.strategy import Scorer
-from apportion.allocator.shape import Shape
-from apportion.allocator.standing import Standing
+from apportion.allocator.equivalence.nodestate import NodeState
+from apportion.allocator.facts.host import HostDemand, HostResources
+from apportion.allocator.pricing.stranding import Stranding
+from apportion.allocator.ranking.sortkey import SortKey
+from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.search.outcome import Solved
+from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.state import State
-from apportion.allocator.worth.stranding import Stranding
+from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 
 
 class Stranded:
@@ -25,26 +25,26 @@ class Stranded:
 
     __slots__ = ("_host", "_known", "_shape", "_state", "_stranding", "nodes")
 
-    def __init__(self, state: State, shape: Shape, host: Host, stranding: Stranding) -> None:
+    def __init__(self, state: State, shape: NamedQuery, host: HostDemand, stranding: Stranding) -> None:
         self._state = state
         self._shape = shape
         self._host = host
         self._stranding = stranding
-        self._known: dict[tuple[Standing, int, Amounts], int] = {}
+        self._known: dict[tuple[NodeState, int, HostResources], int] = {}
         """By outcome, too; outcomes outlive the question."""
         self.nodes: AbstractSet[str] = state.short(stranding, host, shape)
         """Those that cannot be compared by devices alone."""
 
     @classmethod
-    def of(cls, state: State, demand: Demand, shape: Shape, scorer: Scorer) -> Self | None:
+    def of(cls, state: State, demand: Demand, shape: NamedQuery, scorer: Scorer) -> Self | None:
         """Return the look; None where devices alone decide."""
-        strategy = scorer.strategy if isinstance(scorer, Laddered) else scorer
+        strategy = scorer.strategy if isinstance(scorer, LadderScorer) else scorer
         if demand.host is None or not isinstance(strategy, LeastFragmentation):
             return None
         found = cls(state, shape, demand.host, strategy.stranding)
         return found if found.nodes else None
 
-    def place(self, place: Place, outcome: Solved) -> Place:
+    def place(self, place: SortKey, outcome: Solved) -> SortKey:
         """Return the place with what would be stranded added to what is lost."""
         ranks, score, name = place
         left = self._state.hosts.beside(name, self._host)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apportion.allocator.answers import Selectors
 from apportion.allocator.demand import Demand
-from apportion.allocator.features import DEFAULT_FEATURES, Features
+from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
+from apportion.allocator.rules.selectors import Selectors
 from apportion.allocator.state import State
 from apportion.dra import reading
 from apportion.dra.allocation import DeviceResult

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.allocate import allocate
+from apportion.allocator.closeness.ladder import Ladder
+from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision, Refusal
-from apportion.allocator.explain_text import render
-from apportion.allocator.ladder.ladder import Ladder
-from apportion.allocator.ladder.policy import ladder_of
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.explain.render import render
+from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.world import World, read_world
 from apportion.api.policy import AllocationPolicySpec
 from apportion.cel.programs import Programs

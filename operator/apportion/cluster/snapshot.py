@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from apportion.allocator.host import Amounts
+from apportion.allocator.facts.host import HostResources
 from apportion.allocator.state import State
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
@@ -328,5 +328,5 @@ class Snapshot:
         """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
         node = self.node(name)
         if node is not None:
-            used = Amounts.of(self.pod_index.load(name))
-            self.state.put_host(name, Amounts.of(node.allocatable).less(used))
+            used = HostResources.of(self.pod_index.load(name))
+            self.state.put_host(name, HostResources.of(node.allocatable).less(used))

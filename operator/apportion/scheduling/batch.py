@@ -4,8 +4,8 @@ In: what the allocator answered to a queue. Out: a plan to follow one decision a
 the room.
 """
 
-from apportion.allocator.batch import Answer
 from apportion.allocator.decision import Decision
+from apportion.allocator.queue import Answer
 
 LEAST_TOGETHER = 2
 MOST_TOGETHER = 64

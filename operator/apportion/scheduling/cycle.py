@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from apportion import metrics
-from apportion.allocator.quickly import look_over
+from apportion.allocator.precompute import precompute
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder
@@ -142,7 +142,7 @@ class Cycle:
             self._failed_cuts()
             self._release_finalizers()
             if not demands:
-                look_over(self._snapshot.state)
+                precompute(self._snapshot.state)
         if granted:
             log.info("cycle.decided", granted=granted, waiting=len(demands))
 

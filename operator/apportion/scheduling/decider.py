@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
-from apportion.allocator.batch import Answer, allocate_queue
+from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.host import Host
-from apportion.allocator.ladder.policy import ladder_of
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.facts.host import HostDemand
+from apportion.allocator.queue import Answer, allocate_queue
+from apportion.allocator.search.scorer import Strategy
 from apportion.api.contract import GUARD
 from apportion.api.partition import Phase
 from apportion.api.policy import AllocationPolicySpec
@@ -170,7 +170,7 @@ class Decider:
             nodes,
             excluded=self._exclusions.devices(),
             tolerations=(_GUARD,),
-            host=Host(amounts(pods), room.taken) if pods else None,
+            host=HostDemand(amounts(pods), room.taken) if pods else None,
             seed=f"{demand.key}/{self._attempt}",
         )
         return asked, ""

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterable
 
-from apportion.allocator.decision import Finding
-from apportion.allocator.explain_text import summary
-from apportion.allocator.explanation import Explanation
+from apportion.allocator.explain.explanation import Explanation
+from apportion.allocator.explain.render import summary
+from apportion.allocator.facts.inventory import Finding
 from apportion.cluster.broken import Broken
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.recorder import About, Recorder

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from apportion.allocator.host import Amounts
+from apportion.allocator.facts.host import HostResources
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Taint, untolerated
@@ -38,7 +38,7 @@ class Room:
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self._load = load
         self._promised: dict[str, dict[str, int]] = {}
-        self._taken: dict[str, Amounts] = {}
+        self._taken: dict[str, HostResources] = {}
         self._lent = False
         """Whether somebody holds what was taken as it is now; it is then replaced, not changed."""
         self._log: list[str] = []
@@ -63,11 +63,11 @@ class Room:
         used["pods"] = used.get("pods", 0) + 1
         if self._lent:
             self._taken, self._lent = dict(self._taken), False
-        self._taken[node] = Amounts.of(used)
+        self._taken[node] = HostResources.of(used)
         self._log.append(node)
 
     @property
-    def taken(self) -> Mapping[str, Amounts]:
+    def taken(self) -> Mapping[str, HostResources]:
         """Return the cpu and memory that are promised, by node, on top of what bound pods take."""
         self._lent = True
         return self._taken
@@ -135,9 +135,9 @@ def _wishes(pod: Pod) -> object:
     )
 
 
-def amounts(pods: Sequence[Pod]) -> Amounts:
+def amounts(pods: Sequence[Pod]) -> HostResources:
     """Return the cpu and memory that the pods request together."""
-    return Amounts.of(total(pods))
+    return HostResources.of(total(pods))
 
 
 def total(pods: Sequence[Pod]) -> dict[str, int]:

@@ -6,10 +6,10 @@ none, and Events that say what is missing. What members of a group hold that can
 
 from collections.abc import Callable, Iterable, Mapping
 
+from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.demand import Demand
-from apportion.allocator.gang import Apart, Member, allocate_gang
-from apportion.allocator.ladder.policy import ladder_of
-from apportion.allocator.score.strategy import Strategy
+from apportion.allocator.gang import GangRefused, Member, allocate_gang
+from apportion.allocator.search.scorer import Strategy
 from apportion.api.contract import GATE
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
@@ -65,7 +65,7 @@ class Together:
                 notices.broken(decider.recorder, demand, error)
             self._give_back(joint)
             return 0
-        if isinstance(answer, Apart):
+        if isinstance(answer, GangRefused):
             self._refused(joint, answer, room)
             return 0
         granted = 0
@@ -95,7 +95,7 @@ class Together:
                 beside.take(node, pod)
         return self._decider.ask(joint.demands[index], beside)[0]
 
-    def _refused(self, joint: Joint, answer: Apart, room: Room) -> None:
+    def _refused(self, joint: Joint, answer: GangRefused, room: Room) -> None:
         decider = self._decider
         blocked = joint.demands[answer.member]
         if answer.refusal is None:

@@ -1,0 +1,188 @@
+"""From picks to AllocationResults: devices, config, node selector (dra.md 1.12).
+
+In: the picks of one node. Out: one Allocation per claim, as kube-scheduler would write it, without a timestamp.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.query import NamedQuery, RequestNames
+from apportion.allocator.search.search import Pick
+from apportion.dra.allocation import Allocation, ConfigResult, DeviceResult
+from apportion.dra.claim import Claim, Request
+from apportion.dra.device import DeviceId
+from apportion.dra.quantity import Quantity
+from apportion.dra.selection import Availability, NodeSelector, Requirement, Term
+from apportion.errors import BrokenInput, TooMuch
+
+MOST_CONFIGS = 64
+"""Entries of an allocation's config (API `AllocationResult.devices.config`)."""
+
+ShareIds = Callable[[Claim, str, DeviceId], str]
+"""Makes the share ID of a claim's share, given the request's name and the device."""
+
+
+def derived_share_ids(seed: str) -> ShareIds:
+    """Return share IDs that depend on seed, claim and device only: the same question, the same answer."""
+
+    def make(claim: Claim, request: str, device: DeviceId) -> str:
+        text = "\0".join((seed, claim.uid, claim.key, request, str(device)))
+        return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
+
+    return make
+
+
+def allocations(
+    view: NodeView, shape: NamedQuery, names: RequestNames, picks: Sequence[Pick], share_ids: ShareIds
+) -> tuple[Allocation, ...]:
+    """Return one allocation per claim; raises BrokenInput for a slice whose node selector has several terms."""
+    configured = shape.meaning.configured
+    chosen: dict[int, int] | None = None
+    made = []
+    for number, claim in enumerate(names.claims):
+        mine = (
+            [pick for pick in picks if shape.slots[pick.slot].claim == number]
+            if len(names.claims) > 1
+            else picks
+        )
+        if chosen is None and (claim.config or configured):
+            chosen = {pick.slot: pick.want for pick in picks}
+        made.append(
+            Allocation(
+                _results(view, shape, names, mine, share_ids),
+                _config(number, claim, shape, names, chosen) if chosen is not None else (),
+                view.local if view.homely and mine else _node_selector(view, [pick.device for pick in mine]),
+            )
+        )
+    return tuple(made)
+
+
+def _results(
+    view: NodeView, shape: NamedQuery, names: RequestNames, picks: Sequence[Pick], share_ids: ShareIds
+) -> tuple[DeviceResult, ...]:
+    results: list[DeviceResult] = []
+    last: Pick | None = None
+    request: Request
+    label, plain = "", False
+    binds = view.features.device_binding_and_status
+    optional = view.features.optional_node_operations
+    kept = view.results
+    if len(kept) > MOST_KEPT:
+        kept.clear()
+    for pick in picks:
+        index = pick.device
+        if last is None or pick.slot != last.slot or pick.want != last.want:
+            last = pick
+            request = names.request(pick.slot, pick.want)
+            label = names.label(pick.slot, pick.want)
+            plain = not (request.admin_access or request.tolerations_as_written)
+        shared = view.shareable >> index & 1
+        found = kept.get((index, label)) if plain and not shared else None
+        if found is not None:
+            results.append(found)
+            continue
+        device = view.devices[index]
+        where = view.id_of(index)
+        share_id, consumed = None, _NOTHING
+        if shared:
+            taken = view.charge(index, shape.slots[pick.slot].wants[pick.want])
+            if isinstance(taken, dict):
+                consumed = taken
+            share_id = share_ids(names.slots[pick.slot][0], label, where)
+        made = DeviceResult(
+            label,
+            where,
+            request.admin_access,
+            request.tolerations_as_written,
+            share_id,
+            consumed,
+            device.binding_conditions if binds else (),
+            device.binding_failure_conditions if binds else (),
+            _skips(view.piece_of(index).extra) if optional else (),
+        )
+        if plain and not shared:
+            kept[index, label] = made
+        results.append(made)
+    return tuple(results)
+
+
+def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(extra.get("skipNodeOperations") or ())
+
+
+MOST_KEPT = 256
+"""Results remembered per node."""
+
+_NOTHING: Mapping[str, Quantity] = {}
+
+
+def _config(
+    number: int, claim: Claim, shape: NamedQuery, names: RequestNames, chosen: Mapping[int, int]
+) -> tuple[ConfigResult, ...]:
+    """Class configs once per class with the requests that use it, then the claim's that apply."""
+    mine = [slot for slot in range(len(shape.slots)) if shape.slots[slot].claim == number]
+    users: dict[str, list[str]] = {}
+    for slot in mine:
+        want = chosen.get(slot, 0)
+        users.setdefault(names.request(slot, want).device_class, []).append(names.label(slot, want))
+    entries = [
+        ConfigResult("FromClass", tuple(requests), config.opaque)
+        for title, requests in users.items()
+        for config in names.classes[title].config
+    ]
+    selected = {
+        title
+        for slot in mine
+        for title in (names.slots[slot][1].name, names.label(slot, chosen.get(slot, 0)))
+    }
+    entries += [
+        ConfigResult("FromClaim", config.requests, config.opaque)
+        for config in claim.config
+        if not config.requests or selected.intersection(config.requests)
+    ]
+    if len(entries) > MOST_CONFIGS:
+        raise TooMuch(
+            f"claim {claim.key}: {len(entries)} configurations of claim and classes exceed the limit of {MOST_CONFIGS}"
+        )
+    return tuple(
+        ConfigResult(entry.source, (), entry.opaque) if _covers_all(entry, mine, names, chosen) else entry
+        for entry in entries
+    )
+
+
+def _covers_all(
+    entry: ConfigResult, slots: Sequence[int], names: RequestNames, chosen: Mapping[int, int]
+) -> bool:
+    return all(
+        names.slots[slot][1].name in entry.requests
+        or names.label(slot, chosen.get(slot, 0)) in entry.requests
+        for slot in slots
+    )
+
+
+def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | None:
+    """Pin to the node where some device is local to it; else demand what the devices' selectors demand together."""
+    labels: dict[tuple[str, str, frozenset[str]], Requirement] = {}
+    fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
+    for index in devices:
+        device = view.devices[index]
+        place = view.piece_of(index).availability
+        if place.per_device:
+            place = device.availability or Availability()
+        if place.node is not None or device.binds_to_node:
+            return view.local
+        terms = place.selector.terms if place.selector else ()
+        if len(terms) > 1:
+            raise BrokenInput(
+                f"device {device.id}: a node selector of a slice may have one term, this has {len(terms)}"
+            )
+        for term in terms:
+            for requirements, found in ((term.labels, labels), (term.fields, fields)):
+                for one in requirements:
+                    found.setdefault((one.key, one.operator, frozenset(one.values)), one)
+    if not labels and not fields:
+        return None
+    return NodeSelector((Term(tuple(labels.values()), tuple(fields.values())),))

@@ -1,0 +1,1 @@
+"""Why no node can serve a demand."""

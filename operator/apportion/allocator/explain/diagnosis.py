@@ -1,0 +1,283 @@
+"""What one node lacks for a shape: the first request that fails, and at which stage.
+
+In: a view. Out: a Diagnosis with counts. Nothing is searched here: requests are looked at one by one, then constraints.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from apportion.allocator.bits import bits
+from apportion.allocator.explain.explanation import (
+    ConstraintReport,
+    RefusalReason,
+    RequestReport,
+    Shortage,
+    Step,
+)
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
+from apportion.allocator.rules.pools import amount
+from apportion.allocator.rules.query import Alternative, NamedQuery
+from apportion.allocator.search.candidates import Candidates, candidates
+from apportion.allocator.search.constraints import ConstraintState
+from apportion.allocator.state import State
+from apportion.dra.taint import untolerated
+
+_MANY = 10**9
+"""More than a node has devices."""
+STAGES: tuple[RefusalReason, ...] = (
+    "nothing",
+    "selector",
+    "taint",
+    "busy",
+    "capacity",
+    "counters",
+    "constraint",
+    "together",
+)
+LISTED = 5
+"""Holders, taints, counters and values named at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The reason of one node."""
+
+    kind: RefusalReason
+    slot: int = -1
+    want: int = 0
+    rule: int = -1
+    request: RequestReport | None = None
+    constraint: ConstraintReport | None = None
+    message: str = ""
+    progress: tuple[int, int] = (0, 0)
+    """How near the node came: the stage that failed, and how many devices had come that far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """Masks of devices, stage after stage."""
+
+    matching: int
+    untainted: int
+    unheld: int
+    roomy: int
+    free: int
+
+    def failed(self, wanted: int) -> RefusalReason | None:
+        """Return the first stage that leaves too few."""
+        for kind, mask in (
+            ("selector", self.matching),
+            ("taint", self.untainted),
+            ("busy", self.unheld),
+            ("capacity", self.roomy),
+            ("counters", self.free),
+        ):
+            if mask.bit_count() < wanted:
+                return kind  # type: ignore[return-value]  # literals of RefusalReason, widened by the loop
+        return None
+
+
+def funnel(state: State, view: NodeView, want: Alternative) -> Funnel:
+    """Return how far the devices of a node come for one request."""
+    matching, _ = view.selected(want, state.answers)
+    untainted = matching & view.tolerating(want.tolerations)
+    unheld = untainted if want.admin else untainted & ~view.exclusive
+    roomy = unheld
+    if view.features.consumable_capacity and (want.capacity or unheld & view.limited):
+        for index in bits(unheld):
+            taken = view.charge(index, want)
+            if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken):
+                roomy &= ~(1 << index)
+    return Funnel(matching, untainted, unheld, roomy, roomy if want.admin else roomy & view.fit)
+
+
+def diagnose(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis:
+    """Return what the node lacks first."""
+    if not view.base:
+        return Diagnosis("nothing")
+    for number, slot in enumerate(shape.slots):
+        tries = [
+            _try(state, shape, view, (number, position), want) for position, want in enumerate(slot.wants)
+        ]
+        if all(found.kind != "together" for found in tries):
+            return max(tries, key=lambda found: found.progress)
+    return _constraint(state, shape, view) or Diagnosis(
+        "together",
+        message="every request could be served alone, but not all of them together",
+        progress=(len(STAGES), view.base.bit_count()),
+    )
+
+
+def _try(
+    state: State, shape: NamedQuery, view: NodeView, where: tuple[int, int], want: Alternative
+) -> Diagnosis:
+    found = funnel(state, view, want)
+    wanted = max(found.matching.bit_count(), 1) if want.everything else want.count
+    kind = found.failed(wanted)
+    report = _report(state, shape, view, where, found)
+    if kind is None:
+        return Diagnosis("together", *where, request=report)
+    stages = {
+        "selector": report.matching,
+        "taint": report.untainted,
+        "busy": report.unheld,
+        "capacity": report.roomy,
+        "counters": report.free,
+    }
+    report = replace(report, on_one_node=stages.get(kind, 0))
+    before = {
+        "selector": _depth(report),
+        "taint": report.matching,
+        "busy": report.untainted,
+        "capacity": report.unheld,
+        "counters": report.roomy,
+    }
+    return Diagnosis(kind, *where, request=report, progress=(STAGES.index(kind), before.get(kind, 0)))
+
+
+def _depth(report: RequestReport) -> int:
+    """Return how far devices came through the selectors: the steps that some passed, then how many passed the last."""
+    passed = [report.looked, *(step.passed for step in report.steps)]
+    reached = max(number for number, count in enumerate(passed) if count or not number)
+    return reached * _MANY + passed[reached]
+
+
+def _report(
+    state: State, shape: NamedQuery, view: NodeView, where: tuple[int, int], found: Funnel
+) -> RequestReport:
+    want = shape.slots[where[0]].wants[where[1]]
+    texts = (*want.class_selectors, *want.selectors)
+    steps = tuple(
+        Step(
+            "class" if number < len(want.class_selectors) else "request",
+            _own(number, want),
+            text,
+            passed.bit_count(),
+        )
+        for number, (text, passed) in enumerate(zip(texts, view.prefixes(want, state.answers), strict=True))
+    )
+    return RequestReport(
+        claim=shape.names.slots[where[0]][0].key,
+        request=shape.names.label(*where),
+        device_class=shape.names.request(*where).device_class,
+        wanted=None if want.everything else want.count,
+        looked=view.base.bit_count(),
+        steps=steps,
+        matching=found.matching.bit_count(),
+        untainted=found.untainted.bit_count(),
+        unheld=found.unheld.bit_count(),
+        roomy=found.roomy.bit_count(),
+        free=found.free.bit_count(),
+        taints=_taints(view, want, found.matching & ~found.untainted),
+        holders=_holders(state, view, found),
+        shortages=_shortages(view, found.roomy & ~found.free),
+    )
+
+
+def _own(number: int, want: Alternative) -> int:
+    return number if number < len(want.class_selectors) else number - len(want.class_selectors)
+
+
+def _taints(view: NodeView, want: Alternative, tainted: int) -> tuple[tuple[str, int], ...]:
+    counts: Counter[str] = Counter()
+    for index in bits(tainted):
+        taint = untolerated(view.anatomy.taints.get(index, ()), want.tolerations)
+        if taint is not None:
+            value = f"={taint.value}" if taint.value else ""
+            counts[f"{taint.key}{value}:{taint.effect}"] += 1
+    return tuple(counts.most_common(LISTED))
+
+
+def _holders(state: State, view: NodeView, found: Funnel) -> tuple[str, ...]:
+    """Name a few who hold matching devices, or other devices on the same counters."""
+    mask = found.untainted & ~found.free
+    if found.unheld & ~found.free:
+        for group in view.groups:
+            if group.mask & found.roomy & ~found.free:
+                mask |= group.mask & (view.exclusive | view.charged)
+    keys: dict[str, None] = {}
+    for index in bits(mask & (view.exclusive | view.charged)):
+        for key in state.holders(view.id_of(index)):
+            keys[key] = None
+            if len(keys) == LISTED:
+                return tuple(keys)
+    return tuple(keys)
+
+
+def _shortages(view: NodeView, short: int) -> tuple[Shortage, ...]:
+    least: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for index in bits(short):
+        for name, missing in shortages(view, index):
+            counts[name] += 1
+            least[name] = min(missing, least.get(name, missing))
+    return tuple(Shortage(name, amount(least[name]), count) for name, count in counts.most_common(LISTED))
+
+
+def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
+    """Return the counters that are short for a device, with the amount missing in 10^-9."""
+    place = view.group_of.get(index)
+    if place is None:
+        return []
+    group = view.groups[place[0]]
+    return [
+        (group.counters[counter][1], need - group.state.left[counter])
+        for counter, need in group.make.needs[place[1]]
+        if group.state.left[counter] < need
+    ]
+
+
+def _constraint(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis | None:
+    """Return the first constraint that the free devices cannot satisfy, looked at alone."""
+    try:
+        rows = candidates(view, shape, state.answers)
+    except NodeError:
+        return None
+    for number, rule in enumerate(shape.rules):
+        covered = [
+            (position, row)
+            for position, row in enumerate(rows)
+            if all(number in option.want.rules for option in row)
+        ]
+        if not covered:
+            continue
+        free = 0
+        wanted = 0
+        for _, row in covered:
+            for option in row:
+                free |= _open(view, option)
+            wanted += min(option.count for option in row)
+        rules = ConstraintState(rule, view)
+        values = [(str(atom[1]), (devices & free).bit_count()) for atom, devices in rules.values.items()]
+        values = sorted((value for value in values if value[1]), key=lambda value: -value[1])
+        enough = (
+            len(values) >= wanted
+            if rule.distinct
+            else any(
+                all(
+                    any((_open(view, option) & devices).bit_count() >= option.count for option in row)
+                    for _, row in covered
+                )
+                and (free & devices).bit_count() >= wanted
+                for devices in rules.values.values()
+            )
+        )
+        if not enough:
+            claim = shape.names.slots[covered[0][0]][0].key
+            without = (free & ~rules.mask).bit_count()
+            report = ConstraintReport(
+                claim, rule.attribute, rule.distinct, wanted, tuple(values[:LISTED]), without
+            )
+            return Diagnosis(
+                "constraint",
+                slot=covered[0][0],
+                rule=number,
+                constraint=report,
+                progress=(STAGES.index("constraint"), values[0][1] if values else 0),
+            )
+    return None
+
+
+def _open(view: NodeView, option: Candidates) -> int:
+    return option.mask if option.want.admin else option.mask & view.fit

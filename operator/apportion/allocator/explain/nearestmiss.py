@@ -1,0 +1,132 @@
+"""The nearest miss: which device failed the fewest conditions, and which.
+
+In: the node that came nearest and its diagnosis. Out: one device with sentences about what it lacks.
+"""
+
+from apportion.allocator.bits import bits
+from apportion.allocator.explain.diagnosis import Diagnosis, funnel, shortages
+from apportion.allocator.explain.explanation import ConstraintReport, NearestMiss
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.nodeerror import ErrorCause
+from apportion.allocator.rules.pools import amount
+from apportion.allocator.rules.query import Alternative, NamedQuery
+from apportion.allocator.rules.selectors import Selectors
+from apportion.allocator.state import State
+from apportion.dra.device import Attribute, Device
+from apportion.dra.taint import untolerated
+from apportion.errors import SelectorError
+
+TRIED = 32
+"""Devices compared at most."""
+CUT = 160
+"""Characters of a selector's text shown at most."""
+
+
+def nearest_miss(state: State, shape: NamedQuery, name: str, found: Diagnosis) -> NearestMiss | None:
+    """Return the device nearest to serving the request that failed; None where no request did."""
+    if found.constraint is not None:
+        return _agreement(name, found.constraint)
+    if found.slot < 0 or found.request is None:
+        return None
+    view = state.view(name)
+    want = shape.slots[found.slot].wants[found.want]
+    best: tuple[int, int, tuple[str, ...]] | None = None
+    for index in bits(_closest(state, view, want)):
+        missing = _missing(state, view, want, index)
+        if missing and (best is None or len(missing) < best[0]):
+            best = len(missing), index, missing
+    if best is None:
+        return None
+    request = found.request
+    enough: tuple[str, ...] = ()
+    if request.on_one_node:
+        enough = (
+            f"{request.on_one_node} of the {request.wanted} devices wanted would do here, this one not",
+        )
+    return NearestMiss(name, str(view.id_of(best[1])), request.claim, request.request, (*enough, *best[2]))
+
+
+def _agreement(node: str, rule: ConstraintReport) -> NearestMiss:
+    """Say how many of the devices that a constraint covers could agree, or differ, on the node."""
+    if rule.distinct:
+        missing = f"{len(rule.values)} different values of {rule.attribute} where {rule.wanted} are needed"
+    elif rule.values:
+        value, count = rule.values[0]
+        missing = f"{count} free devices have {rule.attribute} {value} where {rule.wanted} must agree"
+    else:
+        missing = f"no free device has {rule.attribute}"
+    return NearestMiss(node, "", rule.claim, "", (missing,))
+
+
+def _closest(state: State, view: NodeView, want: Alternative) -> int:
+    """Return the devices that passed the most stages, but not all; a few of them."""
+    stages = funnel(state, view, want)
+    masks = [stages.free, stages.roomy, stages.unheld, stages.untainted, stages.matching]
+    masks += reversed(view.prefixes(want, state.answers))
+    passed = 0
+    for mask in (*masks, view.base):
+        if mask & ~passed:
+            chosen = mask & ~passed & ~stages.free
+            if chosen:
+                return sum(1 << index for index, _ in zip(bits(chosen), range(TRIED), strict=False))
+        passed |= mask
+    return 0
+
+
+def _missing(state: State, view: NodeView, want: Alternative, index: int) -> tuple[str, ...]:
+    device = view.devices[index]
+    found = []
+    for number, text in enumerate(want.class_selectors):
+        found += _selector(state.programs, device, text, f"class selector #{number}")
+    for number, text in enumerate(want.selectors):
+        found += _selector(state.programs, device, text, f"request selector #{number}")
+    taint = untolerated(view.anatomy.taints.get(index, ()), want.tolerations)
+    if taint is not None:
+        found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
+    if view.exclusive >> index & 1 and not want.admin:
+        found.append(f"held by {', '.join(state.holders(view.id_of(index))[:3])}")
+    taken = view.charge(index, want) if view.features.consumable_capacity else {}
+    if taken is None:
+        found.append("its capacity cannot serve the requested amounts")
+    elif isinstance(taken, ErrorCause):
+        found.append(taken.reason)
+    elif not view.roomy(index, taken):
+        found.append("its capacity left does not suffice for the requested amounts")
+    if not want.admin:
+        found += [f"counter {name} is short of {amount(missing)}" for name, missing in shortages(view, index)]
+    return tuple(found)
+
+
+def _selector(selectors: Selectors, device: Device, text: str, title: str) -> list[str]:
+    program = selectors.get(text)
+    shown = text if len(text) <= CUT else f"{text[:CUT]}..."
+    if isinstance(program, SelectorError):
+        return [f"{title} does not compile: {program}"]
+    try:
+        if program.match(device):
+            return []
+    except SelectorError as error:
+        return [f"{title} fails: {error}"]
+    values = _values(device, getattr(program, "reads", None))
+    return [f"{title} does not match: {shown}{values}"]
+
+
+def _values(device: Device, reads: frozenset[tuple[str, str]] | None) -> str:
+    """Say what the device has where the selector looks."""
+    shown = []
+    for kind, name in sorted(reads or ())[:3]:
+        if kind == "attribute":
+            shown.append(f"{name} is {_show(device.attribute(name))}")
+        elif kind == "capacity":
+            plain = name.removeprefix(f"{device.driver}/")
+            capacity = device.capacity.get(name) or device.capacity.get(plain)
+            shown.append(f"{name} is {capacity.value if capacity else 'absent'}")
+    return f" ({'; '.join(shown)})" if shown else ""
+
+
+def _show(value: Attribute | None) -> str:
+    if value is None:
+        return "absent"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_show(entry) for entry in value[:5]) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

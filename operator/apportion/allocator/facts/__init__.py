@@ -1,0 +1,1 @@
+"""What there is, and which allocations hold it."""

@@ -1,0 +1,181 @@
+"""What there is: nodes, slices by pool, taint rules.
+
+In: facts, one at a time, in any order. Out: the pools of a node, and which nodes a fact concerns.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from apportion.allocator.facts.holdings import Consumption
+from apportion.allocator.rules.features import Features
+from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
+from apportion.allocator.rules.slices import SliceView, blocking_taints
+from apportion.allocator.rules.slicetemplates import SliceTemplates
+from apportion.dra.device import DeviceId
+from apportion.dra.slice import PoolId, Slice
+from apportion.dra.taint import Taint
+from apportion.dra.taintrule import DeviceTaintRule
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a pool, which is left out until its driver mends it."""
+
+    object: str
+    """The pool, and the slice where one is to blame."""
+    field: str
+    reason: str
+
+
+class Inventory:
+    """Facts about devices and nodes. Every change returns the names of the nodes that it concerns."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self.places: dict[str, NodeInfo] = {}
+        self._slices: dict[str, Slice] = {}
+        self._pieces: dict[str, SliceView] = {}
+        self._pools: dict[PoolId, dict[str, Slice]] = {}
+        self._node_pools: dict[str, dict[PoolId, int]] = {}
+        self._wide: dict[PoolId, int] = {}
+        """Pools with slices that are not of one node."""
+        self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._patterns = SliceTemplates()
+
+    def put_node(self, name: str, labels: Mapping[str, str], declared: Sequence[str]) -> Iterable[str]:
+        """Learn of a node, or of its new labels."""
+        place = NodeInfo(name, dict(labels), frozenset(declared))
+        if self.places.get(name) == place:
+            return ()
+        self.places[name] = place
+        return (name,)
+
+    def drop_node(self, name: str) -> Iterable[str]:
+        """Forget a node; its slices stay known."""
+        return (name,) if self.places.pop(name, None) is not None else ()
+
+    def put_slice(self, piece: Slice) -> Iterable[str]:
+        """Learn of a slice, or of its new version."""
+        key = _key(piece)
+        former = self._slices.get(key)
+        touched: Iterable[str] = self._take_out(key, former) if former is not None else ()
+        self._slices[key] = piece
+        self._pools.setdefault(piece.pool, {})[key] = piece
+        self._pool_nodes.pop(piece.pool, None)
+        node = piece.availability.node
+        counts = self._wide if node is None else self._node_pools.setdefault(node, {})
+        counts[piece.pool] = counts.get(piece.pool, 0) + 1
+        now = self.nodes(piece.pool)
+        return dict.fromkeys((*now, *touched)) if touched else now
+
+    def drop_slice(self, uid: str) -> Iterable[str]:
+        """Forget a slice."""
+        former = self._slices.pop(uid, None)
+        return self._take_out(uid, former) if former is not None else ()
+
+    def put_taint_rule(self, rule: DeviceTaintRule) -> Iterable[str]:
+        """Learn of a rule, or of its new version."""
+        former = self._rules.get(rule.name)
+        if former == rule:
+            return ()
+        self._rules[rule.name] = rule
+        return self._retaint(rule if former is None else None)
+
+    def drop_taint_rule(self, name: str) -> Iterable[str]:
+        """Forget a rule."""
+        rule = self._rules.pop(name, None)
+        return self._retaint(rule) if rule is not None else ()
+
+    def nodes(self, pool: PoolId) -> Iterable[str]:
+        """Return the nodes that a pool may serve; some may be unknown."""
+        if self._wide and pool in self._wide:
+            return self.places
+        found = self._pool_nodes.get(pool)
+        if found is None:
+            named = [piece.availability.node for piece in self._pools.get(pool, {}).values()]
+            found = tuple(dict.fromkeys(node for node in named if node))
+            if found:
+                self._pool_nodes[pool] = found
+        return found
+
+    def nodes_of(self, device: DeviceId) -> Iterator[str]:
+        """Yield the known nodes on which the device may be found."""
+        for name in self.nodes(PoolId(device.driver, device.pool)):
+            if name in self.places:
+                yield name
+
+    def pools(self, name: str) -> list[PoolView]:
+        """Return the pools of a node."""
+        place = self.places[name]
+        ids = dict.fromkeys((*self._node_pools.get(name, {}), *self._wide))
+        views = (pool_on(pool, self._pools[pool].values(), place, self._features) for pool in ids)
+        return [found for found in views if found is not None]
+
+    def piece(self, cut: Slice) -> SliceView:
+        """Return a slice with what is found out about its devices."""
+        key = _key(cut)
+        found = self._pieces.get(key)
+        if found is None:
+            more: dict[int, tuple[Taint, ...]] = {}
+            for rule in self._rules.values():
+                for index, device in enumerate(cut.devices):
+                    if rule.covers(device.id):
+                        more[index] = (*more.get(index, ()), rule.taint)
+            pattern = self._patterns.of(cut, blocking_taints(cut, more))
+            found = self._pieces[key] = SliceView(cut, pattern)
+        return found
+
+    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
+        """Return what a device takes from counters, by the newest slice that has it."""
+        best: Slice | None = None
+        taken: Consumption | None = None
+        for piece in self._pools.get(pool, {}).values():
+            if best is None or (piece.generation, piece.name) > (best.generation, best.name):
+                for device in piece.devices:
+                    if device.name == name:
+                        best, taken = piece, consumption(device)
+        return taken
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is wrong with pools, sorted."""
+        found: dict[Finding, None] = {}
+        for name in self.places:
+            for pool in self.pools(name):
+                if pool.incomplete:
+                    reason = "not all slices of the newest generation are there yet"
+                    found[Finding(f"pool {pool.id}", "spec.pool.resourceSliceCount", reason)] = None
+                elif pool.invalid:
+                    piece, _, field = pool.field.partition(": ")
+                    found[Finding(f"pool {pool.id}, slice {piece}", field, pool.invalid)] = None
+        return tuple(sorted(found, key=lambda finding: (finding.object, finding.field, finding.reason)))
+
+    def _take_out(self, key: str, former: Slice) -> Iterable[str]:
+        touched = tuple(self.nodes(former.pool))
+        self._pieces.pop(key, None)
+        self._pool_nodes.pop(former.pool, None)
+        pool = self._pools[former.pool]
+        pool.pop(key, None)
+        if not pool:
+            del self._pools[former.pool]
+        node = former.availability.node
+        counts = self._wide if node is None else self._node_pools[node]
+        counts[former.pool] -= 1
+        if not counts[former.pool]:
+            del counts[former.pool]
+            if node is not None and not counts:
+                del self._node_pools[node]
+        return touched
+
+    def _retaint(self, rule: DeviceTaintRule | None) -> Iterable[str]:
+        """Read the slices anew that a rule may cover (None: all)."""
+        touched: dict[str, None] = {}
+        for key, piece in self._slices.items():
+            if rule is None or any(rule.covers(device.id) for device in piece.devices):
+                self._pieces.pop(key, None)
+                touched.update(dict.fromkeys(self.nodes(piece.pool)))
+        return touched
+
+
+def _key(piece: Slice) -> str:
+    return piece.uid or f"{piece.pool}/{piece.name}"

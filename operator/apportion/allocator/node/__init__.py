@@ -1,0 +1,1 @@
+"""One node: its devices, and what is left of them."""

@@ -1,0 +1,1 @@
+"""What devices and the room on nodes are worth to the demand."""

@@ -1,0 +1,1 @@
+"""The nodes in order, and what is remembered of queries."""

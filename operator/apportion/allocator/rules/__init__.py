@@ -1,0 +1,1 @@
+"""Upstream's semantics: what claims, classes, slices and selectors mean."""

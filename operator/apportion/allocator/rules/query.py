@@ -1,0 +1,231 @@
+"""What a demand asks, without the names in it: claims that ask the same have the same shape, and share answers.
+
+In: claims and classes. Out: slots in order, each with its alternatives; or BrokenInput where no state could serve the
+claims. Limits: dra.md 1.6 (API constants of resource.k8s.io/v1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from apportion.allocator.rules.features import Features
+from apportion.dra.claim import Claim, Constraint, Request, RequestSlot
+from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.quantity import Quantity
+from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput, TooMuch
+
+MOST_RESULTS = 32
+"""Devices per claim (API `AllocationResultsMaxSize`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One way to satisfy a slot. Compared by content."""
+
+    class_selectors: tuple[str, ...]
+    selectors: tuple[str, ...]
+    everything: bool
+    """Mode All: every device that matches."""
+    count: int
+    admin: bool
+    tolerations: tuple[Toleration, ...]
+    capacity: tuple[tuple[str, Quantity], ...]
+    rules: tuple[int, ...]
+    """Constraints that cover it, by position in the shape."""
+
+    @property
+    def amounts(self) -> Mapping[str, Quantity]:
+        """The requested capacity by name."""
+        return dict(self.capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One request of one claim: alternatives in order of preference."""
+
+    claim: int
+    wants: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeConstraint:
+    """A constraint: devices that agree (match) or differ (distinct) in an attribute."""
+
+    attribute: str
+    distinct: bool
+
+
+class NamedQuery(NamedTuple):
+    """Slots of all claims in order, and the constraints among them. A named tuple, as every claim makes one."""
+
+    slots: tuple[Slot, ...]
+    rules: tuple[AttributeConstraint, ...]
+    names: "RequestNames"
+    meaning: "Query"
+
+    def meant(self, meaning: "Query") -> "NamedQuery":
+        """Return the shape with another meaning and the same names."""
+        return (
+            self if meaning is self.meaning else NamedQuery(meaning.slots, meaning.rules, self.names, meaning)
+        )
+
+
+class RequestNames(NamedTuple):
+    """What the user calls the slots."""
+
+    claims: tuple[Claim, ...]
+    slots: tuple[tuple[Claim, RequestSlot], ...]
+    classes: Mapping[str, DeviceClass]
+
+    def request(self, slot: int, want: int) -> Request:
+        """Return the request, or the subrequest, behind an alternative."""
+        return self.slots[slot][1].alternatives[want]
+
+    def title(self, slot: int, want: int) -> str:
+        """Return `claim NAME, request NAME` as messages say it."""
+        return f"claim {self.slots[slot][0].key}, request {self.request(slot, want).name}"
+
+    def label(self, slot: int, want: int) -> str:
+        """Return `request` or `request/subrequest`, as results say it."""
+        named = self.slots[slot][1]
+        return f"{named.name}/{named.alternatives[want].name}" if named.prioritized else named.name
+
+
+class Query:
+    """What claims ask that say the same, whatever their own names."""
+
+    __slots__ = ("classes", "configured", "frame", "most", "plain", "rules", "slots", "texts")
+
+    def __init__(
+        self,
+        slots: tuple[Slot, ...],
+        rules: tuple[AttributeConstraint, ...],
+        classes: Mapping[str, DeviceClass],
+    ) -> None:
+        every = [want for slot in slots for want in slot.wants]
+        self.slots = slots
+        self.rules = rules
+        self.classes = classes
+        self.texts = frozenset(text for want in every for text in (*want.class_selectors, *want.selectors))
+        """Every selector in it."""
+        self.plain = not any(want.everything or want.admin or want.capacity for want in every)
+        """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
+        self.most = sum(
+            max(MOST_RESULTS if want.everything else want.count for want in slot.wants) for slot in slots
+        )
+        """The most devices that it may take."""
+        self.configured = any(found.config for found in classes.values())
+        """Whether some class brings parameters for drivers."""
+        self.frame: object = (
+            tuple(
+                (slot.claim, tuple((want.count, want.tolerations, want.rules) for want in slot.wants))
+                for slot in slots
+            ),
+            rules,
+        )
+        """All that a plain one asks besides its selectors."""
+
+    def shape(self, claims: Sequence[Claim]) -> NamedQuery:
+        """Return the shape with the names that these claims use."""
+        named = tuple([(claim, slot) for claim in claims for slot in claim.slots])
+        return NamedQuery(self.slots, self.rules, RequestNames(tuple(claims), named, self.classes), self)
+
+
+def read_query(
+    claims: Sequence[Claim],
+    classes: Mapping[str, DeviceClass],
+    features: Features,
+    tolerations: tuple[Toleration, ...] = (),
+) -> Query:
+    """Read the claims against the classes; raises BrokenInput naming claim, request and reason."""
+    slots: list[Slot] = []
+    rules: list[AttributeConstraint] = []
+    used: dict[str, DeviceClass] = {}
+    for position, claim in enumerate(claims):
+        base = len(rules)
+        least = 0
+        for slot in claim.slots:
+            if slot.prioritized and not features.prioritized_list:
+                raise BrokenInput(
+                    f"claim {claim.key}, request {slot.name}: has subrequests, but the DRAPrioritizedList feature is"
+                    " disabled"
+                )
+            wants = []
+            for request in slot.alternatives:
+                found = _check(claim, slot, request, classes, features)
+                used[found.name] = found
+                covering = tuple(
+                    base + index
+                    for index, rule in enumerate(claim.constraints)
+                    if rule.covers(slot.name, request.name if slot.prioritized else None)
+                )
+                wants.append(_want(request, found, covering, tolerations))
+            slots.append(Slot(position, tuple(wants)))
+            least += min(0 if want.everything else want.count for want in wants)
+        if least > MOST_RESULTS:
+            raise TooMuch(
+                f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+            )
+        rules.extend(_rule(claim, index, rule, features) for index, rule in enumerate(claim.constraints))
+    return Query(tuple(slots), tuple(rules), used)
+
+
+def _check(
+    claim: Claim, slot: RequestSlot, request: Request, classes: Mapping[str, DeviceClass], features: Features
+) -> DeviceClass:
+    where = f"claim {claim.key}, request {request.name}"
+    if request.capacity and not features.consumable_capacity:
+        kind = "subrequest" if slot.prioritized else "request"
+        raise BrokenInput(
+            f"claim {claim.key}, {kind} {request.name}: has capacity requests, but the DRAConsumableCapacity feature is"
+            " disabled"
+        )
+    if request.unknown_selector:
+        raise BrokenInput(
+            f"{where}: a selector is not CEL; this version knows no other kind", field=request.at
+        )
+    if request.admin_access and not features.admin_access:
+        raise BrokenInput(f"{where}: admin access is requested, but the feature is disabled")
+    if not request.device_class:
+        raise BrokenInput(f"{where}: missing device class name", field=f"{request.at}.deviceClassName")
+    found = classes.get(request.device_class)
+    if found is None:
+        raise BrokenInput(
+            f"{where}: device class {request.device_class} does not exist",
+            field=f"{request.at}.deviceClassName",
+        )
+    if found.unknown_selector:
+        raise BrokenInput(f"class {found.name}: a selector is not CEL; this version knows no other kind")
+    if request.mode not in {"ExactCount", "All"}:
+        raise BrokenInput(
+            f"{where}: unsupported count mode {request.mode}", field=f"{request.at}.allocationMode"
+        )
+    return found
+
+
+def _want(
+    request: Request, found: DeviceClass, covering: tuple[int, ...], tolerations: tuple[Toleration, ...]
+) -> Alternative:
+    return Alternative(
+        class_selectors=found.selectors,
+        selectors=request.selectors,
+        everything=request.mode == "All",
+        count=request.count,
+        admin=request.admin_access,
+        tolerations=(*request.tolerations, *tolerations),
+        capacity=tuple(sorted(request.capacity.items())) if request.capacity else (),
+        rules=covering,
+    )
+
+
+def _rule(claim: Claim, index: int, rule: Constraint, features: Features) -> AttributeConstraint:
+    where = f"claim {claim.key}, constraint #{index}"
+    if rule.match is not None:
+        return AttributeConstraint(rule.match, distinct=False)
+    if rule.distinct is not None and features.consumable_capacity:
+        return AttributeConstraint(rule.distinct, distinct=True)
+    reason = (
+        "distinctAttribute needs the DRAConsumableCapacity feature" if rule.distinct else "unsupported type?"
+    )
+    raise BrokenInput(f"{where}: empty constraint ({reason})", field=rule.at)

@@ -1,0 +1,104 @@
+"""SelectorResults of selectors by what they read: devices that hold the same there get the same answer, evaluated once.
+
+In: compiled selectors by text. Out: match, no match, or the error, for one device.
+"""
+
+from typing import Protocol, TypeAlias
+
+from apportion.dra.device import Device, qualify
+from apportion.errors import SelectorError
+
+MOST = 8192
+"""SelectorResults kept per text; a selector that reads a UUID has one per device."""
+
+Reads: TypeAlias = frozenset[tuple[str, str]] | None
+
+
+class Selector(Protocol):
+    """A compiled selector."""
+
+    @property
+    def reads(self) -> Reads:
+        """Return the (kind, full name) pairs that it can read; None: it may read everything."""
+        ...
+
+    def match(self, device: Device) -> bool:
+        """Say whether the device matches; raises SelectorError."""
+        ...
+
+
+class Selectors(Protocol):
+    """Compiled selectors by text."""
+
+    def get(self, text: str) -> Selector | SelectorError:
+        """Return the program, or why the text is none."""
+        ...
+
+
+class SelectorResults:
+    """What one text answers, by what it reads."""
+
+    __slots__ = ("_kept", "_names", "_program", "_text")
+
+    def __init__(self, selectors: Selectors, text: str) -> None:
+        self._text = text
+        self._program = selectors.get(text)
+        reads = None if isinstance(self._program, SelectorError) else self._program.reads
+        self._names = None if reads is None else tuple(sorted(reads))
+        self._kept: dict[tuple[object, ...], bool | SelectorError] = {}
+
+    @property
+    def reads(self) -> Reads:
+        """Return what the text can read; None: it may read everything. A text that is no program reads nothing."""
+        return frozenset() if isinstance(self._program, SelectorError) else self._program.reads
+
+    def ask(self, device: Device) -> bool | SelectorError:
+        """Return the answer for a device."""
+        if isinstance(self._program, SelectorError):
+            return self._program
+        if device.unsupported:
+            # The API's conversion of a device fails as a whole on an attribute of an unknown type.
+            name = device.unsupported[0]
+            return SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
+        if self._names is None:
+            return self._evaluate(self._program, device)
+        key = self._key(self._names, device)
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= MOST:
+                self._kept.clear()
+            found = self._kept[key] = self._evaluate(self._program, device)
+        return found
+
+    def _evaluate(self, program: Selector, device: Device) -> bool | SelectorError:
+        try:
+            return program.match(device)
+        except SelectorError as error:
+            return error
+
+    def _key(self, names: tuple[tuple[str, str], ...], device: Device) -> tuple[object, ...]:
+        key: list[object] = []
+        for kind, name in names:
+            if kind == "attribute":
+                value: object = device.attributes.get(name)
+            elif kind == "capacity":
+                value = _capacity(device, name)
+            else:
+                value = device.driver, device.shareable
+            # 1, true and a version that prints alike are different values.
+            key.append(value if value.__class__ is str else (value.__class__, str(value)))
+        return tuple(key)
+
+
+def _capacity(device: Device, name: str) -> object:
+    for own in device.capacity:
+        found, amount = capacity_of(device, own)
+        if found == name:
+            return amount
+    return None
+
+
+def capacity_of(device: Device, own: str) -> tuple[str, tuple[int, bool]]:
+    """Return the full name of one of the device's capacities, and all that a selector can see of its amount."""
+    value = device.capacity[own].value
+    return qualify(own, device.driver), (value.nano, value.integer)

@@ -1,1 +1,0 @@
-"""Strategies: which node, and which devices of it, when several would do."""

@@ -1,0 +1,104 @@
+"""What each alternative of a demand may take on one node, before anything is chosen.
+
+In: a shape and a node's view. Out: an option per alternative: a mask of devices, and the devices that are errors.
+Raises NodeError where upstream refuses the node before it searches (mode All).
+"""
+
+from dataclasses import dataclass
+
+from apportion.allocator.bits import bits
+from apportion.allocator.node.nodeview import NodeView, SelectorLookup
+from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
+from apportion.allocator.rules.query import MOST_RESULTS, Alternative, NamedQuery
+
+
+@dataclass(slots=True)
+class Candidates:
+    """One alternative on one node."""
+
+    want: Alternative
+    number: int
+    """Position among the slot's alternatives."""
+    mask: int
+    """Devices that pass selectors, taints and capacity, and are not held as a whole."""
+    count: int
+    errors: dict[int, ErrorCause]
+    """Devices on which a selector fails or the requested capacity is absurd."""
+    everything: tuple[int, ...] | None = None
+    """Mode All: the devices that it needs, held or not."""
+
+
+def candidates(
+    view: NodeView, shape: NamedQuery, answers: SelectorLookup, excluded: int = 0
+) -> list[list[Candidates]]:
+    """Return the options of every slot."""
+    found = [
+        [
+            (_everything if want.everything else _exact)(view, want, (position, number), answers, excluded)
+            for number, want in enumerate(slot.wants)
+        ]
+        for position, slot in enumerate(shape.slots)
+    ]
+    least: dict[int, int] = {}
+    for position, slot in enumerate(shape.slots):
+        least[slot.claim] = least.get(slot.claim, 0) + min(option.count for option in found[position])
+        if least[slot.claim] > MOST_RESULTS:
+            reason = (
+                f"number of requested devices {least[slot.claim]} exceeds the claim limit of {MOST_RESULTS}"
+            )
+            raise NodeError(position, 0, ErrorCause("claim", reason))
+    return found
+
+
+def _exact(
+    view: NodeView, want: Alternative, where: tuple[int, int], answers: SelectorLookup, excluded: int
+) -> Candidates:
+    mask, errors = view.selected(want, answers)
+    mask &= ~excluded
+    if not want.admin:
+        mask &= ~view.exclusive
+    if view.features.consumable_capacity:
+        mask, errors = _capacity(view, want, mask, errors)
+    return Candidates(want, where[1], mask & view.tolerating(want.tolerations), want.count, errors)
+
+
+def _everything(
+    view: NodeView, want: Alternative, where: tuple[int, int], answers: SelectorLookup, excluded: int
+) -> Candidates:
+    if view.incomplete is not None:
+        reason = f"asks for all devices, but resource pool {view.incomplete} is currently being updated"
+        raise NodeError(*where, ErrorCause("request", reason))
+    if view.invalid is not None:
+        reason = f"asks for all devices, but resource pool {view.invalid.id} is currently invalid"
+        raise NodeError(*where, ErrorCause("request", reason))
+    mask, errors = view.selected(want, answers)
+    if errors:
+        raise NodeError(*where, errors[min(errors)])
+    usable = mask
+    if view.features.consumable_capacity:
+        # A device that could never serve the request is none of "all"; one that is full now stands in the way.
+        mask, errors = _capacity(view, want, mask, errors, beside=False)
+        if errors:
+            raise NodeError(*where, errors[min(errors)])
+        usable, _ = _capacity(view, want, mask, errors)
+    devices = tuple(bits(mask))
+    usable &= view.tolerating(want.tolerations) & ~excluded
+    if not want.admin:
+        usable &= ~view.exclusive
+    return Candidates(want, where[1], usable, len(devices), {}, devices)
+
+
+def _capacity(
+    view: NodeView, want: Alternative, mask: int, errors: dict[int, ErrorCause], *, beside: bool = True
+) -> tuple[int, dict[int, ErrorCause]]:
+    """Drop the devices whose capacity cannot serve the request, beside what their shares use or at all."""
+    if not want.capacity and not (mask & view.limited):
+        return mask, errors
+    errors = dict(errors)
+    for index in bits(mask if want.capacity else mask & view.limited):
+        taken = view.charge(index, want)
+        if isinstance(taken, ErrorCause):
+            errors[index] = taken
+        if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken, beside=beside):
+            mask &= ~(1 << index)
+    return mask, errors

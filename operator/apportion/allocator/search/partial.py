@@ -1,0 +1,157 @@
+"""What a search has chosen so far, and what that leaves: choose a device, give it back.
+
+In: a view, one device at a time. Out: states of counter groups, shares, constraints, and the devices that may come next.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from apportion.allocator.node.counters import GroupState
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.nodeerror import ErrorCause
+from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.search.candidates import Candidates
+from apportion.allocator.search.constraints import ConstraintState
+
+
+class Pick(NamedTuple):
+    """One device for one slot. A named tuple, as a search makes many."""
+
+    slot: int
+    want: int
+    device: int
+
+
+class OutOfBudget(Exception):  # noqa: N818 - control flow inside the search
+    """The steps are used up."""
+
+
+class PartialSolution:
+    """The choices of one search."""
+
+    def __init__(
+        self, view: NodeView, shape: NamedQuery, options: Sequence[Sequence[Candidates]], steps: int
+    ) -> None:
+        self.view = view
+        self.shape = shape
+        self.options = options
+        self._left = steps
+        self.states = [group.state for group in view.groups]
+        self._payers: list[bool] = []
+        self._before: list[GroupState] = []
+        self.fit = view.fit
+        self.taken = 0
+        """Devices chosen as a whole, by any claim of the demand."""
+        self.taken_by: dict[int, int] = {}
+        self.paid = 0
+        """Shareable devices that were charged their counters in this search."""
+        self.shares: dict[int, dict[str, int]] = {}
+        self.rules = [ConstraintState(rule, view) for rule in shape.rules]
+        self.picks: list[Pick] = []
+        self.counts: dict[int, int] = {}
+        """Devices chosen by claim."""
+
+    def open(self, option: Candidates, claim: int) -> int:
+        """Return the devices that the option may take next."""
+        mask = self.before_rules(option, claim)
+        for number in option.want.rules:
+            mask &= self.rules[number].mask
+        return mask
+
+    def before_rules(self, option: Candidates, claim: int) -> int:
+        """Return the devices that are free and have the counters, whatever the constraints say."""
+        if option.want.admin:
+            # Looking at a device takes nothing from its counters (kubernetes/kubernetes #140729).
+            return option.mask & ~self.taken_by.get(claim, 0)
+        return option.mask & ~self.taken & self.fit
+
+    def take(self, number: int, option: Candidates, claim: int, index: int) -> bool:
+        """Choose a device; False if its capacity does not suffice beside the shares chosen so far."""
+        self._left -= 1
+        if self._left < 0:
+            raise OutOfBudget
+        bit = 1 << index
+        view = self.view
+        if view.shareable & bit:
+            if not self._share(option, index):
+                return False
+        else:
+            self.taken |= bit
+            self.taken_by[claim] = self.taken_by.get(claim, 0) | bit
+            if not option.want.admin:
+                self._count(index)
+        for rule in option.want.rules:
+            self.rules[rule].add(index)
+        self.counts[claim] = self.counts.get(claim, 0) + 1
+        self.picks.append(Pick(number, option.number, index))
+        return True
+
+    def give_back(self, option: Candidates, claim: int, index: int) -> None:
+        """Take back the device that was chosen last."""
+        bit = 1 << index
+        self.picks.pop()
+        self.counts[claim] -= 1
+        for rule in option.want.rules:
+            self.rules[rule].remove()
+        if self.view.shareable & bit:
+            self._unshare(option, index)
+            return
+        self.taken_by[claim] &= ~bit
+        # An administrator's look and an owner's hold may meet on one device; it is free when both are gone.
+        if not any(mask & bit for mask in self.taken_by.values()):
+            self.taken &= ~bit
+        if not option.want.admin:
+            self._uncount(index)
+
+    def _share(self, option: Candidates, index: int) -> bool:
+        taken = self.view.charge(index, option.want)
+        if taken is None or isinstance(taken, ErrorCause):
+            return False
+        used = self.shares.get(index, {})
+        held = self.view.used.get(index, {})
+        capacity = self.view.devices[index].capacity
+        for name, amount in taken.items():
+            if held.get(name, 0) + used.get(name, 0) + amount.nano > capacity[name].value.nano:
+                return False
+        self.shares[index] = {name: used.get(name, 0) + amount.nano for name, amount in taken.items()} | {
+            "": used.get("", 0) + 1
+        }
+        bit = 1 << index
+        pays = not option.want.admin and not (self.view.charged | self.paid) & bit
+        self._payers.append(pays)
+        if pays:
+            self.paid |= bit
+            self._count(index)
+        return True
+
+    def _unshare(self, option: Candidates, index: int) -> None:
+        used = self.shares[index]
+        if self._payers.pop():
+            self.paid &= ~(1 << index)
+            self._uncount(index)
+        if used[""] > 1:
+            taken = self.view.charge(index, option.want)
+            for name, amount in taken.items() if isinstance(taken, dict) else ():
+                used[name] -= amount.nano
+            used[""] -= 1
+            return
+        del self.shares[index]
+
+    def _count(self, index: int) -> None:
+        """Charge a device's counters."""
+        place = self.view.group_of.get(index)
+        if place is not None:
+            before = self.states[place[0]]
+            self._before.append(before)
+            self._enter(place[0], before.after(place[1]))
+
+    def _uncount(self, index: int) -> None:
+        # Devices are given back in the reverse order, so the last state kept is this one's.
+        place = self.view.group_of.get(index)
+        if place is not None:
+            self._enter(place[0], self._before.pop())
+
+    def _enter(self, number: int, state: GroupState) -> None:
+        group = self.view.groups[number]
+        self.states[number] = state
+        self.fit = self.fit & ~group.mask | group.spread(state.fits) | self.view.charged | self.paid

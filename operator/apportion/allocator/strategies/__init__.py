@@ -1,0 +1,1 @@
+"""Which node, and which devices of it, when several would do."""
