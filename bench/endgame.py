@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from apportion.allocator.precompute import precompute
 from rich.console import Console
 from rich.progress import track
 
+from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError

@@ -29,6 +29,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.collector import Collector
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
@@ -130,7 +131,7 @@ def _claims(state: State, fleet: "Fleet") -> Mapping[str, Any]:
             continue
         claim = claims[event["claim"]]
         began, ticks = time.perf_counter(), time.thread_time()
-        found = allocate(state, Demand((claim,)), strategy=Strategy.LEAST_FRAGMENTATION)
+        found = allocate(state, Demand((claim,)), Terms(Strategy.LEAST_FRAGMENTATION))
         if isinstance(found, Decision):
             state.hold(claim.name, found.allocations[0].results)
             held.add(claim.name)

@@ -17,14 +17,15 @@ from typing import Annotated, Any, NamedTuple
 
 import orjson
 import typer
-from apportion.allocator.precompute import precompute
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.queue import Answer
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.collector import Collector
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
@@ -246,7 +247,7 @@ def serve(
         if found is None:
             # The generator of a context that does nothing costs a thirtieth of a claim.
             with deadline(limit) if limit else nullcontext():
-                found = allocate(state, Demand((claim,)), strategy=strategy)
+                found = allocate(state, Demand((claim,)), Terms(strategy))
         if found.asked is not None:
             state.learn(found.asked)
         if isinstance(found, Decision):

@@ -11,6 +11,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.queue import Answer, allocate_queue
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling.batch import LEAST_TOGETHER, MOST_TOGETHER
@@ -41,7 +42,7 @@ def last(claims: Iterable[str]) -> Mapping[str, Sequence[str]]:
 def plan(state: State, claims: Sequence[Claim], strategy: Strategy) -> tuple[Mapping[str, Answer], Spent]:
     """Return answers by name; a claim that no state could serve has none."""
     cpu, began = time.thread_time(), time.perf_counter()
-    answers = allocate_queue(state, [Demand((claim,)) for claim in claims], strategy=strategy)
+    answers = allocate_queue(state, [Demand((claim,)) for claim in claims], Terms(strategy))
     spent = Spent((time.perf_counter() - began) * 1000, (time.thread_time() - cpu) * 1000)
     found = {
         claim.name: answer

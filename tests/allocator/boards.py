@@ -266,6 +266,6 @@ def score(state: State, board: Board, choice: Choice) -> tuple[int, int]:
     lost = before - sum(group.state.worth for group in view.groups)
     ids = {device.id for device in every}
     touched = sum(1 << index for index in range(len(view.devices)) if view.id_of(index) in ids)
-    left = (view.holding(touched) & view.fit & ~view.exclusive).bit_count()
+    left = (view.pools_of(touched) & view.fit & ~view.exclusive).bit_count()
     state.release("try")
     return lost, left

@@ -11,6 +11,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
@@ -38,7 +39,7 @@ def answer(case: Answer, strategy: Strategy) -> Answer:
     """Ask the allocator."""
     world = read_world(case)
     try:
-        found = allocate(world.state, world.demand, strategy=strategy)
+        found = allocate(world.state, world.demand, Terms(strategy))
     except BrokenInput as error:
         return {"kind": "error", "error": {"kind": "fatal", "text": str(error)}}
     if isinstance(found, Decision):

@@ -12,8 +12,8 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
-from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
@@ -75,10 +75,10 @@ def told(raw: dict[str, Any], slices: list[Slice], held: dict[str, tuple[DeviceR
     return state
 
 
-def outcome(state: State, demand: Demand, strategy: Strategy, steps: int = STEPS) -> object:
+def outcome(state: State, demand: Demand, strategy: Strategy, *, reuse: bool = True) -> object:
     """Return the decision, the verdict, or the error's text."""
     try:
-        found = allocate(state, demand, strategy=strategy, steps=steps)
+        found = allocate(state, demand, Terms(strategy), reuse=reuse)
     except BrokenInput as error:
         return str(error)
     return found if isinstance(found, Decision) else found.verdict
@@ -107,8 +107,8 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
     held: dict[str, tuple[DeviceResult, ...]] = {}
     asked = [tuple(map(Claim.from_json, other["claims"])) for other in more]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("apportion.allocator.equivalence.nodeclass.MOST_COLUMNS", most)
-        patch.setattr("apportion.allocator.nodeoutcomes.FEW_KINDS", 0)
+        patch.setattr("apportion.allocator.equivalence.nodeclasses.MOST_COLUMNS", most)
+        patch.setattr("apportion.allocator.nodeoutcomes.FEW_CLASSES", 0)
         state = told(raw, slices, held)
         for turn in range(12):
             if rng.random() < 0.2:
@@ -121,7 +121,7 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
             given_ = outcome(state, Demand(claims), strategy)
             # Another budget: nothing remembered is used, and few named nodes are searched one by one.
             every = Demand(claims, nodes=frozenset(NODES))
-            assert given_ == outcome(told(raw, slices, held), every, strategy, STEPS - 1)
+            assert given_ == outcome(told(raw, slices, held), every, strategy, reuse=False)
             event(type(given_).__name__)
             if isinstance(given_, Decision):
                 for number, one in enumerate(given_.allocations):
@@ -212,7 +212,7 @@ def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -
         for key, results in held.items():
             fresh.hold(key, results)
         found = outcome(state, Demand(claims), Strategy.PACK)
-        assert found == outcome(fresh, Demand(claims, nodes=frozenset(names)), Strategy.PACK, STEPS - 1)
+        assert found == outcome(fresh, Demand(claims, nodes=frozenset(names)), Strategy.PACK, reuse=False)
         if isinstance(found, Decision):
             held[f"c{turn}"] = found.allocations[0].results
             state.hold(f"c{turn}", found.allocations[0].results)

@@ -7,6 +7,7 @@ from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
@@ -27,9 +28,9 @@ def fleet(*free: int) -> State:
     return state
 
 
-def chosen(state: State, demand: Demand, **more: object) -> Decision:
+def chosen(state: State, demand: Demand, strategy: Strategy = Strategy.PACK, **more: object) -> Decision:
     """Return the decision; there must be one."""
-    found = allocate(state, demand, **more)  # type: ignore[arg-type]
+    found = allocate(state, demand, Terms(strategy), **more)  # type: ignore[arg-type]
     assert isinstance(found, Decision), found
     return found
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from apportion.allocator.precompute import precompute
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
-from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
 from tests.allocator.builders import GPU, A, amounts, chip, claim, cluster, device, piece, want
@@ -94,9 +94,8 @@ def test_claims_come_and_go_as_if_every_node_had_been_searched(seed: int) -> Non
         nodes = frozenset(rng.sample(NODES, rng.choice([3, 14, 16, 22]))) if rng.random() < 0.4 else None
         demand = Demand(demand.claims, nodes=nodes)
         found, searched = (
-            allocate(state, demand, strategy=Strategy.LEAST_FRAGMENTATION, prefer=idle, steps=steps)
-            # With another budget nothing that is remembered is used.
-            for steps in (STEPS, STEPS - 1)
+            allocate(state, demand, Terms(Strategy.LEAST_FRAGMENTATION), prefer=idle, reuse=reuse)
+            for reuse in (True, False)
         )
         assert found == searched
         if isinstance(found, Refusal) or found.asked is None:

@@ -12,6 +12,7 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -55,9 +56,9 @@ def test_adversarial_scenarios_end_at_once(
     """Proven impossible, or solved; never given up."""
     world = read_world(scenarios[f"adversarial-{kind}-{size:02d}"])
 
-    found = allocate(world.state, world.demand, strategy=strategy, steps=FEW)
+    found = allocate(world.state, world.demand, Terms(strategy), steps=FEW)
     # A budget of its own keeps the state from answering by what it remembers: ask it that way too.
-    usual = allocate(world.state, world.demand, strategy=strategy)
+    usual = allocate(world.state, world.demand, Terms(strategy))
 
     assert type(usual) is type(found)
 
@@ -75,7 +76,7 @@ def test_requests_that_crowd_each_other_out_through_counters_are_refused(strateg
     wholes = [want(f"w{index}", "whole") for index in range(5)]
     parts = [want(f"p{index}", "part") for index in range(13)]
 
-    found = allocate(state, Demand((claim("c", *wholes, *parts),)), strategy=strategy, steps=FEW)
+    found = allocate(state, Demand((claim("c", *wholes, *parts),)), Terms(strategy), steps=FEW)
 
     assert isinstance(found, Refusal)
     assert found.verdict == "none"
@@ -120,7 +121,7 @@ def test_devices_that_differ_in_a_constrained_attribute_are_not_alike() -> None:
     ]
     one = claim("c", want("ra", "a"), want("rb", "b"), want("rc", "c"), constraints=rules)
 
-    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT, steps=FEW)
+    found = allocate(state, Demand((one,)), Terms(Strategy.FIRST_FIT), steps=FEW)
 
     assert isinstance(found, Decision)
     assert [result.device.name for result in found.allocations[0].results] == ["a1", "b1", "c1"]
@@ -132,7 +133,7 @@ def test_chips_in_different_states_are_not_alike() -> None:
     state.hold("x", [DeviceResult("r", DeviceId(GPU, "n1", "chip-1-part-0"))])
     one = claim("c", want("p", "part"), want("w", "whole"))
 
-    found = allocate(state, Demand((one,)), strategy=Strategy.FIRST_FIT, steps=FEW)
+    found = allocate(state, Demand((one,)), Terms(Strategy.FIRST_FIT), steps=FEW)
 
     assert isinstance(found, Decision)
     assert [result.device.name for result in found.allocations[0].results] == [

@@ -11,6 +11,7 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.terms import Terms
 from apportion.api.policy import AllocationPolicy
 from tests.allocator.boards import (
     GUARD,
@@ -147,7 +148,9 @@ def test_the_chosen_set_is_the_best_of_all(
         every = [(rating.close(choice), choice) for choice in sets(board, asks)]
         state = cluster(board)
 
-        answer = allocate(state, Demand((claim(*asks),), tolerations=(GUARD,)), ladder=ladder_of(found.spec))
+        answer = allocate(
+            state, Demand((claim(*asks),), tolerations=(GUARD,)), Terms(ladder=ladder_of(found.spec))
+        )
 
         assert isinstance(answer, Decision) == bool(every)
         if isinstance(answer, Decision):

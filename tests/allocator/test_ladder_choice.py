@@ -16,6 +16,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicySpec
 from apportion.cli.allocate import command
 from apportion.dra.allocation import DeviceResult
@@ -43,7 +44,7 @@ def chosen(
     state: State, *claims: Claim, ladder: Ladder | None = LADDER, strategy: Strategy = Strategy.PACK
 ) -> Decision:
     """Return the decision; there must be one."""
-    found = allocate(state, Demand(claims), ladder=ladder, strategy=strategy)
+    found = allocate(state, Demand(claims), Terms(strategy, ladder=ladder))
     assert isinstance(found, Decision), found
     return found
 
@@ -201,7 +202,7 @@ def test_a_preferred_device_does_not_draw_a_set_apart() -> None:
 
     def preferring(*devices: tuple[str, int]) -> Decision:
         wanted = {DeviceId(GPU, name, f"gpu-{index}"): 1 for name, index in devices}
-        found = allocate(state, Demand((pair,)), ladder=LADDER, prefer=wanted)
+        found = allocate(state, Demand((pair,)), Terms(ladder=LADDER), prefer=wanted)
         assert isinstance(found, Decision)
         return found
 

@@ -11,6 +11,7 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.closeness.ladder import Ladder, Rung
 from apportion.allocator.decision import Decision
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from tests.allocator.onenode import DeviceKey, Raw, World
 from tests.allocator.test_oracle import ways_taken
@@ -36,10 +37,10 @@ def test_the_closest_legal_set_is_chosen_and_the_verdict_stays(raw: Raw, strateg
     first = first_solution(raw)
     world = read_world(raw)
 
-    answer = allocate(world.state, world.demand, strategy=strategy, ladder=LADDER)
+    answer = allocate(world.state, world.demand, Terms(strategy, ladder=LADDER))
 
     assert isinstance(answer, Decision) == (first is not None)
-    assert answer == allocate(world.state, world.demand, strategy=strategy, ladder=LADDER)
+    assert answer == allocate(world.state, world.demand, Terms(strategy, ladder=LADDER))
     if not isinstance(answer, Decision) or first is None:
         return
     results = [one.to_json() for one in answer.allocations]

@@ -11,8 +11,10 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.memo import Topic
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.cel.programs import Programs
 from apportion.dra import claim as claims
 from apportion.dra import device as devices
@@ -24,16 +26,15 @@ from tests.allocator.builders import A, amounts, claim, device, piece, want
 TABLES = (
     "allocationresult",
     "closeness.colouring",
-    "equivalence.nodeclass",
+    "closeness.distances",
+    "equivalence.nodeclasses",
     "equivalence.nodestate",
-    "explain.explain",
     "facts.host",
+    "node.countergroup",
     "node.counters",
-    "node.groupoccupancy",
+    "node.nodeclass",
     "node.nodeview",
-    "node.selection",
     "node.template",
-    "nodechoice",
     "pricing.demandhistory",
     "pricing.freeworth",
     "pricing.prices",
@@ -42,15 +43,14 @@ TABLES = (
     "ranking.querycache",
     "ranking.rankednodes",
     "ranking.rankedstates",
+    "ranking.ranking",
     "rules.pools",
     "rules.queries",
     "rules.selectors",
     "rules.slices",
-    "rules.slicetemplates",
     "search.singleplan",
     "strategies.learned",
     "strategies.least_fragmentation",
-    "strategies.rerate",
     "strategies.wholedevices",
 )
 """Modules of the allocator that keep tables."""
@@ -65,6 +65,9 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in MODULES:
         for name in limits(module):
             monkeypatch.setattr(module, name, FEW)
+        for found in vars(module).values():
+            if isinstance(found, Topic):
+                monkeypatch.setattr(found, "most", FEW)
     monkeypatch.setattr("apportion.allocator.state.LOG_PER_NODE", 1)
     for module in (claims, devices, slices):
         for found in vars(module).values():
@@ -132,7 +135,7 @@ class Life:
         for position, text in enumerate(texts):
             key = f"claim-{number}-{position}"
             asked = want(kind="part", count=rng.randint(1, 2), selectors=[{"cel": {"expression": text}}])
-            found = allocate(known, Demand((claim(key, asked),)), strategy=rng.choice(list(Strategy)))
+            found = allocate(known, Demand((claim(key, asked),)), Terms(rng.choice(list(Strategy))))
             if isinstance(found, Decision):
                 self.placed += 1
                 known.hold(key, found.allocations[0].results)

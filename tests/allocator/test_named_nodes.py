@@ -10,8 +10,8 @@ from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand, HostResources
 from apportion.allocator.search.scorer import Strategy
-from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
 
@@ -77,11 +77,11 @@ def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
             for number in range(3)
         }
         # Who asks for all nodes first has them remembered.
-        allocate(state, Demand(demand.claims), strategy=strategy, ladder=ladder)
+        allocate(state, Demand(demand.claims), Terms(strategy, ladder=ladder))
         prefer = idle if rng.random() < 0.3 else None
         found, searched = (
-            allocate(state, demand, strategy=strategy, prefer=prefer, ladder=ladder, steps=steps)
-            for steps in (STEPS, STEPS - 1)
+            allocate(state, demand, Terms(strategy, ladder=ladder), prefer=prefer, reuse=reuse)
+            for reuse in (True, False)
         )
         assert found == searched
         if isinstance(found, Refusal) or found.asked is None:

@@ -11,6 +11,7 @@ from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.explain.render import render, summary
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from tests.allocator.conformance import answer
 from tests.allocator.onenode import World
@@ -89,11 +90,11 @@ def test_the_order_of_facts_does_not_matter(raw: dict[str, Any], seed: int, stra
     shuffled = raw | {"slices": random.Random(seed).sample(raw["slices"], len(raw["slices"]))}  # noqa: S311
 
     world = read_world(raw)
-    answers = [allocate(world.state, world.demand, strategy=strategy) for _ in range(2)]
+    answers = [allocate(world.state, world.demand, Terms(strategy)) for _ in range(2)]
     other = read_world(shuffled)
 
     assert answers[0] == answers[1]
-    assert answers[0] == allocate(other.state, other.demand, strategy=strategy)
+    assert answers[0] == allocate(other.state, other.demand, Terms(strategy))
 
 
 @QUICK
@@ -101,19 +102,19 @@ def test_the_order_of_facts_does_not_matter(raw: dict[str, Any], seed: int, stra
 def test_what_was_held_and_released_leaves_no_trace(raw: dict[str, Any], strategy: Strategy) -> None:
     """After hold and release the same question has the same answer, and nobody holds anything more."""
     world = read_world(raw)
-    before = allocate(world.state, world.demand, strategy=strategy)
+    before = allocate(world.state, world.demand, Terms(strategy))
     if not isinstance(before, Decision):
         return
     held = [result.device for one in before.allocations for result in one.results]
     owners = [world.state.holders(device) for device in held]
     for number, one in enumerate(before.allocations):
         world.state.hold(f"mine-{number}", one.results)
-    between = allocate(world.state, world.demand, strategy=strategy)
+    between = allocate(world.state, world.demand, Terms(strategy))
     for number in range(len(before.allocations)):
         world.state.release(f"mine-{number}")
 
     assert isinstance(between, Decision | Refusal)
-    assert allocate(world.state, world.demand, strategy=strategy) == before
+    assert allocate(world.state, world.demand, Terms(strategy)) == before
     assert [world.state.holders(device) for device in held] == owners
 
 
@@ -128,7 +129,7 @@ def test_nothing_is_given_twice_however_long_it_goes_on(
     used = {}
     for turn, other in enumerate(more):
         claims = read_world(other).demand.claims
-        found = allocate(world.state, Demand(claims), strategy=strategy)
+        found = allocate(world.state, Demand(claims), Terms(strategy))
         now = raw | {"claims": other["claims"], "allocated": allocated}
         if isinstance(found, Refusal):
             assert first_solution(now) is None

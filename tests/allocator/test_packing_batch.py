@@ -14,10 +14,12 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.pricing.demandmix import entries
-from apportion.allocator.queue import allocate_batch, allocate_queue
+from apportion.allocator.queue import allocate_queue
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.slice import Slice
+from tests.allocator.batch import allocate_batch
 from tests.allocator.builders import claim, cluster, device, piece, want
 from tests.allocator.test_packing_models import asked, made
 
@@ -105,7 +107,7 @@ def optimum(state: State, demands: Sequence[Demand]) -> int:
                     taken = model.new_bool_var("")
                     mine.append(taken)
                     used.setdefault((name, member), []).append((1, taken))
-                    for counter, amount in group.make.needs[local]:
+                    for counter, amount in group.group_type.needs[local]:
                         used.setdefault((name, number, counter), []).append((amount, taken))
         model.add(sum(mine) <= 1)
         chosen += mine
@@ -134,7 +136,7 @@ def served(state: State, demands: Sequence[Demand]) -> int:
             view = state.view(answer.node)
             index = next(i for i in range(len(view.devices)) if view.id_of(i) == result.device)
             number, local = view.group_of[index]
-            for counter, amount in view.groups[number].make.needs[local]:
+            for counter, amount in view.groups[number].group_type.needs[local]:
                 used[answer.node, number, counter] = used.get((answer.node, number, counter), 0) + amount
                 assert used[answer.node, number, counter] <= view.groups[number].totals[counter]
     return len(held)
@@ -154,13 +156,13 @@ def test_a_batch_is_within_a_hundredth_of_what_an_exact_solver_serves() -> None:
 def test_a_batch_leaves_no_trace_and_gives_the_same_answer_again(seed: int) -> None:
     """What was tried out on the state is taken back."""
     state, demands = instance(seed)
-    first = allocate_batch(state, demands)
+    first = allocate_queue(state, demands)
     assert all(
         not state.holders(view.id_of(i))
         for view in map(state.view, state.names())
         for i in range(len(view.devices))
     )
-    again = allocate_batch(state, demands)
+    again = allocate_queue(state, demands)
     assert [getattr(answer, "allocations", None) for answer in first] == [
         getattr(answer, "allocations", None) for answer in again
     ]
@@ -172,7 +174,7 @@ def test_a_large_claim_that_comes_last_still_finds_room() -> None:
     demands = [
         Demand((claim(name, want(kind=kind)),)) for name, kind in (("a", "one"), ("b", "two"), ("c", "four"))
     ]
-    assert all(isinstance(answer, Decision) for answer in allocate_batch(state, demands))
+    assert all(isinstance(answer, Decision) for answer in allocate_queue(state, demands))
 
 
 def test_those_who_can_use_little_choose_first() -> None:
@@ -181,7 +183,7 @@ def test_those_who_can_use_little_choose_first() -> None:
     demands = [
         Demand((claim(model, asked(model, count)),)) for model, count in (("all", 4), ("a", 2), ("b", 1))
     ]
-    answers = allocate_batch(state, demands, orders=1, tries=0)
+    answers = allocate_queue(state, demands)
     assert [getattr(answer, "node", None) for answer in answers] == ["a0", "a0", "b0"]
 
 
@@ -189,7 +191,7 @@ def test_first_fit_is_never_reordered() -> None:
     """It is there to be compared with upstream, who decides one by one; the default strategy serves all of these."""
     state = made({"a0": ("a", 4), "b0": ("b", 4)})
     demands = [Demand((claim(model, asked(model, 3)),)) for model in ("all", "a")]
-    answers = {strategy: allocate_queue(state, demands, strategy=strategy) for strategy in Strategy}
+    answers = {strategy: allocate_queue(state, demands, Terms(strategy)) for strategy in Strategy}
     nodes = {
         strategy.value: [getattr(answer, "node", None) for answer in found]
         for strategy, found in answers.items()
@@ -198,14 +200,13 @@ def test_first_fit_is_never_reordered() -> None:
     assert nodes["LeastFragmentation"] == nodes["Pack"] == ["b0", "a0"]
 
 
-@pytest.mark.parametrize(("queued", "served"), [(True, [True, False, False]), (False, [False, True, True])])
-def test_in_a_queue_one_is_not_refused_for_the_sake_of_two(*, queued: bool, served: list[bool]) -> None:
-    """Equals may be weighed against each other; who came first may not."""
+def test_in_a_queue_one_is_not_refused_for_the_sake_of_two() -> None:
+    """The claim that came first is served, although refusing it would serve two others."""
     state = made({"a0": ("a", 8), "b0": ("b", 2)})
     wishes = (("all", 8), ("a", 4), ("a", 4))
     demands = [Demand((claim(f"c{n}", asked(*wish)),)) for n, wish in enumerate(wishes)]
-    answers = (allocate_queue if queued else allocate_batch)(state, demands)
-    assert [isinstance(answer, Decision) for answer in answers] == served
+    answers = allocate_queue(state, demands)
+    assert [isinstance(answer, Decision) for answer in answers] == [True, False, False]
 
 
 @given(
@@ -242,7 +243,7 @@ def test_in_a_queue_nobody_loses_by_being_placed_together(
     batch = tuple(row for meaning, count in meanings.items() for row in entries(meaning, count))
     mix = None if learnt else batch
     for number, demand in enumerate(demands):
-        found = allocate(state, demand, strategy=Strategy.LEAST_FRAGMENTATION, mix=mix)
+        found = allocate(state, demand, Terms(Strategy.LEAST_FRAGMENTATION, mix=mix))
         if isinstance(found, Decision):
             state.hold(f"c{number}", found.allocations[0].results)
             assert number in together

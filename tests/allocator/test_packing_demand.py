@@ -10,10 +10,10 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates
-from apportion.allocator.pricing.demandmix import DemandEntry
+from apportion.allocator.pricing.demandmix import DemandEntry, DemandMix
 from apportion.allocator.search.scorer import Strategy
-from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
@@ -27,10 +27,10 @@ from tests.allocator.validity import complaints, ranks
 LEAST = Strategy.LEAST_FRAGMENTATION
 
 
-def ask(state: State, kind: str, count: int = 1, **more: Any) -> DeviceId | None:
+def ask(state: State, kind: str, count: int = 1, mix: DemandMix | None = None) -> DeviceId | None:
     """Ask for devices, let the state learn of it, hold them; return the first."""
     name = f"{kind}-{state.moment}"
-    found = allocate(state, Demand((claim(name, want(kind=kind, count=count)),)), strategy=LEAST, **more)
+    found = allocate(state, Demand((claim(name, want(kind=kind, count=count)),)), Terms(LEAST, mix=mix))
     assert found.asked is not None
     state.learn(found.asked)
     if not isinstance(found, Decision):
@@ -47,9 +47,7 @@ def test_the_same_claims_in_the_same_order_get_the_same_devices(kinds: list[str]
     for kind in kinds:
         first, second = (ask(state, kind) for state in states)
         assert first == second
-        again = [
-            allocate(states[0], Demand((claim("x", want(kind=kind)),)), strategy=LEAST) for _ in range(2)
-        ]
+        again = [allocate(states[0], Demand((claim("x", want(kind=kind)),)), Terms(LEAST)) for _ in range(2)]
         assert again[0] == again[1]
 
 
@@ -60,8 +58,8 @@ def test_what_is_looked_up_is_what_the_search_finds(kinds: list[str]) -> None:
     state = cluster(*split("n1", 2, SEVEN), *split("n2", 1, SEVEN), nodes=("n1", "n2"))
     for kind in kinds:
         demand = Demand((claim("x", want(kind=kind)),))
-        quick = allocate(state, demand, strategy=LEAST)
-        slow = allocate(state, demand, strategy=LEAST, steps=STEPS + 1)
+        quick = allocate(state, demand, Terms(LEAST))
+        slow = allocate(state, demand, Terms(LEAST), reuse=False)
         assert type(quick) is type(slow)
         if isinstance(quick, Decision) and isinstance(slow, Decision):
             assert (quick.node, quick.allocations) == (slow.node, slow.allocations)
@@ -80,8 +78,8 @@ def test_whole_devices_chosen_before_are_rated_by_the_demand_of_now(wishes: list
     for turn, (kind, count) in enumerate(wishes):
         for other in (1, 2, 4):
             demand = Demand((claim("x", want(kind=kind, count=other)),))
-            quick = allocate(state, demand, strategy=LEAST)
-            slow = allocate(state, demand, strategy=LEAST, steps=STEPS + 1)
+            quick = allocate(state, demand, Terms(LEAST))
+            slow = allocate(state, demand, Terms(LEAST), reuse=False)
             assert type(quick) is type(slow)
             if isinstance(quick, Decision) and isinstance(slow, Decision):
                 assert (quick.node, quick.allocations) == (slow.node, slow.allocations)
@@ -118,11 +116,11 @@ def test_a_policy_may_foretell_the_demand() -> None:
     assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-0")
     assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-1")
     scorer = state.scorer(mix)
-    (stock,) = scorer.outlook.sight(state.view("n1")).stocks
+    (group_prices,) = scorer.prices.of(state.view("n1")).groups_prices
     (group,) = state.view("n1").groups
-    assert stock.worth(group.fresh) > stock.worth(group.state) > 0
+    assert group_prices.worth(group.fresh) > group_prices.worth(group.state) > 0
     ask(state, "one", mix=mix)
-    assert stock.worth(group.state) == 0  # a room for one is of no use to those who want two
+    assert group_prices.worth(group.state) == 0  # a room for one is of no use to those who want two
 
 
 def test_a_share_goes_where_what_is_left_serves_others() -> None:
@@ -135,10 +133,10 @@ def test_a_share_goes_where_what_is_left_serves_others() -> None:
     for number, (amount, name) in enumerate([(4, "a"), (5, "b")]):
         state.hold(f"h{number}", [_shared(name, amount)])
     for amount in (6, 4) * 8:
-        found = allocate(state, Demand((claim("x", _units(amount)),)), strategy=LEAST)
+        found = allocate(state, Demand((claim("x", _units(amount)),)), Terms(LEAST))
         assert found.asked is not None
         state.learn(found.asked)
-    found = allocate(state, Demand((claim("x", _units(4)),)), strategy=LEAST)
+    found = allocate(state, Demand((claim("x", _units(4)),)), Terms(LEAST))
     assert isinstance(found, Decision)
     assert found.allocations[0].results[0].device.name == "b"
 
@@ -150,7 +148,7 @@ def test_an_idle_partition_is_spared_where_another_place_costs_the_same() -> Non
         state = cluster(*split("n1", 1, FOUR), *split("n2", 1, FOUR), nodes=nodes)
         idle = {DeviceId(GPU, spared, "two-0-0"): 1, DeviceId(GPU, spared, "two-0-2"): 1}
         found = allocate(
-            state, Demand((claim("x", want(kind="four")),), frozenset(nodes)), strategy=LEAST, prefer=idle
+            state, Demand((claim("x", want(kind="four")),), frozenset(nodes)), Terms(LEAST), prefer=idle
         )
         assert isinstance(found, Decision)
         assert found.node == other
@@ -177,10 +175,10 @@ def test_what_was_learnt_changes_no_verdict(case: dict[str, Any]) -> None:
     given_ = answer(case, LEAST)
     world = read_world(case)
     try:
-        found = allocate(world.state, world.demand, strategy=LEAST)
+        found = allocate(world.state, world.demand, Terms(LEAST))
         if found.asked is not None:
             world.state.learn(found.asked)
-        found = allocate(world.state, world.demand, strategy=LEAST)
+        found = allocate(world.state, world.demand, Terms(LEAST))
     except BrokenInput:
         assert given_["kind"] == "error"
         return
@@ -197,14 +195,14 @@ def test_demand_that_was_learnt_outlives_what_is_said_of_classes() -> None:
     """A class that comes anew empties the memory of claims, not that of what was asked for."""
     state = cluster(*chips("n1", 2))
     ask(state, "part")
-    mix = state.scorer().outlook.mix
+    mix = state.scorer().prices.mix
     state.put_class(state.classes["any"])
     ask(state, "part")
-    assert {entry.want for entry in state.scorer().outlook.mix} >= {entry.want for entry in mix}
+    assert {entry.alternative for entry in state.scorer().prices.mix} >= {entry.alternative for entry in mix}
 
 
 def _asked(state: State, kind: str, count: int = 1) -> Any:
-    return allocate(state, Demand((claim("x", want(kind=kind, count=count)),)), strategy=LEAST).asked
+    return allocate(state, Demand((claim("x", want(kind=kind, count=count)),)), Terms(LEAST)).asked
 
 
 def _units(amount: int) -> Raw:

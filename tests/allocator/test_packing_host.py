@@ -15,10 +15,11 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand, HostResources
 from apportion.allocator.pricing.hostcurve import HostCurve
-from apportion.allocator.queue import allocate_batch
+from apportion.allocator.queue import allocate_queue
 from apportion.allocator.rules.query import Query
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from tests.allocator.builders import claim, cluster, device, piece, want
 from tests.allocator.test_packing_batch import SEVEN, split
@@ -45,7 +46,7 @@ def ask(
     left: Left,
     kind: str = "gpu",
     count: int = 1,
-    **more: object,
+    ladder: Ladder | None = None,
 ) -> str | None:
     """Ask for devices on a node that has the cpu and memory, let the state learn of it, hold them; return the node."""
     fitting = frozenset(
@@ -54,7 +55,7 @@ def ask(
     for node, here in left.items():
         state.put_host(node, here)
     demand = Demand((claim(name, want(kind=kind, count=count)),), fitting, host=HostDemand(asked))
-    found = allocate(state, demand, strategy=LEAST, **more)  # type: ignore[arg-type]
+    found = allocate(state, demand, Terms(LEAST, ladder))
     assert found.asked is not None
     state.learn(found.asked, asked)
     if not isinstance(found, Decision):
@@ -65,8 +66,8 @@ def ask(
 
 @pytest.mark.parametrize("poor", ["n1", "n2"])
 @pytest.mark.parametrize("short", ["cpu", "memory"])
-@pytest.mark.parametrize("more", [{}, {"ladder": Ladder((Rung("kind"),))}], ids=["plain", "ladder"])
-def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, more: dict[str, object]) -> None:
+@pytest.mark.parametrize("ladder", [None, Ladder((Rung("kind"),))], ids=["plain", "ladder"])
+def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, ladder: Ladder | None) -> None:
     """Its devices are of no use to those who need much; the other node's are kept for them."""
     rich = "n1" if poor == "n2" else "n2"
     state = gpus("n1", "n2")
@@ -79,7 +80,7 @@ def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, more:
     for number in range(4):
         assert ask(state, f"heavy-{number}", heavy, {rich: RICH}) == rich
         state.release(f"heavy-{number}")
-    assert ask(state, "light", LIGHT, left, count=2, **more) == poor
+    assert ask(state, "light", LIGHT, left, count=2, ladder=ladder) == poor
     assert ask(state, "heavy", heavy, left) == rich
 
 
@@ -100,7 +101,7 @@ def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
         demand = Demand(
             (claim("light", want(count=2)),), frozenset(["n1", "n2"]), host=HostDemand(LIGHT, taken)
         )
-        nodes.append(getattr(allocate(state, demand, strategy=LEAST), "node", None))
+        nodes.append(getattr(allocate(state, demand, Terms(LEAST)), "node", None))
     assert nodes == ["n1", "n2", "n1", "n1", "n2"]
 
 
@@ -117,7 +118,7 @@ def test_cores_that_go_while_devices_stay_are_noticed(poor: str, promised: bool)
     if not promised:
         state.put_host(poor, POOR)
     host = HostDemand(LIGHT, {poor: taken} if promised else {})
-    found = allocate(state, Demand((claim("light", want()),), frozenset(rich), host=host), strategy=LEAST)
+    found = allocate(state, Demand((claim("light", want()),), frozenset(rich), host=host), Terms(LEAST))
     assert isinstance(found, Decision)
     assert found.node == poor
 
@@ -142,7 +143,7 @@ def test_claims_that_wait_together_do_not_count_on_the_same_cores() -> None:
         Demand((claim(name, want()),), nodes, host=HostDemand(HostResources(12_000, GIB)))
         for name, nodes in (("a", None), ("b", frozenset(["n1", "n2"])), ("c", frozenset(["n1", "n2"])))
     ]
-    answers = allocate_batch(state, demands)
+    answers = allocate_queue(state, demands)
     assert sorted(one.node for one in answers if isinstance(one, Decision)) == ["n1", "n2"]
 
 
@@ -165,7 +166,7 @@ def test_where_there_is_plenty_devices_alone_decide(asked: list[tuple[str, int, 
             for node in nodes:
                 state.put_host(node, PLENTY)
             answer = allocate(
-                state, Demand(claims, frozenset(nodes) if named else None, host=host), strategy=LEAST
+                state, Demand(claims, frozenset(nodes) if named else None, host=host), Terms(LEAST)
             )
             assert answer.asked is not None
             state.learn(answer.asked, amounts)
@@ -207,8 +208,8 @@ def test_the_same_facts_give_the_same_node_whatever_came_before(
         for node, here in left.items():
             state.put_host(node, here)
             fresh.put_host(node, here.plus(promised.get(node, HostResources(0, 0))))
-        found = allocate(state, demand, strategy=LEAST)
-        assert found == allocate(fresh, replace(demand, host=HostDemand(asked, promised)), strategy=LEAST)
+        found = allocate(state, demand, Terms(LEAST))
+        assert found == allocate(fresh, replace(demand, host=HostDemand(asked, promised)), Terms(LEAST))
         if number % 3 == 2 and held:
             gone = min(held)
             del held[gone]
@@ -256,7 +257,7 @@ def _filled(seed: int, *, looks: bool) -> int:
 
 
 def _meaning(state: State, kind: str) -> Query:
-    found = allocate(state, Demand((claim("x", want(kind=kind)),)), strategy=LEAST)
+    found = allocate(state, Demand((claim("x", want(kind=kind)),)), Terms(LEAST))
     assert found.asked is not None
     return found.asked
 

@@ -9,6 +9,7 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from tests.allocator.builders import GPU, Raw, claim, cluster, device, piece, want
@@ -89,14 +90,14 @@ def foretell(state: State, demand: Mapping[tuple[str, int], int]) -> None:
     """Let the state learn what is asked for: (model, count) so many times."""
     for (model, count), times in demand.items():
         for _ in range(times):
-            found = allocate(state, Demand((claim("c", asked(model, count)),)), strategy=LEAST)
+            found = allocate(state, Demand((claim("c", asked(model, count)),)), Terms(LEAST))
             assert found.asked is not None
             state.learn(found.asked)
 
 
 def take(state: State, name: str, model: str, count: int = 1) -> str:
     """Allocate a claim and hold its devices; return the node."""
-    found = allocate(state, Demand((claim(name, asked(model, count)),)), strategy=LEAST)
+    found = allocate(state, Demand((claim(name, asked(model, count)),)), Terms(LEAST))
     assert isinstance(found, Decision)
     state.hold(name, found.allocations[0].results)
     return found.node

@@ -6,6 +6,7 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
@@ -112,25 +113,25 @@ def test_answers_follow_every_change(strategy: Strategy) -> None:
     """What is remembered of a shape is never older than the last fact."""
     state = cluster(nodes=("n1", "n2"))
     demand = Demand((claim("c", want()),))
-    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+    assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
     state.put_slice(piece("s1", "n1", [device("gpu-0")]))
-    found = allocate(state, demand, strategy=strategy)
+    found = allocate(state, demand, Terms(strategy))
     assert isinstance(found, Decision)
     assert found.node == "n1"
 
     state.put_slice(piece("s1", "n1", [device("gpu-0", taints=[{"key": "k", "effect": "NoSchedule"}])]))
-    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+    assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
     state.put_slice(piece("s2", "n2", [device("gpu-0")]))
-    assert isinstance(allocate(state, demand, strategy=strategy), Decision)
+    assert isinstance(allocate(state, demand, Terms(strategy)), Decision)
 
     state.drop_node("n2")
-    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+    assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
     state.put_node("n2", {})
     state.drop_slice("s2")
-    assert isinstance(allocate(state, demand, strategy=strategy), Refusal)
+    assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
 
 def test_a_changed_class_is_another_question() -> None:

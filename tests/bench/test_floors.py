@@ -51,7 +51,7 @@ def test_on_a_floor_every_node_is_a_kind_of_its_own() -> None:
     for name, file in floors("gpu-nic", Wish("tiny")):
         scenario = load(file)
         if name == "own-kinds":
-            assert scenario.state.kinds == scenario.nodes
+            assert scenario.state.class_count == scenario.nodes
         outcomes, _ = run(scenario, Strategy.PACK)
         assert sum(one.status == "unallocated" for one in outcomes) == 0
 

@@ -1,28 +1,27 @@
 """allocate(): the one question that the allocator answers.
 
 In: a state and a demand. Out: a decision, or a refusal that says why. Pure: no clock, no I/O, no randomness; the same
-state and demand give the same answer.
+state and demand give the same answer. docs/tour.md follows one claim through these steps.
 """
 
 from collections.abc import Mapping
 
 from apportion.allocator.allocationresult import ShareIds, allocations, derived_share_ids
-from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.closeness.scorer import LadderScorer
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.nodechoice import NodeChoice
-from apportion.allocator.pricing.demandmix import DemandMix
 from apportion.allocator.ranking.rankednodes import RankedNodes
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.ranking.ranking import Ranking
+from apportion.allocator.rules.query import NamedQuery, Query
 from apportion.allocator.search.scorer import Scorer, Strategy
 from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
 from apportion.allocator.strategies.first_fit import FirstFit
-from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 from apportion.allocator.strategies.pack import Pack
 from apportion.allocator.strategies.spread import Spread
+from apportion.allocator.terms import DEFAULT_TERMS, Terms
 from apportion.dra.device import DeviceId
 
 SCORERS: Mapping[Strategy, Scorer] = {
@@ -30,95 +29,112 @@ SCORERS: Mapping[Strategy, Scorer] = {
     Strategy.PACK: Pack(),
     Strategy.SPREAD: Spread(),
 }
+"""Strategies without memory; LeastFragmentation belongs to a state."""
 
 
 def allocate(
     state: State,
     demand: Demand,
+    terms: Terms = DEFAULT_TERMS,
     *,
-    strategy: Strategy = Strategy.PACK,
     prefer: Mapping[DeviceId, int] | None = None,
     share_ids: ShareIds | None = None,
-    ladder: Ladder | None = None,
-    mix: DemandMix | None = None,
+    reuse: bool = True,
     steps: int = STEPS,
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
 
     `prefer`: devices that cost nothing, by how good that is; they win over the strategy, not over the order of
-    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `ladder`: which devices to keep
-    close together; FirstFit pays no attention to it. `mix`: the demand that LeastFragmentation keeps room for, in place
-    of what the state has learnt. `steps`: devices that the search may try per node.
+    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `reuse=False`: search every
+    node without shortcuts, estimates and kept outcomes; the reference that tests compare with. `steps`: devices that the
+    search may try per node; another budget than the default reuses nothing.
 
     Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
     offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
     """
-    question = _question(state, demand, strategy, prefer, ladder, mix, steps)
-    return _decision(question, share_ids or derived_share_ids(demand.seed)) or question.refusal()
+    choice = _choice(state, demand, terms, prefer, reuse=reuse, steps=steps)
+    return _decision(choice, share_ids or derived_share_ids(demand.seed)) or choice.refusal()
 
 
 def decide(
     state: State,
     demand: Demand,
+    terms: Terms = DEFAULT_TERMS,
     *,
-    strategy: Strategy = Strategy.PACK,
     prefer: Mapping[DeviceId, int] | None = None,
-    ladder: Ladder | None = None,
-    mix: DemandMix | None = None,
 ) -> Decision | None:
-    """Return what `allocate` would decide, None where it would refuse: why takes longer to find out than that.
+    """Return what `allocate` would decide, None where it would refuse: an explanation takes longer than that.
 
     Raises BrokenInput when no state could serve the claims as they are written.
     """
-    question = _question(state, demand, strategy, prefer, ladder, mix, STEPS)
-    return _decision(question, derived_share_ids(demand.seed))
+    choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
+    return _decision(choice, derived_share_ids(demand.seed))
 
 
-def _question(
+def _choice(
     state: State,
     demand: Demand,
-    strategy: Strategy,
+    terms: Terms,
     prefer: Mapping[DeviceId, int] | None,
-    ladder: Ladder | None,
-    mix: DemandMix | None,
+    *,
+    reuse: bool,
     steps: int,
 ) -> NodeChoice:
-    meaning = state.meanings.of(demand.claims, state.classes, state.features, demand.tolerations)
-    shape = meaning.shape(demand.claims)
-    if ladder is not None and (strategy is Strategy.FIRST_FIT or not ladder.matters(meaning.most)):
+    own = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
+    ladder = terms.ladder
+    if ladder is not None and (terms.strategy is Strategy.FIRST_FIT or not ladder.matters(own.most)):
         ladder = None
-    standings = state.settle(meaning, ladder)
-    scorer = SCORERS.get(strategy) or state.scorer(mix)
-    asked = shape.meant(state.recall.canonical(meaning))
-    ranking = _ranking(state, asked, strategy, scorer, steps, ladder)
-    return NodeChoice(state, standings, demand, shape, asked, ranking, prefer or {}, steps)
+    # The state settles before the query is compared with others: settling may make node classes void.
+    node_states = state.settle(own, ladder)
+    query = state.query_cache.representative(own)
+    stranding = None
+    if terms.strategy is Strategy.LEAST_FRAGMENTATION:
+        learned = state.scorer(terms.mix)
+        scorer: Scorer = learned
+        stranding = learned.stranding
+    else:
+        scorer = SCORERS[terms.strategy]
+    variant = ladder, scorer.discriminator(query)
+    if ladder is not None:
+        scorer = LadderScorer(scorer, ladder)
+    reuse = reuse and steps == STEPS
+    ranking = _ranking(state, query, terms.strategy, scorer, variant, reuse=reuse)
+    return NodeChoice(
+        state,
+        node_states,
+        demand,
+        NamedQuery.of(own, demand.claims),
+        query,
+        ranking,
+        prefer or {},
+        reuse,
+        steps,
+        stranding,
+    )
 
 
-def _decision(question: NodeChoice, share_ids: ShareIds) -> Decision | None:
-    found = question.best()
+def _decision(choice: NodeChoice, share_ids: ShareIds) -> Decision | None:
+    found = choice.best()
     if found is None:
         return None
     name, solved = found
-    shape = question.shape
-    made = allocations(question.state.view(name), shape, shape.names, solved.picks, share_ids)
-    return Decision(name, made, question.asked.meaning)
+    made = allocations(choice.state.view(name), choice.named, solved.picks, share_ids)
+    return Decision(name, made, choice.query)
 
 
 def _ranking(
-    state: State, shape: NamedQuery, strategy: Strategy, strategist: Scorer, steps: int, ladder: Ladder | None
-) -> RankedNodes | RankedStates:
-    # Answers found with another budget are not mixed with the usual ones.
-    meaning = shape.meaning
-    recall = state.recall
-    shared = recall.shared(meaning) and (ladder is None or recall.alike(ladder))
-    part = strategist.part(meaning) if isinstance(strategist, LeastFragmentation) else ()
-    variant = ladder, part
-    found = recall.ranking(meaning, strategy, shared=shared, variant=variant) if steps == STEPS else None
-    former = found.scorer if found is not None else None
-    if found is None or (former.strategy if isinstance(former, LadderScorer) else former) is not strategist:
-        # Scores of two outlooks are never mixed: all nodes are looked at again.
-        scorer = strategist if ladder is None else LadderScorer(strategist, ladder)
-        found = RankedStates(scorer, shape) if shared else RankedNodes(scorer)
-        if steps == STEPS:
-            recall.remember(meaning, strategy, found, variant)
+    state: State, query: Query, strategy: Strategy, scorer: Scorer, variant: object, *, reuse: bool
+) -> Ranking:
+    """Return the ranking of the query; a new one where prices changed since, or nothing may be reused."""
+    cache = state.query_cache
+    shared = cache.shared(query) and cache.comparable(scorer)
+    found = cache.ranking(query, strategy, shared=shared, variant=variant) if reuse else None
+    # Scores by different prices are never mixed: all nodes are looked at again.
+    if found is None or found.scorer.strategy is not scorer.strategy:
+        found = (
+            RankedStates(scorer, query, state.node_states) if shared else RankedNodes(scorer, query, state)
+        )
+        if reuse:
+            cache.keep(query, strategy, found, variant)
+    found.query = query
     return found

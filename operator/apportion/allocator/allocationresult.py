@@ -36,34 +36,37 @@ def derived_share_ids(seed: str) -> ShareIds:
 
 
 def allocations(
-    view: NodeView, shape: NamedQuery, names: RequestNames, picks: Sequence[Pick], share_ids: ShareIds
+    view: NodeView, named: NamedQuery, picks: Sequence[Pick], share_ids: ShareIds
 ) -> tuple[Allocation, ...]:
     """Return one allocation per claim; raises BrokenInput for a slice whose node selector has several terms."""
-    configured = shape.meaning.configured
+    configured = named.query.configured
     chosen: dict[int, int] | None = None
     made = []
-    for number, claim in enumerate(names.claims):
+    for number, claim in enumerate(named.names.claims):
         mine = (
-            [pick for pick in picks if shape.slots[pick.slot].claim == number]
-            if len(names.claims) > 1
+            [pick for pick in picks if named.query.slots[pick.slot].claim == number]
+            if len(named.names.claims) > 1
             else picks
         )
         if chosen is None and (claim.config or configured):
-            chosen = {pick.slot: pick.want for pick in picks}
+            chosen = {pick.slot: pick.alternative for pick in picks}
         made.append(
             Allocation(
-                _results(view, shape, names, mine, share_ids),
-                _config(number, claim, shape, names, chosen) if chosen is not None else (),
-                view.local if view.homely and mine else _node_selector(view, [pick.device for pick in mine]),
+                _results(view, named, mine, share_ids),
+                _config(number, claim, named, chosen) if chosen is not None else (),
+                view.local
+                if view.all_node_local and mine
+                else _node_selector(view, [pick.device for pick in mine]),
             )
         )
     return tuple(made)
 
 
 def _results(
-    view: NodeView, shape: NamedQuery, names: RequestNames, picks: Sequence[Pick], share_ids: ShareIds
+    view: NodeView, named: NamedQuery, picks: Sequence[Pick], share_ids: ShareIds
 ) -> tuple[DeviceResult, ...]:
     results: list[DeviceResult] = []
+    names = named.names
     last: Pick | None = None
     request: Request
     label, plain = "", False
@@ -74,10 +77,10 @@ def _results(
         kept.clear()
     for pick in picks:
         index = pick.device
-        if last is None or pick.slot != last.slot or pick.want != last.want:
+        if last is None or pick.slot != last.slot or pick.alternative != last.alternative:
             last = pick
-            request = names.request(pick.slot, pick.want)
-            label = names.label(pick.slot, pick.want)
+            request = names.request(pick.slot, pick.alternative)
+            label = names.label(pick.slot, pick.alternative)
             plain = not (request.admin_access or request.tolerations_as_written)
         shared = view.shareable >> index & 1
         found = kept.get((index, label)) if plain and not shared else None
@@ -88,7 +91,7 @@ def _results(
         where = view.id_of(index)
         share_id, consumed = None, _NOTHING
         if shared:
-            taken = view.charge(index, shape.slots[pick.slot].wants[pick.want])
+            taken = view.charge(index, named.query.slots[pick.slot].alternatives[pick.alternative])
             if isinstance(taken, dict):
                 consumed = taken
             share_id = share_ids(names.slots[pick.slot][0], label, where)
@@ -120,14 +123,17 @@ _NOTHING: Mapping[str, Quantity] = {}
 
 
 def _config(
-    number: int, claim: Claim, shape: NamedQuery, names: RequestNames, chosen: Mapping[int, int]
+    number: int, claim: Claim, named: NamedQuery, chosen: Mapping[int, int]
 ) -> tuple[ConfigResult, ...]:
     """Class configs once per class with the requests that use it, then the claim's that apply."""
-    mine = [slot for slot in range(len(shape.slots)) if shape.slots[slot].claim == number]
+    names = named.names
+    mine = [slot for slot in range(len(named.query.slots)) if named.query.slots[slot].claim == number]
     users: dict[str, list[str]] = {}
     for slot in mine:
-        want = chosen.get(slot, 0)
-        users.setdefault(names.request(slot, want).device_class, []).append(names.label(slot, want))
+        alternative = chosen.get(slot, 0)
+        users.setdefault(names.request(slot, alternative).device_class, []).append(
+            names.label(slot, alternative)
+        )
     entries = [
         ConfigResult("FromClass", tuple(requests), config.opaque)
         for title, requests in users.items()

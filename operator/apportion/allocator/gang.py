@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
-from apportion.allocator.pricing.demandmix import DemandMix
-from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.terms import DEFAULT_TERMS, Terms
 from apportion.dra.device import DeviceId
 
 TRIES = 16
@@ -31,10 +29,7 @@ class Member:
 
     pods: int = 1
     """How many pods it serves."""
-    strategy: Strategy = Strategy.PACK
-    ladder: Ladder | None = None
-    mix: DemandMix | None = None
-    """The demand that the strategy keeps room for; None: what was learnt."""
+    terms: Terms = DEFAULT_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +99,7 @@ def _round(
         for index in order:
             member = members[index]
             demand = where(index, {other: decision.node for other, decision in decisions.items()})
-            answer = (
-                allocate(
-                    state,
-                    demand,
-                    strategy=member.strategy,
-                    prefer=prefer,
-                    ladder=member.ladder,
-                    mix=member.mix,
-                )
-                if demand is not None
-                else None
-            )
+            answer = allocate(state, demand, member.terms, prefer=prefer) if demand is not None else None
             if isinstance(answer, Decision):
                 decisions[index] = answer
                 for number, allocation in enumerate(answer.allocations):

@@ -1,7 +1,7 @@
-"""One question to the allocator: which node is best for a demand, or why none is.
+"""NodeChoice: which node is best for a demand, or why none is.
 
-In: the state, a demand, the ranking of its shape. Out: the best node with its picks; or a refusal with its explanation.
-What nodes answer is remembered in the ranking; answers that only this demand gets (preferred or excluded devices) are not.
+In: the state, a demand, the ranking of its query. Out: the best node with its picks; or a refusal with its explanation.
+Outcomes are kept in the ranking, except those that only this demand gets (preferred or excluded devices).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,35 +12,31 @@ from typing import TypeAlias
 from apportion.allocator.bits import bits
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain.explain import EXAMINED, explain
+from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.nodeoutcomes import NodeOutcomes
-from apportion.allocator.precompute import catch_up
-from apportion.allocator.pricing.idlepartitions import worth_destroyed
-from apportion.allocator.ranking.rankednodes import RankedNodes
+from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.ranking.sortkey import SortKey, sort_key
+from apportion.allocator.ranking.ranking import SortKey, sort_key
 from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
-from apportion.allocator.search.search import STEPS, Pick
-from apportion.allocator.stranded import Stranded
-from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
-
-MOST_SPECIAL = 4096
-"""Answers with preferred or excluded devices that are kept per ranking."""
+from apportion.allocator.search.search import Pick
 
 Candidate: TypeAlias = tuple[SortKey, str, Solved]
-"""A node that can serve, by what it is compared by."""
+"""A node that can serve, with what it is compared by."""
 
-FEW = 16
-"""Candidate nodes that are searched directly while a shape is new."""
+FEW_NODES = 16
+"""Candidate nodes that are searched directly while a query is new."""
 
 
 @dataclass(slots=True)
 class NodeChoice(NodeOutcomes):
     """One call of `allocate`, with its own view of some nodes."""
 
+    stranding: Stranding | None
+    """What cpu and memory beside devices are worth; None: devices alone decide."""
     special: dict[str, Outcome] = field(init=False)
-    """Nodes that this demand alone sees as they are: answers that are not remembered."""
+    """Outcomes of nodes where this demand prefers or excludes devices; the ranking does not keep these."""
 
     def __post_init__(self) -> None:
         self.special = (
@@ -49,176 +45,164 @@ class NodeChoice(NodeOutcomes):
 
     def best(self) -> tuple[str, Solved] | None:
         """Return the node to take with its picks, None if no node serves."""
-        special = self.special
-        ranking = self.ranking
-        wanted = self.demand.nodes
+        special, ranking, wanted = self.special, self.ranking, self.demand.nodes
         if wanted is None or not wanted <= special.keys() | (wanted - self.state.names().keys()):
-            self._catch_up()
-        stranded = Stranded.of(self.state, self.demand, self.shape, ranking.scorer)
-        if wanted is None and not special and stranded is None and ranking.scorer.scans:
-            return (
-                self._best_named(ranking)
-                if isinstance(ranking, RankedNodes)
-                else self._best_standing(ranking)
-            )
+            ranking.catch_up(self.outcome_of_state if ranking.shared else self.outcome_of_node)
+        comparison = self._comparison()
+        if wanted is None and not special and comparison is None and ranking.scorer.scans:
+            return self._best_ranked()
         known = self.state.names()
         names = known if wanted is None else [name for name in wanted if name in known]
         if not ranking.scorer.scans:
-            return self._first(sorted(names), special)
+            return self._first(sorted(names))
         if isinstance(ranking, RankedStates) and 2 * len(names) > len(known):
-            return self._cheapest(self._beside(ranking, stranded))
-        return self._cheapest(self._rated(names, stranded))
+            return self._cheapest(self._exceptions_and_best(ranking, comparison))
+        return self._cheapest(self._rated(names, comparison))
 
-    def _beside(self, roster: RankedStates, stranded: Stranded | None) -> list[Candidate]:
+    def _comparison(self) -> HostComparison | None:
+        """Return how nodes compare where cpu or memory is short; None where devices alone decide."""
+        if self.demand.host is None or self.stranding is None:
+            return None
+        found = HostComparison(self.state, self.named.query, self.demand.host, self.stranding)
+        return found if found.nodes else None
+
+    def _best_ranked(self) -> tuple[str, Solved] | None:
+        """Pop estimates best first, searching each, until a searched node leads."""
+        ranking = self.ranking
+        while (found := ranking.best()) is not None and not found[1].has_picks:
+            name = found[0]
+            searched = self.solve(name) if ranking.shared else self.outcome_of_node(name, has_picks=True)
+            ranking.correct(name, searched)
+        return found
+
+    def _exceptions_and_best(
+        self, ranking: RankedStates, comparison: HostComparison | None
+    ) -> list[Candidate]:
         """Return the nodes that must be looked at one by one, and the best of the others."""
         known = self.state.names()
         wanted = known if self.demand.nodes is None else self.demand.nodes
         apart = {name for device in self.prefer for name in self.state.nodes_of(device)} | self.special.keys()
-        if stranded is not None:
-            apart |= stranded.nodes
+        if comparison is not None:
+            apart |= comparison.nodes
 
         def allowed(name: str) -> bool:
             return name in wanted and name not in apart
 
-        found = self._rated([name for name in apart if name in known and name in wanted], stranded)
-        while (best := roster.first(allowed)) is not None and not best[2].chosen:
-            roster.correct(best[1], self._solve(best[0]))
+        found = self._rated([name for name in apart if name in known and name in wanted], comparison)
+        while (best := ranking.first(allowed)) is not None and not best[1].has_picks:
+            ranking.correct(best[0], self.solve(best[0]))
         if best is not None:
-            found.append((sort_key(roster.scorer, best[2], best[0]), best[0], best[2]))
+            found.append((sort_key(ranking.scorer, best[1], best[0]), *best))
         return found
 
-    def _rated(self, names: Iterable[str], stranded: Stranded | None) -> list[Candidate]:
-        """Return what these nodes answer, as far as they can serve."""
+    def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
+        """Return those of these nodes that can serve."""
         scorer = self.ranking.scorer
         found: list[Candidate] = []
         for name in names:
-            outcome = self.special.get(name) or self._outcome(name)
-            tight = stranded is not None and name in stranded.nodes
-            if tight and isinstance(outcome, Solved) and not outcome.chosen:
-                outcome = self._solve(name)
+            outcome = self.special.get(name) or self.ranking.outcome(name)
+            constrained = comparison is not None and name in comparison.nodes
+            if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
+                outcome = self.solve(name)
             if isinstance(outcome, Solved):
-                here = sort_key(scorer, outcome, name)
-                found.append((stranded.place(here, outcome) if stranded and tight else here, name, outcome))
+                key = sort_key(scorer, outcome, name)
+                if comparison is not None and constrained:
+                    key = comparison.sort_key(key, outcome)
+                found.append((key, name, outcome))
         return found
 
     def _cheapest(self, found: list[Candidate]) -> tuple[str, Solved] | None:
-        """Return the best of these; glances are told apart first."""
-        scorer = self.ranking.scorer
-        if isinstance(scorer, LeastFragmentation) and self.prefer:
-            return self._sparing(found, scorer)
+        """Pop candidates best first, searching those only estimated, until a searched one leads."""
+        if self.ranking.scorer.values_idle and self.prefer:
+            return self._best_counting_idle(found)
         heapify(found)
         while found:
             _, name, solved = heappop(found)
-            if solved.chosen:
+            if solved.has_picks:
                 return name, solved
-            self._choose(name, found)
+            self._search(name, found)
         return None
 
-    def _choose(self, name: str, heap: list[Candidate]) -> None:
-        """Put a node back with its devices: a glance may have been too good."""
-        asked = self._solve(name)
-        if isinstance(asked, Solved):
-            heappush(heap, (sort_key(self.ranking.scorer, asked, name), name, asked))
+    def _search(self, name: str, heap: list[Candidate]) -> None:
+        """Search an estimated node and push it back: estimates are optimistic."""
+        outcome = self.solve(name)
+        if isinstance(outcome, Solved):
+            heappush(heap, (sort_key(self.ranking.scorer, outcome, name), name, outcome))
 
-    def _best_named(self, ranking: RankedNodes) -> tuple[str, Solved] | None:
-        while (found := ranking.best()) is not None and not found[1].chosen:
-            ranking.learn(found[0], self._see(found[0], ranking, chosen=True))
-        return found
-
-    def _best_standing(self, roster: RankedStates) -> tuple[str, Solved] | None:
-        while (found := roster.best()) is not None and not found[1].chosen:
-            roster.correct(found[0], self._solve(found[0].first()))
-        return (found[0].first(), found[1]) if found is not None else None
-
-    def _sparing(self, found: list[Candidate], scorer: LeastFragmentation) -> tuple[str, Solved] | None:
+    def _best_counting_idle(self, found: list[Candidate]) -> tuple[str, Solved] | None:
         """Return the best node, counting idle partitions that would be destroyed; only where they could matter."""
         heapify(found)
         sure: Candidate | None = None
-        # What is destroyed only adds to a place, so a node behind the best sure one needs no look.
+        # What is destroyed only adds to a key, so a node behind the best sure one needs no look.
         while found and (sure is None or found[0][0] < sure[0]):
             (ranks, score, name), _, outcome = heappop(found)
-            if not outcome.chosen:
-                self._choose(name, found)
+            if not outcome.has_picks:
+                self._search(name, found)
                 continue
-            lost = self._destroyed(scorer, name, outcome.picks)
+            lost = self._destroyed(name, outcome.picks)
             here = (ranks, (score[0], score[1] + lost, *score[2:]), name), name, outcome
             if sure is None or here[0] < sure[0]:
                 sure = here
         return (sure[1], sure[2]) if sure is not None else None
 
-    def _destroyed(self, scorer: LeastFragmentation, name: str, picks: Sequence[Pick]) -> int:
+    def _destroyed(self, name: str, picks: Sequence[Pick]) -> int:
         view = self.state.view(name)
         idle = self._preferred(view)
-        return worth_destroyed(view, scorer.outlook, picks, idle) if idle else 0
-
-    def _catch_up(self) -> None:
-        ranking = self.ranking
-        if isinstance(ranking, RankedStates):
-            scorer = ranking.scorer
-            if isinstance(scorer, LeastFragmentation) and self.steps == STEPS:
-                catch_up(self.state, self.standings, self.asked, ranking, scorer)
-                return
-            for standing in ranking.catch_up(self.standings):
-                if scorer.scans:
-                    ranking.learn(standing, self._stand(standing, ranking))
-            return
-        for name in ranking.catch_up(self.state):
-            if ranking.scorer.scans and name in self.state.names():
-                ranking.learn(name, self._see(name, ranking))
+        return self.ranking.scorer.destroyed(view, picks, idle) if idle else 0
 
     def refusal(self) -> Refusal:
         """Return why nothing was found; raises BrokenInput where all nodes that have devices failed on them."""
         names = sorted(self._names())
         special = self.special
-        outcomes = {name: special.get(name) or self._outcome(name) or NOTHING for name in names}
-        faults = [name for name, outcome in outcomes.items() if isinstance(outcome, NodeError)]
-        if faults and all(
+        outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
+        errors = [name for name, outcome in outcomes.items() if isinstance(outcome, NodeError)]
+        if errors and all(
             isinstance(outcome, NodeError) or not self.state.view(name).devices
             for name, outcome in outcomes.items()
         ):
-            raise self._own_fault(faults[0], outcomes[faults[0]]).told(self.shape.names)
-        for name in faults[:EXAMINED]:
-            outcomes[name] = self._own_fault(name, outcomes[name])
+            raise self._own_error(errors[0], outcomes[errors[0]]).as_broken_input(self.named.names)
+        for name in errors[:EXAMINED]:
+            outcomes[name] = self._own_error(name, outcomes[name])
         verdict: Verdict = "none"
         # By identity: thousands of comparisons of values take longer than the rest.
-        told = set(map(id, outcomes.values()))
-        if id(EXHAUSTED) in told:
+        verdicts = set(map(id, outcomes.values()))
+        if id(EXHAUSTED) in verdicts:
             verdict = "budget"
-        elif id(BROKEN) in told:
+        elif id(BROKEN) in verdicts:
             verdict = "node"
         # A claim that waits asks again and again: nothing was touched since, so nothing is found out anew.
         usual = self.demand.nodes is None and not special
-        asked = self.state.moment, self.shape.meaning, tuple(claim.key for claim in self.demand.claims)
+        asked = self.state.moment, self.named.query, tuple(claim.key for claim in self.demand.claims)
         kept = self.ranking.refusal
         if usual and isinstance(kept, Refusal) and self.ranking.refused == asked:
             return kept
-        known = self.ranking.diagnoses if isinstance(self.ranking, RankedStates) else None
-        explanation = explain(self.state, self.shape, names, outcomes, known, special.keys())
-        refusal = Refusal(explanation, verdict, self.asked.meaning)
+        known = self.ranking.diagnoses if self.ranking.shared else None
+        explanation = explain(self.state, self.named, names, outcomes, known, special.keys())
+        refusal = Refusal(explanation, verdict, self.query)
         if usual:
             self.ranking.refusal, self.ranking.refused = refusal, asked
         return refusal
 
-    def _own_fault(self, name: str, outcome: Outcome) -> NodeError:
-        """Return the fault as it reads on the node itself: it may have been found on another that stands alike."""
-        found = outcome if name in self.special else self._solve(name)
-        if not isinstance(found, NodeError):  # nodes that stand alike give the same answers
-            raise TypeError(f"node {name} answered {found} where one like it failed")
+    def _own_error(self, name: str, outcome: Outcome) -> NodeError:
+        """Return the error as it reads on the node itself: it may have been found on another node of its state."""
+        found = outcome if name in self.special else self.solve(name)
+        if not isinstance(found, NodeError):  # nodes of one state have equal outcomes
+            raise TypeError(f"node {name} answered {found} where one of the same state failed")
         return found
 
     def _names(self) -> set[str]:
         known = set(self.state.names())
         return known if self.demand.nodes is None else known & self.demand.nodes
 
-    def _first(self, names: Iterable[str], special: Mapping[str, Outcome]) -> tuple[str, Solved] | None:
+    def _first(self, names: Iterable[str]) -> tuple[str, Solved] | None:
         for name in names:
-            outcome = special.get(name) or self._outcome(name) or self._learn(name)
+            outcome = self.special.get(name) or self.known_or_solved(name)
             if isinstance(outcome, Solved):
                 return name, outcome
         return None
 
     def _special(self) -> dict[str, Outcome]:
-        """Search the nodes anew whose devices this demand alone sees differently: preferred or excluded ones."""
+        """Return the outcomes of nodes on which this demand prefers or excludes devices."""
         named: dict[str, None] = {}
         for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
             for name in self.state.nodes_of(device):
@@ -232,26 +216,24 @@ class NodeChoice(NodeOutcomes):
             wanted = self._wanted(name)
             if excluded or wanted:
                 found[name] = self._solve_specially(name, wanted, excluded)
-        few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW
+        few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW_NODES
         if few and self.ranking.is_new:
-            # A question about a few nodes that nobody asked before is not worth a look at all nodes.
+            # The first query about a few nodes is not worth a look at all nodes.
             for name in sorted(self._names() - found.keys()):
-                found[name] = self._solve(name)
+                found[name] = self.solve(name)
         return found
 
     def _solve_specially(self, name: str, wanted: Mapping[int, int], excluded: int) -> Outcome:
-        """Search a node that this demand sees differently; nodes that stand alike and look alike are searched once."""
+        """Search a node with preferred or excluded devices; nodes of one state with the same ones share the outcome."""
         ranking = self.ranking
-        if not isinstance(ranking, RankedStates) or self.steps != STEPS:
-            return self._solve(name, wanted, excluded)
-        key = self.standings.of(name), tuple(sorted(wanted.items())), excluded
+        if not ranking.shared or not self.reuse:
+            return self.solve(name, wanted, excluded)
+        key = self.node_states.of(name), tuple(sorted(wanted.items())), excluded
         found = ranking.special.get(key)
         if found is None:
-            found = self._solve(name, wanted, excluded)
-            # A fault's text names devices, so it is each node's own.
+            found = self.solve(name, wanted, excluded)
+            # An error's text names devices, so it is each node's own.
             if not isinstance(found, NodeError):
-                if len(ranking.special) >= MOST_SPECIAL:
-                    ranking.special.clear()
                 ranking.special[key] = found
         return found
 
@@ -262,9 +244,9 @@ class NodeChoice(NodeOutcomes):
         if not here:
             return here
         mask = 0
-        for slot in self.asked.slots:
-            for want in slot.wants:
-                mask |= view.selected(want, self.state.answers)[0]
+        for slot in self.query.slots:
+            for alternative in slot.alternatives:
+                mask |= view.selected(alternative, self.state.selectors)[0]
         return {index: here[index] for index in bits(mask) if index in here}
 
     def _preferred(self, view: NodeView) -> dict[int, int]:

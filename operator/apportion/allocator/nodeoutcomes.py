@@ -1,38 +1,29 @@
-"""What nodes answer to one question: by what is remembered of those that look alike, by a glance, or by a search.
+"""NodeOutcomes: the outcomes of nodes for one demand: kept ones, estimates, or searched ones.
 
-In: the state, the question's shape, its ranking. Out: outcomes, which the ranking keeps.
+In: a state, a query, its ranking. Out: outcomes, which the ranking keeps.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apportion.allocator.closeness.scorer import LadderScorer
 from apportion.allocator.demand import Demand
-from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
-from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES
-from apportion.allocator.ranking.rankednodes import RankedNodes
-from apportion.allocator.ranking.rankedstates import RankedStates
+from apportion.allocator.equivalence.nodestate import NodeStates
+from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.nodeerror import NodeError
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.rules.query import NamedQuery, Query
 from apportion.allocator.search.outcome import Outcome, Solved
-from apportion.allocator.search.scorer import Scorer
-from apportion.allocator.search.search import STEPS
 from apportion.allocator.search.solve import solve
 from apportion.allocator.state import State
-from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
-from apportion.allocator.strategies.pack import Pack
-from apportion.allocator.strategies.singledevice import single_device
-from apportion.allocator.strategies.spread import Spread
 from apportion.dra.device import DeviceId
 
-READS: Mapping[type[Scorer], frozenset[str]] = {
-    Pack: frozenset(NEIGHBOUR_ATTRIBUTES),
-    Spread: frozenset(NEIGHBOUR_ATTRIBUTES),
-}
-"""Attributes that a strategy looks at; of others it is not known."""
+FEW_CLASSES = 8
+"""So few node classes that keys over what a query observes cost more than they save."""
 
-FEW_KINDS = 8
-"""So few kinds that it does not pay to ask what a claim sees of them."""
+MANY_CHANGES = 256
+"""Changed node states from which on computing in advance is worth it: fewer may change again before a claim comes."""
+
+MOST_RANKINGS = 16
+"""Rankings brought up to date in advance; those used last."""
 
 
 @dataclass(slots=True)
@@ -40,106 +31,108 @@ class NodeOutcomes:
     """One call of `allocate`, with all it needs."""
 
     state: State
-    standings: NodeStates
+    node_states: NodeStates
     demand: Demand
-    shape: NamedQuery
-    asked: NamedQuery
-    """The same with the meaning that stands for all that match the same: nodes answer this one."""
-    ranking: RankedNodes | RankedStates
+    named: NamedQuery
+    """The demand's own query and names."""
+    query: Query
+    """Stands for all queries that match the same devices on every known class; outcomes are those of this one."""
+    ranking: Ranking
     prefer: Mapping[DeviceId, int]
+    reuse: bool
+    """Whether shortcuts, estimates and kept outcomes are used; else every node is searched."""
     steps: int
 
-    def _stand(self, standing: NodeState, ranking: RankedStates) -> Outcome:
-        """Answer for all nodes of a standing; kinds that differ in what the claim cannot see answer alike."""
-        name = standing.first()
-        reads = READS.get(type(ranking.scorer))
-        if reads is None or self.state.kinds <= FEW_KINDS:
-            return self._solve(name)
-        foot = standing.kind.footprint(self.asked.meaning, reads, self.state.answers)
-        if foot is None:
-            return self._solve(name)
-        sight = foot, self.state.view(name).holdings
-        found = ranking.alike.recall(sight)
+    def outcome_of_state(self, name: str) -> Outcome:
+        """Return the outcome of the node's state; classes that differ in what the query cannot observe share it."""
+        if not self.reuse:
+            return self.solve(name)
+        state, ranking = self.state, self.ranking
+        scorer, query = ranking.scorer, self.query
+        view = state.view(name)
+        node_state = self.node_states.of(name)
+        if scorer.reads is None or state.class_count <= FEW_CLASSES:
+            return scorer.outcome(view, query, state.selectors, node_state)
+        observable = node_state.node_class.query_key(query, scorer.reads, state.selectors)
+        if observable is None:
+            return scorer.outcome(view, query, state.selectors, node_state)
+        key = observable, view.holdings
+        found = ranking.observed.get(key)
         if found is None:
-            found = self._solve(name)
-            # A fault names the node's own device.
+            found = scorer.outcome(view, query, state.selectors, node_state)
+            # An error names the node's own device.
             if not isinstance(found, NodeError):
-                ranking.alike.note(sight, found)
+                ranking.observed[key] = found
         return found
 
-    def _see(self, name: str, ranking: RankedNodes, *, chosen: bool = False) -> Outcome:
-        """Answer for one node; those that stand alike and whose devices match alike answer alike.
+    def outcome_of_node(self, name: str, *, has_picks: bool = False) -> Outcome:
+        """Return the outcome of one node; nodes of one state on which the same devices match share it.
 
-        `chosen`: with devices, a glance does not do.
+        `has_picks`: an estimate does not do.
         """
-        sight = self._sight(name)
-        found = ranking.alike.recall(sight) if sight is not None else None
-        if found is None or (chosen and isinstance(found, Solved) and not found.chosen):
-            found = (None if chosen else self._glance(name)) or self._solve(name)
-            # A fault names the node's own device.
-            if sight is not None and not isinstance(found, NodeError):
-                ranking.alike.note(sight, found)
+        ranking = self.ranking
+        key = self._observable_key(name)
+        found = ranking.observed.get(key) if key is not None else None
+        if found is None or (has_picks and isinstance(found, Solved) and not found.has_picks):
+            found = (None if has_picks or not self.reuse else self._estimate(name)) or self.solve(name)
+            # An error names the node's own device.
+            if key is not None and not isinstance(found, NodeError):
+                ranking.observed[key] = found
         return found
 
-    def _sight(self, name: str) -> object:
-        """Return all that the claim sees of a node, where no selector can say more than which devices it accepts."""
-        meaning = self.asked.meaning
+    def _observable_key(self, name: str) -> object:
+        """Key of everything the query can observe on this node; None if it may observe more."""
+        query, scorer = self.query, self.ranking.scorer
         view = self.state.view(name)
-        scorer = self.ranking.scorer
-        if not meaning.plain or view.kind is None or view.peculiar:
+        if not query.plain or view.node_class is None or view.unclassifiable:
             return None
-        if not view.kind.agrees([rule.attribute for rule in meaning.rules]):
+        if not view.node_class.agrees([constraint.attribute for constraint in query.constraints]):
             return None
-        if isinstance(scorer, LadderScorer) and not self.state.recall.alike(scorer.ladder):
+        if not self.state.query_cache.comparable(scorer):
             return None
         masks: list[int] = []
-        for slot in meaning.slots:
-            for want in slot.wants:
-                mask, errors = view.selected(want, self.state.answers)
+        for slot in query.slots:
+            for alternative in slot.alternatives:
+                mask, errors = view.selected(alternative, self.state.selectors)
                 if errors:
                     return None
                 masks.append(mask)
-        return self.standings.of(name), tuple(masks)
+        return self.node_states.of(name), tuple(masks)
 
-    def _glance(self, name: str) -> Outcome | None:
-        """Return what a node would answer, without picks, where that can be told."""
-        scorer = self.ranking.scorer
-        if not isinstance(scorer, LeastFragmentation) or self.steps != STEPS:
-            return None
-        return scorer.glance.outcome(self.state.view(name), self.asked, self.state.answers)
+    def _estimate(self, name: str) -> Outcome | None:
+        return self.ranking.scorer.estimate(self.state.view(name), self.query, self.state.selectors)
 
-    def _outcome(self, name: str) -> Outcome | None:
-        """Return what is known of a node without its special view."""
-        if isinstance(self.ranking, RankedStates):
-            return self.ranking.outcome(self.standings.of(name))
-        return self.ranking.outcome(name)
+    def known_or_solved(self, name: str) -> Outcome:
+        """Return the outcome of a node, and let the ranking keep it."""
+        found = self.ranking.outcome(name)
+        if found is None:
+            found = self.solve(name)
+            self.ranking.learn(name, found)
+        return found
 
-    def _learn(self, name: str) -> Outcome:
-        outcome = self._solve(name)
-        if isinstance(self.ranking, RankedStates):
-            self.ranking.learn(self.standings.of(name), outcome)
-        else:
-            self.ranking.learn(name, outcome)
-        return outcome
-
-    def _solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
+    def solve(self, name: str, prefer: Mapping[int, int] | None = None, excluded: int = 0) -> Outcome:
+        """Return the outcome of one node with its picks."""
         view = self.state.view(name)
-        scorer = self.ranking.scorer
-        if not prefer and not excluded and self.steps == STEPS:
-            found = None
-            shared = isinstance(self.ranking, RankedStates)
-            if isinstance(scorer, Pack):
-                found = single_device(view, self.asked, self.state.answers, shared=shared)
-            elif isinstance(scorer, LeastFragmentation):
-                found = scorer.one.outcome(view, self.asked, self.state.answers, shared=shared)
+        query, scorer, selectors = self.query, self.ranking.scorer, self.state.selectors
+        if self.reuse and not prefer and not excluded:
+            found = scorer.shortcut(view, query, selectors, shared=self.ranking.shared)
             if found is not None:
                 return found
-        return solve(
-            view,
-            self.asked,
-            self.ranking.scorer,
-            self.state.answers,
-            steps=self.steps,
-            prefer=prefer,
-            excluded=excluded,
-        )
+        return solve(view, query, scorer, selectors, steps=self.steps, prefer=prefer, excluded=excluded)
+
+
+def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
+    """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome."""
+    node_states = state.settle()
+    if node_states.end - state.precomputed_until < many:
+        return
+    state.precomputed_until = node_states.end
+    scorer = state.scorer()
+    for ranking in state.query_cache.latest(MOST_RANKINGS):
+        if ranking.scorer is scorer and ranking.behind() >= many:
+            query = ranking.query
+            ranking.catch_up(
+                lambda name, query=query: scorer.outcome(  # type: ignore[misc]
+                    state.view(name), query, state.selectors, node_states.of(name)
+                )
+            )

@@ -20,6 +20,7 @@ from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.explain.render import render
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.allocator.world import World, read_world
 from apportion.api.policy import AllocationPolicySpec
 from apportion.cel.programs import Programs
@@ -101,7 +102,7 @@ def _answer_line(line: bytes, how: How, programs: Programs) -> Answer:
 def _answer(world: World, how: How) -> Answer:
     """Return the answer as the conformance data writes it."""
     try:
-        found = allocate(world.state, world.demand, strategy=how.strategy, ladder=how.ladder)
+        found = allocate(world.state, world.demand, Terms(how.strategy, ladder=how.ladder))
     except BrokenInput as error:
         return _error("fatal", str(error))
     if isinstance(found, Decision):
@@ -129,7 +130,7 @@ def _error(kind: str, message: str) -> Answer:
 def _show(world: World, how: How) -> None:
     console = Console()
     try:
-        found = allocate(world.state, world.demand, strategy=how.strategy, ladder=how.ladder)
+        found = allocate(world.state, world.demand, Terms(how.strategy, ladder=how.ladder))
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     for finding in world.state.findings():

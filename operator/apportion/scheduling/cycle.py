@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from apportion import metrics
-from apportion.allocator.precompute import precompute
+from apportion.allocator.nodeoutcomes import precompute
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.recorder import Recorder

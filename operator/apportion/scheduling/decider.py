@@ -14,6 +14,7 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
 from apportion.allocator.queue import Answer, allocate_queue
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.api.contract import GUARD
 from apportion.api.partition import Phase
 from apportion.api.policy import AllocationPolicySpec
@@ -111,10 +112,8 @@ class Decider:
             answers = allocate_queue(
                 self.snapshot.state,
                 tuple(asked.values()),
-                strategy=Strategy(policy.strategy.value),
+                Terms(Strategy(policy.strategy.value), ladder=ladder_of(policy), mix=foretold(policy.demand)),
                 prefer=self.idle,
-                mix=foretold(policy.demand),
-                ladder=ladder_of(policy),
             )
         except Exception:  # noqa: BLE001 - a defect: told where that demand is decided by itself
             return
@@ -141,10 +140,8 @@ class Decider:
             answer = planned(self._plan, demand.key, asked.nodes or frozenset()) or allocate(
                 self.snapshot.state,
                 asked,
-                strategy=Strategy(policy.strategy.value),
-                ladder=ladder_of(policy),
+                Terms(Strategy(policy.strategy.value), ladder=ladder_of(policy), mix=foretold(policy.demand)),
                 prefer=self.idle,
-                mix=foretold(policy.demand),
             )
         except BrokenInput as error:
             self.refuse(demand.key, "broken")

@@ -10,6 +10,7 @@ from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang import GangRefused, Member, allocate_gang
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.api.contract import GATE
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
@@ -82,9 +83,7 @@ class Together:
         policy = self._decider.snapshot.management.policy(demand.claims[0])
         return Member(
             len(joint.mine(demand)),
-            Strategy(policy.strategy.value),
-            ladder_of(policy),
-            foretold(policy.demand),
+            Terms(Strategy(policy.strategy.value), ladder_of(policy), foretold(policy.demand)),
         )
 
     def _ask(self, joint: Joint, index: int, placed: Mapping[int, str], room: Room) -> Demand | None:

@@ -5,20 +5,19 @@ found within the steps. Devices that are alike in places that are alike are trie
 closest devices left could not make it better than the best set.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from apportion.allocator.bits import bits
 from apportion.allocator.closeness.colouring import CellColouring
 from apportion.allocator.closeness.cost import ClosenessCost, Cost
 from apportion.allocator.closeness.distances import NodeDistances
+from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.closeness.lowerbound import least
-from apportion.allocator.closeness.scorer import LadderScorer
-from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.query import NamedQuery
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.interchangeable import Interchangeability
-from apportion.allocator.search.scorer import Score
+from apportion.allocator.search.outcome import Score
+from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import OutOfBudget, Pick, Search
 
 
@@ -27,34 +26,35 @@ class BranchAndBound(Search):
 
     def __init__(
         self,
-        view: NodeView,
-        shape: NamedQuery,
+        search: Search,
         options: list[list[Candidates]],
-        scorer: LadderScorer,
-        closeness: NodeDistances,
+        strategy: Scorer,
+        ladder: Ladder,
+        distances: NodeDistances,
         *,
         steps: int,
-        prefer: Mapping[int, int],
     ) -> None:
-        super().__init__(view, shape, options, scorer, steps=steps, prefer=prefer)
+        """`search`: the one that succeeded; `options`: one alternative per slot."""
+        view, query = search.view, search.query
+        super().__init__(view, query, options, strategy, steps=steps, prefer=search.prefer)
         self._rows = [row[0] for row in options]
-        self._scorer = scorer
-        self._closeness = closeness
-        self._instead = [self.before_rules(row, shape.slots[n].claim) for n, row in enumerate(self._rows)]
-        self._tally = ClosenessCost(closeness, scorer.ladder)
+        self._strategy = strategy
+        self._distances = distances
+        self._instead = [self.before_rules(row, query.slots[n].claim) for n, row in enumerate(self._rows)]
+        self._cost = ClosenessCost(distances, ladder)
         self._best: tuple[Cost, Score] | None = None
         self._best_picks: tuple[Pick, ...] = ()
         self._bonus = 0
-        self._even = any(rung.even for rung in scorer.ladder.rungs)
+        self._even = any(rung.even for rung in ladder.rungs)
         self._alike = Interchangeability(self)
         relevant = 0
         for row in self._rows:
             relevant |= row.mask
         self._relevant = relevant
-        self._cells = tuple(number for number, devices in enumerate(closeness.cells) if devices & relevant)
+        self._cells = tuple(number for number, devices in enumerate(distances.cells) if devices & relevant)
         self._place = {cell: number for number, cell in enumerate(self._cells)}
-        self._symmetry = CellColouring(closeness, self._cells)
-        self._inside = [self._groups_in(closeness.cells[cell] & relevant) for cell in self._cells]
+        self._symmetry = CellColouring(distances, self._cells)
+        self._inside = [self._groups_in(distances.cells[cell] & relevant) for cell in self._cells]
         self._seen: set[object] = set()
 
     def learn(self, picks: Sequence[Pick]) -> None:
@@ -77,7 +77,7 @@ class BranchAndBound(Search):
     @property
     def worst(self) -> int:
         """The worst level of the best set."""
-        return self._best[0][0] if self._best is not None else self._closeness.far
+        return self._best[0][0] if self._best is not None else self._distances.far
 
     def _next(self, number: int) -> None:
         if number == len(self._rows):
@@ -87,7 +87,7 @@ class BranchAndBound(Search):
         if row.everything is None:
             self._some(number, row.count, -1)
             return
-        claim = self.shape.slots[number].claim
+        claim = self.query.slots[number].claim
         done = 0
         for index in row.everything:
             if not (self.open(row, claim) >> index & 1 and self._choose(number, index)):
@@ -105,7 +105,7 @@ class BranchAndBound(Search):
             return
         self._left -= 1
         row = self._rows[number]
-        mask = self.open(row, self.shape.slots[number].claim) & allowed
+        mask = self.open(row, self.query.slots[number].claim) & allowed
         if mask.bit_count() < left or not self._hope(number, left, mask):
             return
         colours = self._colours(mask)
@@ -120,7 +120,7 @@ class BranchAndBound(Search):
                 allowed &= ~(1 << index)
                 continue
             tried.add(key)
-            if not self._better(*self._tally.joined(index)):
+            if not self._better(*self._cost.joined(index)):
                 continue
             if not self._choose(number, index):
                 continue
@@ -130,33 +130,33 @@ class BranchAndBound(Search):
 
     def _order_by_closeness(self, row: Candidates, mask: int) -> list[int]:
         """Return the devices with the nearest first; among equally near ones, in the strategy's order."""
-        ordered = self._scorer.order(self, row, mask)
-        if row.want.admin or not self._tally.devices:
+        ordered = self._strategy.order(self, row, mask)
+        if row.alternative.admin or not self._cost.devices:
             return list(ordered)
-        return sorted(ordered, key=self._tally.joined)
+        return sorted(ordered, key=self._cost.joined)
 
     def _choose(self, number: int, index: int) -> bool:
         row = self._rows[number]
-        if not self.take(number, row, self.shape.slots[number].claim, index):
+        if not self.take(number, row, self.query.slots[number].claim, index):
             return False
-        if not row.want.admin:
-            self._tally.add(index, self._instead[number])
+        if not row.alternative.admin:
+            self._cost.add(index, self._instead[number])
         self._bonus += self.prefer.get(index, 0)
         return True
 
     def _undo(self) -> None:
         pick = self.picks[-1]
         row = self._rows[pick.slot]
-        self.give_back(row, self.shape.slots[pick.slot].claim, pick.device)
-        if not row.want.admin:
-            self._tally.remove()
+        self.give_back(row, self.query.slots[pick.slot].claim, pick.device)
+        if not row.alternative.admin:
+            self._cost.remove()
         self._bonus -= self.prefer.get(pick.device, 0)
 
     def _rate(self) -> None:
-        close = self._tally.close()
+        close = self._cost.close()
         if self._best is not None and close > self._best[0]:
             return
-        found = close, (-self._bonus, *self._scorer.score(self))
+        found = close, (-self._bonus, *self._strategy.score(self))
         if self._best is None or found < self._best:
             self._best, self._best_picks = found, tuple(self.picks)
 
@@ -172,25 +172,25 @@ class BranchAndBound(Search):
 
     def _hope(self, number: int, left: int, mask: int) -> bool:
         """Say whether the closest devices left could make a better set."""
-        asks = [(mask, left)] if not self._rows[number].want.admin else []
+        asks = [(mask, left)] if not self._rows[number].alternative.admin else []
         for later in range(number + 1, len(self._rows)):
             row = self._rows[later]
             if row.everything is None:
-                open_ = self.open(row, self.shape.slots[later].claim)
+                open_ = self.open(row, self.query.slots[later].claim)
                 if open_.bit_count() < row.count:
                     return False
-                if not row.want.admin:
+                if not row.alternative.admin:
                     asks.append((open_, row.count))
         if self._best is None:
             return True
-        worst, more = least(asks, self._tally.devices, self._closeness, self._capacity)
-        return self._better(max(worst, self._tally.worst), self._tally.total + more)
+        worst, more = least(asks, self._cost.devices, self._distances, self._capacity)
+        return self._better(max(worst, self._cost.worst), self._cost.total + more)
 
     def _capacity(self, cell: int, mask: int) -> int:
         """Return how many devices of a cell can be taken together at most."""
-        here = self._closeness.cells[cell] & mask
+        here = self._distances.cells[cell] & mask
         if here & self.view.shareable:
-            return len(self.shape.slots) * here.bit_count()
+            return len(self.query.slots) * here.bit_count()
         room = (here & self.view.plain).bit_count()
         for group in self._inside[self._place[cell]]:
             room += self.states[group].most(self.view.groups[group].gather(here))
@@ -203,8 +203,8 @@ class BranchAndBound(Search):
 
     def _colours(self, allowed: int) -> tuple[int, ...]:
         chosen: dict[int, int] = {}
-        for index in self._tally.devices:
-            cell = self._closeness.cell_of[index]
+        for index in self._cost.devices:
+            cell = self._distances.cell_of[index]
             chosen[cell] = chosen.get(cell, 0) + 1
         return self._symmetry.colours(
             [
@@ -214,7 +214,7 @@ class BranchAndBound(Search):
         )
 
     def _content(self, number: int, cell: int, chosen: int, allowed: int) -> object:
-        devices = self._closeness.cells[cell] & self._relevant
+        devices = self._distances.cells[cell] & self._relevant
         free = devices & ~self.taken & self.fit & self.view.plain
         counts: dict[tuple[int, int, int], int] = {}
         for index in bits(free):
@@ -232,7 +232,7 @@ class BranchAndBound(Search):
 
     def _key(self, index: int, colours: tuple[int, ...]) -> object:
         """Return what devices have in common that may be swapped now."""
-        colour = colours[self._place[self._closeness.cell_of[index]]]
+        colour = colours[self._place[self._distances.cell_of[index]]]
         place = self.view.group_of.get(index)
         liked = self.prefer.get(index, 0)
         if place is None or index in self.shares or not self.fit >> index & 1:
@@ -244,9 +244,11 @@ class BranchAndBound(Search):
     def _mark_of(self, number: int, left: int, colours: tuple[int, ...]) -> object:
         """Return what the rest of the search depends on, as far as the best set is concerned."""
         shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.shares.items()))
-        rules = tuple(rule.mask for rule in self.rules)
-        looked = tuple(sorted(self.taken_by.items())) if any(row.want.admin for row in self._rows) else ()
+        constraints = tuple(constraint.mask for constraint in self.constraints)
+        looked = (
+            tuple(sorted(self.taken_by.items())) if any(row.alternative.admin for row in self._rows) else ()
+        )
         return (
-            (number, left, self._tally.worst, self._tally.total, self._bonus),
-            (tuple(sorted(colours)), shares, rules, looked),
+            (number, left, self._cost.worst, self._cost.total, self._bonus),
+            (tuple(sorted(colours)), shares, constraints, looked),
         )

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from apportion.allocator.closeness.branchandbound import BranchAndBound
+from apportion.allocator.closeness.cost import Cost
 from apportion.allocator.closeness.distances import NodeDistances, distances_on
-from apportion.allocator.closeness.scorer import LadderScorer
+from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.scorer import Score
+from apportion.allocator.search.outcome import Score
+from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import OutOfBudget, Pick, Search
 
 STEPS = 2_000
@@ -23,28 +25,27 @@ FEW = 500
 
 
 def closest(
-    search: Search, ranks: Sequence[int], picks: tuple[Pick, ...], scorer: LadderScorer
-) -> tuple[tuple[Pick, ...], Score]:
-    """Return the best picks, and what the node is compared by among nodes."""
+    search: Search, ranks: Sequence[int], picks: tuple[Pick, ...], strategy: Scorer, ladder: Ladder
+) -> tuple[tuple[Pick, ...], Cost, Score]:
+    """Return the best picks, how close they are, and the strategy's score."""
     rows = [[row[rank]] for row, rank in zip(search.options, ranks, strict=True)]
-    near = distances_on(search.view, scorer.ladder)
-    climb = BranchAndBound(search.view, search.shape, rows, scorer, near, steps=STEPS, prefer=search.prefer)
-    climb.learn(picks)
-    _by_value(climb, search, rows, near, scorer)
-    best, close, score = climb.climb()
-    return best, (*close, *score) if scorer.ladder.across else score
+    distances = distances_on(search.view, ladder)
+    best = BranchAndBound(search, rows, strategy, ladder, distances, steps=STEPS)
+    best.learn(picks)
+    _by_value(best, search, rows, distances, strategy)
+    return best.climb()
 
 
 def _by_value(
-    climb: BranchAndBound,
+    best: BranchAndBound,
     search: Search,
     rows: list[list[Candidates]],
-    near: NodeDistances,
-    scorer: LadderScorer,
+    distances: NodeDistances,
+    strategy: Scorer,
 ) -> None:
     """Teach the climb a set within one value of the closest rung that has one."""
-    for level, groups in enumerate(near.groups):
-        if level >= climb.worst:
+    for level, groups in enumerate(distances.groups):
+        if level >= best.worst:
             return
         for devices in groups:
             inside = [_within(row[0], devices) for row in rows]
@@ -53,22 +54,22 @@ def _by_value(
             try:
                 found = Search(
                     search.view,
-                    search.shape,
+                    search.query,
                     [[option] for option in inside if option is not None],
-                    scorer,
+                    strategy,
                     steps=FEW,
                     prefer=search.prefer,
                 ).run()
             except (NodeError, OutOfBudget):
                 continue
             if found is not None:
-                climb.learn(found)
+                best.learn(found)
                 return
 
 
 def _within(option: Candidates, devices: int) -> Candidates | None:
     """Return what is left of an option among these devices; None if that is too little."""
-    if option.want.admin:
+    if option.alternative.admin:
         return option
     mask = option.mask & devices
     if option.everything is not None:

@@ -7,6 +7,7 @@ the colours around (Weisfeiler and Leman), which tells apart whatever nested gro
 from operator import add
 
 from apportion.allocator.closeness.distances import NodeDistances
+from apportion.allocator.memo import Memo
 
 MOST_KNOWN = 4096
 _WIDE = 1 << 32
@@ -16,23 +17,21 @@ _WIDE = 1 << 32
 class CellColouring:
     """Colours, remembered by what the cells hold."""
 
-    def __init__(self, closeness: NodeDistances, cells: tuple[int, ...]) -> None:
+    def __init__(self, distances: NodeDistances, cells: tuple[int, ...]) -> None:
         """`cells`: the ones that matter."""
         numbers: dict[object, int] = {}
         self._edges = [
-            [numbers.setdefault(closeness.edges[one][other], len(numbers)) * _WIDE for other in cells]
+            [numbers.setdefault(distances.edges[one][other], len(numbers)) * _WIDE for other in cells]
             for one in cells
         ]
         self._numbers: dict[object, int] = {}
-        self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._known: Memo[tuple[int, ...], tuple[int, ...]] = Memo(MOST_KNOWN)
 
     def colours(self, contents: list[object]) -> tuple[int, ...]:
         """Return the colour of every cell."""
         colours = tuple(self._number(content) for content in contents)
         found = self._known.get(colours)
         if found is None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
             found = self._known[colours] = self._refined(colours)
         return found
 

@@ -16,10 +16,10 @@ Cost: TypeAlias = tuple[int, ...]
 class ClosenessCost:
     """One set of devices."""
 
-    __slots__ = ("_chosen", "_closeness", "_kept", "_ladder", "total", "worst")
+    __slots__ = ("_chosen", "_distances", "_kept", "_ladder", "total", "worst")
 
-    def __init__(self, closeness: NodeDistances, ladder: Ladder) -> None:
-        self._closeness = closeness
+    def __init__(self, distances: NodeDistances, ladder: Ladder) -> None:
+        self._distances = distances
         self._ladder = ladder
         self._chosen: list[tuple[int, int]] = []
         """(device, the devices that could have been taken in its place)"""
@@ -42,7 +42,7 @@ class ClosenessCost:
         """Return worst level and sum of levels as they would be with this device."""
         worst, total = self.worst, self.total
         for other, _ in self._chosen:
-            level = self._closeness.level(index, other)
+            level = self._distances.level(index, other)
             worst = max(worst, level)
             total += level
         return worst, total
@@ -64,7 +64,7 @@ class ClosenessCost:
             if rung.even:
                 counts = [
                     count
-                    for count in (self._count(group) for group in self._closeness.groups[number])
+                    for count in (self._count(group) for group in self._distances.groups[number])
                     if count
                 ]
                 found += max(counts) - min(counts) if counts else 0
@@ -79,7 +79,7 @@ class ClosenessCost:
         found = 0
         for instead in dict.fromkeys(mask for _, mask in self._chosen):
             mine = [index for index, mask in self._chosen if mask == instead]
-            for group in self._closeness.groups[number]:
+            for group in self._distances.groups[number]:
                 taken = sum(group >> index & 1 for index in mine)
                 if taken:
                     found += rung.rank(taken, (group & instead).bit_count())

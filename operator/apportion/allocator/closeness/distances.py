@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from apportion.allocator.bits import bits
 from apportion.allocator.closeness.ladder import Ladder, Rung
+from apportion.allocator.memo import Topic
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.attributes import attribute_values
@@ -17,6 +18,9 @@ Edge: TypeAlias = tuple[int, ...]
 """The level between two cells, then on which neighbourhoods they agree."""
 
 NOWHERE = -1
+
+MOST_LADDERS = 256
+"""Ladders whose distances a node class keeps."""
 
 
 class NodeDistances:
@@ -27,14 +31,14 @@ class NodeDistances:
     def __init__(self, view: NodeView, ladder: Ladder) -> None:
         self.far = len(ladder.rungs)
         """The level of devices that no rung joins."""
-        spots = [_spots(view, rung) for rung in ladder.rungs]
-        around = [_spots(view, Rung(attribute)) for attribute in NEIGHBOUR_ATTRIBUTES]
-        self.groups: tuple[tuple[int, ...], ...] = tuple(_groups(found) for found in spots)
+        occupancies = [_occupancies(view, rung) for rung in ladder.rungs]
+        around = [_occupancies(view, Rung(attribute)) for attribute in NEIGHBOUR_ATTRIBUTES]
+        self.groups: tuple[tuple[int, ...], ...] = tuple(_groups(found) for found in occupancies)
         """By rung: the devices of every value, in the order of the first of them."""
         places: dict[tuple[int, ...], int] = {}
         self.cell_of: dict[int, int] = {}
         for index in bits(view.base):
-            place = tuple(found.get(index, NOWHERE) for found in (*spots, *around))
+            place = tuple(found.get(index, NOWHERE) for found in (*occupancies, *around))
             self.cell_of[index] = places.setdefault(place, len(places))
         self.cells = [0] * len(places)
         """The devices of every cell."""
@@ -70,19 +74,27 @@ class NodeDistances:
         return next((rung for rung, (x, y) in enumerate(pairs) if x == y != NOWHERE), self.far)
 
 
+DISTANCES: Topic[Ladder, NodeDistances] = Topic("distances", MOST_LADDERS)
+
+
 def distances_on(view: NodeView, ladder: Ladder) -> NodeDistances:
-    """Return the closeness of a node's devices, remembered by the kind of the node."""
-    kind = view.kind
-    # A kind knows which devices agree in a personal attribute, not whether they agree with another attribute.
-    if kind is None or not kind.agrees(ladder.names) or not all(kind.shares(name) for name in ladder.mixed):
+    """Return the distances on a node; its class keeps them where it can tell them."""
+    shared = view.node_class
+    # A class knows which devices agree in a per-node attribute, not whether they agree with another attribute.
+    if (
+        shared is None
+        or not shared.agrees(ladder.names)
+        or not all(shared.shares(name) for name in ladder.mixed)
+    ):
         return NodeDistances(view, ladder)
-    found = kind.closeness.get(ladder)
+    kept = shared.memo(DISTANCES)
+    found = kept.get(ladder)
     if found is None:
-        found = kind.closeness[ladder] = NodeDistances(view, ladder)
+        found = kept[ladder] = NodeDistances(view, ladder)
     return found
 
 
-def _spots(view: NodeView, rung: Rung) -> Mapping[int, int]:
+def _occupancies(view: NodeView, rung: Rung) -> Mapping[int, int]:
     """Return the number of every device's value; devices without one are left out."""
     numbers: dict[object, int] = {}
     found: dict[int, int] = {}
@@ -96,8 +108,8 @@ def _spots(view: NodeView, rung: Rung) -> Mapping[int, int]:
     return found
 
 
-def _groups(spots: Mapping[int, int]) -> tuple[int, ...]:
+def _groups(occupancies: Mapping[int, int]) -> tuple[int, ...]:
     masks: dict[int, int] = {}
-    for index, number in spots.items():
+    for index, number in occupancies.items():
         masks[number] = masks.get(number, 0) | 1 << index
     return tuple(masks.values())

@@ -15,7 +15,7 @@ FEW = 24
 def least(
     asks: Sequence[tuple[int, int]],
     chosen: Sequence[int],
-    closeness: NodeDistances,
+    distances: NodeDistances,
     capacity: Callable[[int, int], int],
 ) -> tuple[int, int]:
     """Return (worst level, sum of levels). `asks`: (devices, how many); `capacity`: most of a cell and mask at once."""
@@ -26,10 +26,10 @@ def least(
         every |= mask
         wanted += count
         if chosen:
-            level, levels = _towards(mask, count, chosen, closeness, capacity)
+            level, levels = _towards(mask, count, chosen, distances, capacity)
             worst, total = max(worst, level), total + levels
     if wanted > 1:
-        level, levels = _among(every, wanted, closeness, capacity)
+        level, levels = _among(every, wanted, distances, capacity)
         worst, total = max(worst, level), total + levels
     return worst, total
 
@@ -38,16 +38,16 @@ def _towards(
     mask: int,
     count: int,
     chosen: Sequence[int],
-    closeness: NodeDistances,
+    distances: NodeDistances,
     capacity: Callable[[int, int], int],
 ) -> tuple[int, int]:
     """Return the levels between the nearest devices that suffice and those chosen."""
     near: list[tuple[int, int, int]] = []
-    for cell, devices in enumerate(closeness.cells):
+    for cell, devices in enumerate(distances.cells):
         if devices & mask:
-            row = closeness.levels[cell]
+            row = distances.levels[cell]
             # Another share of a chosen device is closer than any other device of its cell.
-            levels = [0 if devices & mask & 1 << index else row[closeness.cell_of[index]] for index in chosen]
+            levels = [0 if devices & mask & 1 << index else row[distances.cell_of[index]] for index in chosen]
             near.append((sum(levels), max(levels), capacity(cell, mask)))
     return _first(sorted((most, room) for _, most, room in near), count)[0], _first(
         sorted((sum_, room) for sum_, _, room in near), count
@@ -67,16 +67,16 @@ def _first(rows: Sequence[tuple[int, int]], count: int) -> tuple[int, int]:
 
 
 def _among(
-    mask: int, count: int, closeness: NodeDistances, capacity: Callable[[int, int], int]
+    mask: int, count: int, distances: NodeDistances, capacity: Callable[[int, int], int]
 ) -> tuple[int, int]:
     """Return the levels among so many devices that sit as close as the cells allow."""
-    rooms = {cell: capacity(cell, mask) for cell, devices in enumerate(closeness.cells) if devices & mask}
+    rooms = {cell: capacity(cell, mask) for cell, devices in enumerate(distances.cells) if devices & mask}
     if not rooms:
         return 0, 0
     pairs = count * (count - 1) // 2
     worst = total = 0
-    for level, around in enumerate(closeness.around):
-        if closeness.nested[level]:
+    for level, around in enumerate(distances.around):
+        if distances.nested[level]:
             sizes = sorted(
                 (
                     sum(rooms.get(cell, 0) for cell in near)

@@ -1,37 +1,41 @@
-"""A strategy with a ladder: the ladder chooses among the devices of a node, the strategy among equally close ones.
+"""LadderScorer: a strategy with a ladder. The ladder chooses among sets of devices, the strategy among equally close sets.
 
-In: a strategy, a ladder. Out: a strategy, so that whatever ranks nodes need not know of ladders.
+In: a strategy, a ladder. Out: a scorer, so that rankings need not know of ladders.
 """
 
 from collections.abc import Sequence
 
+from apportion.allocator.closeness.closest import closest
 from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.scorer import Contention, Score, Scorer, is_harmful
-from apportion.allocator.search.search import Search
+from apportion.allocator.search.outcome import Score, Solved
+from apportion.allocator.search.scorer import Scorer
+from apportion.allocator.search.search import Pick, Search
 
 
-class LadderScorer:
+class LadderScorer(Scorer):
     """One strategy under one ladder."""
 
-    scans = True
-
     def __init__(self, strategy: Scorer, ladder: Ladder) -> None:
-        self.strategy = strategy
+        self._strategy = strategy
         self.ladder = ladder
+        self.compared = ladder.names
+        self.mixed = ladder.mixed
 
-    def order(self, search: Search, option: Candidates, mask: int) -> Sequence[int]:
+    @property
+    def strategy(self) -> Scorer:
+        """Return the strategy without the ladder."""
+        return self._strategy
+
+    def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
         """Return the devices in the strategy's order."""
-        return self.strategy.order(search, option, mask)
+        return self._strategy.order(search, candidates, mask)
 
     def score(self, search: Search) -> Score:
         """Rate a finished search as the strategy does."""
-        return self.strategy.score(search)
+        return self._strategy.score(search)
 
-    def harm(self, search: Search) -> Contention:
-        """Return what a finished search takes from others, as the strategy sees it."""
-        return self.strategy.harm(search) if is_harmful(self.strategy) else ()
-
-    def toll(self, harm: Contention) -> float:
-        """Return what that costs now."""
-        return self.strategy.toll(harm) if is_harmful(self.strategy) else 0.0
+    def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
+        """Return the closest devices for the alternatives that the search chose."""
+        best, cost, score = closest(search, ranks, picks, self._strategy, self.ladder)
+        return Solved(ranks, (*cost, *score) if self.ladder.across else score, best)

@@ -1,29 +1,28 @@
 """Columns: what the devices of a node hold in one attribute or capacity, device by device.
 
-In: a node's view. Out: a tuple of values per full name; equal tuples mean that no selector sees a difference.
+In: devices. Out: a tuple of values per full name; equal tuples mean that no selector sees a difference.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from apportion.allocator.rules.selectors import capacity_of
+from apportion.dra.device import Device
 from apportion.dra.semver import Semver
-
-if TYPE_CHECKING:
-    from apportion.allocator.node.nodeview import NodeView
 
 Column: TypeAlias = tuple[object, ...]
 
 
-def columns_of(view: "NodeView") -> dict[str, Column]:
+def columns_of(devices: Sequence[Device]) -> dict[str, Column]:
     """Return what the node's devices hold, by the full name of the attribute or capacity."""
-    size = len(view.devices)
+    size = len(devices)
     found: dict[str, list[object]] = {}
     # Readers share equal parts of devices, so most are looked at once for many devices.
     alike: dict[tuple[int, int], list[int]] = {}
-    for index, device in enumerate(view.devices):
+    for index, device in enumerate(devices):
         alike.setdefault((id(device.attributes), id(device.capacity)), []).append(index)
     for places in alike.values():
-        device = view.devices[places[0]]
+        device = devices[places[0]]
         values: dict[str, object] = {
             name: value if value.__class__ is str else _plain(value)
             for name, value in device.attributes.items()

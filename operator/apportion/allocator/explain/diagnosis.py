@@ -45,8 +45,8 @@ class Diagnosis:
 
     kind: RefusalReason
     slot: int = -1
-    want: int = 0
-    rule: int = -1
+    alternative: int = 0
+    constraint_index: int = -1
     request: RequestReport | None = None
     constraint: ConstraintReport | None = None
     message: str = ""
@@ -78,31 +78,32 @@ class Funnel:
         return None
 
 
-def funnel(state: State, view: NodeView, want: Alternative) -> Funnel:
+def funnel(state: State, view: NodeView, alternative: Alternative) -> Funnel:
     """Return how far the devices of a node come for one request."""
-    matching, _ = view.selected(want, state.answers)
-    untainted = matching & view.tolerating(want.tolerations)
-    unheld = untainted if want.admin else untainted & ~view.exclusive
+    matching, _ = view.selected(alternative, state.selectors)
+    untainted = matching & view.tolerating(alternative.tolerations)
+    unheld = untainted if alternative.admin else untainted & ~view.exclusive
     roomy = unheld
-    if view.features.consumable_capacity and (want.capacity or unheld & view.limited):
+    if view.features.consumable_capacity and (alternative.capacity or unheld & view.limited):
         for index in bits(unheld):
-            taken = view.charge(index, want)
+            taken = view.charge(index, alternative)
             if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken):
                 roomy &= ~(1 << index)
-    return Funnel(matching, untainted, unheld, roomy, roomy if want.admin else roomy & view.fit)
+    return Funnel(matching, untainted, unheld, roomy, roomy if alternative.admin else roomy & view.fit)
 
 
-def diagnose(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis:
+def diagnose(state: State, named: NamedQuery, view: NodeView) -> Diagnosis:
     """Return what the node lacks first."""
     if not view.base:
         return Diagnosis("nothing")
-    for number, slot in enumerate(shape.slots):
+    for number, slot in enumerate(named.query.slots):
         tries = [
-            _try(state, shape, view, (number, position), want) for position, want in enumerate(slot.wants)
+            _try(state, named, view, (number, position), alternative)
+            for position, alternative in enumerate(slot.alternatives)
         ]
         if all(found.kind != "together" for found in tries):
             return max(tries, key=lambda found: found.progress)
-    return _constraint(state, shape, view) or Diagnosis(
+    return _constraint(state, named, view) or Diagnosis(
         "together",
         message="every request could be served alone, but not all of them together",
         progress=(len(STAGES), view.base.bit_count()),
@@ -110,12 +111,12 @@ def diagnose(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis:
 
 
 def _try(
-    state: State, shape: NamedQuery, view: NodeView, where: tuple[int, int], want: Alternative
+    state: State, named: NamedQuery, view: NodeView, where: tuple[int, int], alternative: Alternative
 ) -> Diagnosis:
-    found = funnel(state, view, want)
-    wanted = max(found.matching.bit_count(), 1) if want.everything else want.count
+    found = funnel(state, view, alternative)
+    wanted = max(found.matching.bit_count(), 1) if alternative.everything else alternative.count
     kind = found.failed(wanted)
-    report = _report(state, shape, view, where, found)
+    report = _report(state, named, view, where, found)
     if kind is None:
         return Diagnosis("together", *where, request=report)
     stages = {
@@ -144,24 +145,26 @@ def _depth(report: RequestReport) -> int:
 
 
 def _report(
-    state: State, shape: NamedQuery, view: NodeView, where: tuple[int, int], found: Funnel
+    state: State, named: NamedQuery, view: NodeView, where: tuple[int, int], found: Funnel
 ) -> RequestReport:
-    want = shape.slots[where[0]].wants[where[1]]
-    texts = (*want.class_selectors, *want.selectors)
+    alternative = named.query.slots[where[0]].alternatives[where[1]]
+    texts = (*alternative.class_selectors, *alternative.selectors)
     steps = tuple(
         Step(
-            "class" if number < len(want.class_selectors) else "request",
-            _own(number, want),
+            "class" if number < len(alternative.class_selectors) else "request",
+            _own(number, alternative),
             text,
             passed.bit_count(),
         )
-        for number, (text, passed) in enumerate(zip(texts, view.prefixes(want, state.answers), strict=True))
+        for number, (text, passed) in enumerate(
+            zip(texts, view.prefixes(alternative, state.selectors), strict=True)
+        )
     )
     return RequestReport(
-        claim=shape.names.slots[where[0]][0].key,
-        request=shape.names.label(*where),
-        device_class=shape.names.request(*where).device_class,
-        wanted=None if want.everything else want.count,
+        claim=named.names.slots[where[0]][0].key,
+        request=named.names.label(*where),
+        device_class=named.names.request(*where).device_class,
+        wanted=None if alternative.everything else alternative.count,
         looked=view.base.bit_count(),
         steps=steps,
         matching=found.matching.bit_count(),
@@ -169,20 +172,20 @@ def _report(
         unheld=found.unheld.bit_count(),
         roomy=found.roomy.bit_count(),
         free=found.free.bit_count(),
-        taints=_taints(view, want, found.matching & ~found.untainted),
+        taints=_taints(view, alternative, found.matching & ~found.untainted),
         holders=_holders(state, view, found),
         shortages=_shortages(view, found.roomy & ~found.free),
     )
 
 
-def _own(number: int, want: Alternative) -> int:
-    return number if number < len(want.class_selectors) else number - len(want.class_selectors)
+def _own(number: int, alternative: Alternative) -> int:
+    return number if number < len(alternative.class_selectors) else number - len(alternative.class_selectors)
 
 
-def _taints(view: NodeView, want: Alternative, tainted: int) -> tuple[tuple[str, int], ...]:
+def _taints(view: NodeView, alternative: Alternative, tainted: int) -> tuple[tuple[str, int], ...]:
     counts: Counter[str] = Counter()
     for index in bits(tainted):
-        taint = untolerated(view.anatomy.taints.get(index, ()), want.tolerations)
+        taint = untolerated(view.template.taints.get(index, ()), alternative.tolerations)
         if taint is not None:
             value = f"={taint.value}" if taint.value else ""
             counts[f"{taint.key}{value}:{taint.effect}"] += 1
@@ -223,22 +226,22 @@ def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
     group = view.groups[place[0]]
     return [
         (group.counters[counter][1], need - group.state.left[counter])
-        for counter, need in group.make.needs[place[1]]
+        for counter, need in group.group_type.needs[place[1]]
         if group.state.left[counter] < need
     ]
 
 
-def _constraint(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis | None:
+def _constraint(state: State, named: NamedQuery, view: NodeView) -> Diagnosis | None:
     """Return the first constraint that the free devices cannot satisfy, looked at alone."""
     try:
-        rows = candidates(view, shape, state.answers)
+        rows = candidates(view, named.query, state.selectors)
     except NodeError:
         return None
-    for number, rule in enumerate(shape.rules):
+    for number, constraint in enumerate(named.query.constraints):
         covered = [
             (position, row)
             for position, row in enumerate(rows)
-            if all(number in option.want.rules for option in row)
+            if all(number in option.alternative.constraints for option in row)
         ]
         if not covered:
             continue
@@ -248,31 +251,33 @@ def _constraint(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis | 
             for option in row:
                 free |= _open(view, option)
             wanted += min(option.count for option in row)
-        rules = ConstraintState(rule, view)
-        values = [(str(atom[1]), (devices & free).bit_count()) for atom, devices in rules.values.items()]
+        constraints = ConstraintState(constraint, view)
+        values = [
+            (str(atom[1]), (devices & free).bit_count()) for atom, devices in constraints.values.items()
+        ]
         values = sorted((value for value in values if value[1]), key=lambda value: -value[1])
         enough = (
             len(values) >= wanted
-            if rule.distinct
+            if constraint.distinct
             else any(
                 all(
                     any((_open(view, option) & devices).bit_count() >= option.count for option in row)
                     for _, row in covered
                 )
                 and (free & devices).bit_count() >= wanted
-                for devices in rules.values.values()
+                for devices in constraints.values.values()
             )
         )
         if not enough:
-            claim = shape.names.slots[covered[0][0]][0].key
-            without = (free & ~rules.mask).bit_count()
+            claim = named.names.slots[covered[0][0]][0].key
+            without = (free & ~constraints.mask).bit_count()
             report = ConstraintReport(
-                claim, rule.attribute, rule.distinct, wanted, tuple(values[:LISTED]), without
+                claim, constraint.attribute, constraint.distinct, wanted, tuple(values[:LISTED]), without
             )
             return Diagnosis(
                 "constraint",
                 slot=covered[0][0],
-                rule=number,
+                constraint_index=number,
                 constraint=report,
                 progress=(STAGES.index("constraint"), values[0][1] if values else 0),
             )
@@ -280,4 +285,4 @@ def _constraint(state: State, shape: NamedQuery, view: NodeView) -> Diagnosis | 
 
 
 def _open(view: NodeView, option: Candidates) -> int:
-    return option.mask if option.want.admin else option.mask & view.fit
+    return option.mask if option.alternative.admin else option.mask & view.fit

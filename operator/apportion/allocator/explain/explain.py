@@ -18,14 +18,12 @@ from apportion.allocator.state import State
 EXAMINED = 128
 """Nodes looked at for one explanation; about 10 ms."""
 MOST_GROUPS = 8
-MOST_KNOWN = 4096
-"""Diagnoses remembered per question."""
 NAMES = 5
 
 
 def explain(
     state: State,
-    shape: NamedQuery,
+    named: NamedQuery,
     names: Sequence[str],
     outcomes: Mapping[str, Outcome],
     known: MutableMapping[object, Diagnosis] | None = None,
@@ -36,17 +34,17 @@ def explain(
     `names`: in order. `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same,
     except the `special` ones. Grows by these.
     """
-    claims = tuple(claim.key for claim in shape.names.claims)
+    claims = tuple(claim.key for claim in named.names.claims)
     telling = [name for name in names if _tells(outcomes[name])]
     looked = (telling + [name for name in names if not _tells(outcomes[name])] if telling else names)[
         :EXAMINED
     ]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in looked:
-        found = _recall(state, shape, name, outcomes[name], None if name in special else known)
-        groups.setdefault((found.kind, found.slot, found.want, found.rule, found.message), []).append(
-            (name, found)
-        )
+        found = _recall(state, named, name, outcomes[name], None if name in special else known)
+        groups.setdefault(
+            (found.kind, found.slot, found.alternative, found.constraint_index, found.message), []
+        ).append((name, found))
     # The nearest to success first: the furthest stage, then the most devices that came that far.
     ranked = sorted(groups.values(), key=lambda rows: max(row.progress for _, row in rows), reverse=True)
     nearest = None
@@ -54,10 +52,10 @@ def explain(
         # What is shown of a group is one node's, and names claims and holders: that one is looked at now.
         place = max(range(len(rows)), key=lambda number: rows[number][1].progress)
         name = rows[place][0]
-        best = _diagnose(state, shape, name, outcomes[name])
+        best = _diagnose(state, named, name, outcomes[name])
         rows[place] = name, best
         if nearest is None and rows is ranked[0]:
-            nearest = nearest_miss(state, shape, name, best)
+            nearest = nearest_miss(state, named, name, best)
     return Explanation(
         claims,
         len(names),
@@ -74,31 +72,32 @@ def _tells(outcome: Outcome) -> bool:
 
 def _recall(
     state: State,
-    shape: NamedQuery,
+    named: NamedQuery,
     name: str,
     outcome: Outcome,
     known: MutableMapping[object, Diagnosis] | None,
 ) -> Diagnosis:
-    if known is None or isinstance(outcome, NodeError) or state.view(name).peculiar:
-        return _diagnose(state, shape, name, outcome)
-    key = shape.meaning, state.standing(name)
+    if known is None or isinstance(outcome, NodeError) or state.view(name).unclassifiable:
+        return _diagnose(state, named, name, outcome)
+    key = named.query, state.node_states.of(name)
     found = known.get(key)
     if found is None:
-        if len(known) >= MOST_KNOWN:
-            known.clear()
-        found = known[key] = _diagnose(state, shape, name, outcome)
+        found = known[key] = _diagnose(state, named, name, outcome)
     return found
 
 
-def _diagnose(state: State, shape: NamedQuery, name: str, outcome: Outcome) -> Diagnosis:
+def _diagnose(state: State, named: NamedQuery, name: str, outcome: Outcome) -> Diagnosis:
     view = state.view(name)
     if isinstance(outcome, NodeError):
         return Diagnosis(
-            "error", outcome.slot, message=str(outcome.told(shape.names)), progress=(len(STAGES), 0)
+            "error",
+            outcome.slot,
+            message=str(outcome.as_broken_input(named.names)),
+            progress=(len(STAGES), 0),
         )
     if outcome is EXHAUSTED:
         return Diagnosis("budget", message="the search gave up within its steps", progress=(len(STAGES), 0))
-    found = diagnose(state, shape, view)
+    found = diagnose(state, named, view)
     if outcome is BROKEN and view.invalid is not None and found.kind in {"nothing", "selector"}:
         return replace(found, kind="pool", message=f"pool {view.invalid.id}: {view.invalid.invalid}")
     if view.incomplete is not None and found.kind == "nothing":

@@ -22,17 +22,17 @@ CUT = 160
 """Characters of a selector's text shown at most."""
 
 
-def nearest_miss(state: State, shape: NamedQuery, name: str, found: Diagnosis) -> NearestMiss | None:
+def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -> NearestMiss | None:
     """Return the device nearest to serving the request that failed; None where no request did."""
     if found.constraint is not None:
         return _agreement(name, found.constraint)
     if found.slot < 0 or found.request is None:
         return None
     view = state.view(name)
-    want = shape.slots[found.slot].wants[found.want]
+    alternative = named.query.slots[found.slot].alternatives[found.alternative]
     best: tuple[int, int, tuple[str, ...]] | None = None
-    for index in bits(_closest(state, view, want)):
-        missing = _missing(state, view, want, index)
+    for index in bits(_closest(state, view, alternative)):
+        missing = _missing(state, view, alternative, index)
         if missing and (best is None or len(missing) < best[0]):
             best = len(missing), index, missing
     if best is None:
@@ -46,23 +46,25 @@ def nearest_miss(state: State, shape: NamedQuery, name: str, found: Diagnosis) -
     return NearestMiss(name, str(view.id_of(best[1])), request.claim, request.request, (*enough, *best[2]))
 
 
-def _agreement(node: str, rule: ConstraintReport) -> NearestMiss:
+def _agreement(node: str, constraint: ConstraintReport) -> NearestMiss:
     """Say how many of the devices that a constraint covers could agree, or differ, on the node."""
-    if rule.distinct:
-        missing = f"{len(rule.values)} different values of {rule.attribute} where {rule.wanted} are needed"
-    elif rule.values:
-        value, count = rule.values[0]
-        missing = f"{count} free devices have {rule.attribute} {value} where {rule.wanted} must agree"
+    if constraint.distinct:
+        missing = f"{len(constraint.values)} different values of {constraint.attribute} where {constraint.wanted} are needed"
+    elif constraint.values:
+        value, count = constraint.values[0]
+        missing = (
+            f"{count} free devices have {constraint.attribute} {value} where {constraint.wanted} must agree"
+        )
     else:
-        missing = f"no free device has {rule.attribute}"
-    return NearestMiss(node, "", rule.claim, "", (missing,))
+        missing = f"no free device has {constraint.attribute}"
+    return NearestMiss(node, "", constraint.claim, "", (missing,))
 
 
-def _closest(state: State, view: NodeView, want: Alternative) -> int:
+def _closest(state: State, view: NodeView, alternative: Alternative) -> int:
     """Return the devices that passed the most stages, but not all; a few of them."""
-    stages = funnel(state, view, want)
+    stages = funnel(state, view, alternative)
     masks = [stages.free, stages.roomy, stages.unheld, stages.untainted, stages.matching]
-    masks += reversed(view.prefixes(want, state.answers))
+    masks += reversed(view.prefixes(alternative, state.selectors))
     passed = 0
     for mask in (*masks, view.base):
         if mask & ~passed:
@@ -73,26 +75,26 @@ def _closest(state: State, view: NodeView, want: Alternative) -> int:
     return 0
 
 
-def _missing(state: State, view: NodeView, want: Alternative, index: int) -> tuple[str, ...]:
+def _missing(state: State, view: NodeView, alternative: Alternative, index: int) -> tuple[str, ...]:
     device = view.devices[index]
     found = []
-    for number, text in enumerate(want.class_selectors):
+    for number, text in enumerate(alternative.class_selectors):
         found += _selector(state.programs, device, text, f"class selector #{number}")
-    for number, text in enumerate(want.selectors):
+    for number, text in enumerate(alternative.selectors):
         found += _selector(state.programs, device, text, f"request selector #{number}")
-    taint = untolerated(view.anatomy.taints.get(index, ()), want.tolerations)
+    taint = untolerated(view.template.taints.get(index, ()), alternative.tolerations)
     if taint is not None:
         found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
-    if view.exclusive >> index & 1 and not want.admin:
+    if view.exclusive >> index & 1 and not alternative.admin:
         found.append(f"held by {', '.join(state.holders(view.id_of(index))[:3])}")
-    taken = view.charge(index, want) if view.features.consumable_capacity else {}
+    taken = view.charge(index, alternative) if view.features.consumable_capacity else {}
     if taken is None:
         found.append("its capacity cannot serve the requested amounts")
     elif isinstance(taken, ErrorCause):
         found.append(taken.reason)
     elif not view.roomy(index, taken):
         found.append("its capacity left does not suffice for the requested amounts")
-    if not want.admin:
+    if not alternative.admin:
         found += [f"counter {name} is short of {amount(missing)}" for name, missing in shortages(view, index)]
     return tuple(found)
 

@@ -44,12 +44,12 @@ def render(explanation: Explanation) -> str:
 def reason(group: NodeGroup) -> str:
     """Return a group's reason in one sentence."""
     if group.constraint is not None:
-        rule = group.constraint
-        name = "distinctAttribute" if rule.distinct else "matchAttribute"
-        values = ", ".join(f"{value}: {count}" for value, count in rule.values) or "none"
-        missing = f", {rule.without} free devices lack it" if rule.without else ""
+        constraint = group.constraint
+        name = "distinctAttribute" if constraint.distinct else "matchAttribute"
+        values = ", ".join(f"{value}: {count}" for value, count in constraint.values) or "none"
+        missing = f", {constraint.without} free devices lack it" if constraint.without else ""
         return (
-            f"claim {rule.claim}: {name} {rule.attribute} needs {rule.wanted} devices; free devices by value:"
+            f"claim {constraint.claim}: {name} {constraint.attribute} needs {constraint.wanted} devices; free devices by value:"
             f" {values}{missing}"
         )
     if group.request is None or group.message:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from apportion.allocator.changelog import ChangeLog
+
 LEAST_LOGGED = 1024
 """Entries of the log kept in any case."""
 
@@ -61,8 +63,7 @@ class HostTable:
 
     def __init__(self) -> None:
         self.left: dict[str, HostResources] = {}
-        self._log: list[str] = []
-        self._start = 0
+        self._log: ChangeLog[str] = ChangeLog()
 
     def put(self, name: str, left: HostResources | None) -> None:
         """Learn what a node has left; None: nothing is known of it any more."""
@@ -72,10 +73,7 @@ class HostTable:
             del self.left[name]
         else:
             self.left[name] = left
-        self._log.append(name)
-        if len(self._log) > LEAST_LOGGED + 2 * len(self.left):
-            self._start += len(self._log)
-            self._log.clear()
+        self._log.add(name, most=LEAST_LOGGED + 2 * len(self.left))
 
     def beside(self, name: str, host: HostDemand) -> HostResources | None:
         """Return what a node has left for a demand; None: plenty."""
@@ -85,5 +83,4 @@ class HostTable:
 
     def since(self, cursor: int) -> tuple[int, Sequence[str] | None]:
         """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, look at all)."""
-        end = self._start + len(self._log)
-        return end, self._log[cursor - self._start :] if cursor >= self._start else None
+        return self._log.end, self._log.since(cursor)

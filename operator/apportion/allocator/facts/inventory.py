@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from apportion.allocator.facts.holdings import Consumption
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
-from apportion.allocator.rules.slices import SliceView, blocking_taints
-from apportion.allocator.rules.slicetemplates import SliceTemplates
+from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking_taints
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taint import Taint
@@ -32,28 +31,28 @@ class Inventory:
 
     def __init__(self, features: Features) -> None:
         self._features = features
-        self.places: dict[str, NodeInfo] = {}
+        self.nodes_known: dict[str, NodeInfo] = {}
         self._slices: dict[str, Slice] = {}
-        self._pieces: dict[str, SliceView] = {}
+        self._slice_views: dict[str, SliceView] = {}
         self._pools: dict[PoolId, dict[str, Slice]] = {}
         self._node_pools: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
         """Pools with slices that are not of one node."""
         self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
-        self._patterns = SliceTemplates()
+        self._templates = SliceTemplates()
 
     def put_node(self, name: str, labels: Mapping[str, str], declared: Sequence[str]) -> Iterable[str]:
         """Learn of a node, or of its new labels."""
-        place = NodeInfo(name, dict(labels), frozenset(declared))
-        if self.places.get(name) == place:
+        node = NodeInfo(name, dict(labels), frozenset(declared))
+        if self.nodes_known.get(name) == node:
             return ()
-        self.places[name] = place
+        self.nodes_known[name] = node
         return (name,)
 
     def drop_node(self, name: str) -> Iterable[str]:
         """Forget a node; its slices stay known."""
-        return (name,) if self.places.pop(name, None) is not None else ()
+        return (name,) if self.nodes_known.pop(name, None) is not None else ()
 
     def put_slice(self, piece: Slice) -> Iterable[str]:
         """Learn of a slice, or of its new version."""
@@ -90,7 +89,7 @@ class Inventory:
     def nodes(self, pool: PoolId) -> Iterable[str]:
         """Return the nodes that a pool may serve; some may be unknown."""
         if self._wide and pool in self._wide:
-            return self.places
+            return self.nodes_known
         found = self._pool_nodes.get(pool)
         if found is None:
             named = [piece.availability.node for piece in self._pools.get(pool, {}).values()]
@@ -102,28 +101,28 @@ class Inventory:
     def nodes_of(self, device: DeviceId) -> Iterator[str]:
         """Yield the known nodes on which the device may be found."""
         for name in self.nodes(PoolId(device.driver, device.pool)):
-            if name in self.places:
+            if name in self.nodes_known:
                 yield name
 
     def pools(self, name: str) -> list[PoolView]:
         """Return the pools of a node."""
-        place = self.places[name]
+        node = self.nodes_known[name]
         ids = dict.fromkeys((*self._node_pools.get(name, {}), *self._wide))
-        views = (pool_on(pool, self._pools[pool].values(), place, self._features) for pool in ids)
+        views = (pool_on(pool, self._pools[pool].values(), node, self._features) for pool in ids)
         return [found for found in views if found is not None]
 
-    def piece(self, cut: Slice) -> SliceView:
+    def slice_view(self, piece: Slice) -> SliceView:
         """Return a slice with what is found out about its devices."""
-        key = _key(cut)
-        found = self._pieces.get(key)
+        key = _key(piece)
+        found = self._slice_views.get(key)
         if found is None:
             more: dict[int, tuple[Taint, ...]] = {}
             for rule in self._rules.values():
-                for index, device in enumerate(cut.devices):
+                for index, device in enumerate(piece.devices):
                     if rule.covers(device.id):
                         more[index] = (*more.get(index, ()), rule.taint)
-            pattern = self._patterns.of(cut, blocking_taints(cut, more))
-            found = self._pieces[key] = SliceView(cut, pattern)
+            template = self._templates.of(piece, blocking_taints(piece, more))
+            found = self._slice_views[key] = SliceView(piece, template)
         return found
 
     def consumption(self, pool: PoolId, name: str) -> Consumption | None:
@@ -140,7 +139,7 @@ class Inventory:
     def findings(self) -> tuple[Finding, ...]:
         """Return what is wrong with pools, sorted."""
         found: dict[Finding, None] = {}
-        for name in self.places:
+        for name in self.nodes_known:
             for pool in self.pools(name):
                 if pool.incomplete:
                     reason = "not all slices of the newest generation are there yet"
@@ -152,7 +151,7 @@ class Inventory:
 
     def _take_out(self, key: str, former: Slice) -> Iterable[str]:
         touched = tuple(self.nodes(former.pool))
-        self._pieces.pop(key, None)
+        self._slice_views.pop(key, None)
         self._pool_nodes.pop(former.pool, None)
         pool = self._pools[former.pool]
         pool.pop(key, None)
@@ -172,7 +171,7 @@ class Inventory:
         touched: dict[str, None] = {}
         for key, piece in self._slices.items():
             if rule is None or any(rule.covers(device.id) for device in piece.devices):
-                self._pieces.pop(key, None)
+                self._slice_views.pop(key, None)
                 touched.update(dict.fromkeys(self.nodes(piece.pool)))
         return touched
 

@@ -1,38 +1,34 @@
-"""Which devices of a node sit together, as far as strategies care; the same for all nodes of a kind.
+"""Neighbours: which devices of a node sit together, as far as strategies care; equal for all nodes of a class.
 
-In: a view. Out: the places of the node, each with its rows of neighbours.
+In: the node's devices by the values of the neighbour attributes. Out: places, each a set of devices with equal values.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from apportion.allocator.bits import bits
-
-if TYPE_CHECKING:
-    from apportion.allocator.node.nodeview import NodeView
 
 NEIGHBOUR_ATTRIBUTES = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
 """Attributes that say which devices sit together, nearest first (API standard attributes)."""
 
 
 class Neighbours:
-    """Neighbours on a node."""
+    """The places of a node. Sets of devices are bit masks."""
 
     __slots__ = ("_places", "_rows_of", "compact")
 
-    def __init__(self, view: "NodeView") -> None:
-        places: dict[tuple[int, ...], int] = {(): view.base}
-        for attribute in NEIGHBOUR_ATTRIBUTES:
-            places = _cut(places, tuple(view.values(attribute).values()))
+    def __init__(self, base: int, rows: Iterable[Sequence[int]], groups: Iterable[int]) -> None:
+        """`base`: all devices; `rows`: per attribute the devices of each value; `groups`: those that share counters."""
+        places: dict[tuple[int, ...], int] = {(): base}
+        for values in rows:
+            places = _divide(places, values)
         self._places = places
         """The devices of every place, by the rows that they are in: one per attribute, 0 where they have no value."""
         self._rows_of: dict[int, tuple[int, ...]] = {}
-        self.compact = tuple(
-            any(not group.mask & ~place for place in places.values()) for group in view.groups
-        )
-        """Groups all of whose devices sit in one place."""
+        self.compact = tuple(any(not mask & ~place for place in places.values()) for mask in groups)
+        """Per group of devices that share counters: whether all of them sit in one place."""
 
     def crowd(self, index: int, free: int) -> tuple[int, ...]:
-        """Return how many free devices sit around the device, nearest first."""
+        """Return how many free devices have the device's values, nearest attribute first."""
         if not self._rows_of:
             self._rows_of = {one: rows for rows, place in self._places.items() for one in bits(place)}
         return _crowd(self._rows_of[index], free)
@@ -50,13 +46,13 @@ def _crowd(rows: tuple[int, ...], free: int) -> tuple[int, ...]:
     return tuple([(row & free).bit_count() for row in rows])
 
 
-def _cut(places: dict[tuple[int, ...], int], rows: tuple[int, ...]) -> dict[tuple[int, ...], int]:
-    """Tell the devices of each place apart by the rows that they are in."""
+def _divide(places: dict[tuple[int, ...], int], rows: Sequence[int]) -> dict[tuple[int, ...], int]:
+    """Divide each place by the rows that its devices are in."""
     found: dict[tuple[int, ...], int] = {}
     for former, place in places.items():
         left = place
         for row in rows:
-            # A device that lists several counts for the first.
+            # A device that lists several values counts for the first.
             here = left & row
             if here:
                 found[(*former, row)] = here

@@ -1,6 +1,7 @@
 """What is held on a node: devices in use, counters in use, and so what is open.
 
-In: the node's anatomy, the ledger, changes. Out: bit masks over the node's devices, and the groups in their states now.
+In: the node's template, the holdings, their changes. Out: bit masks over the node's devices, and the counter groups with their
+occupancies now.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +16,11 @@ _NOBODY: Mapping[str, int] = {}
 _NO_SHARES: Mapping[int, Mapping[str, int]] = {}
 
 
-class Occupancy:
+class NodeOccupancy:
     """One node's devices by what is left of them."""
 
     __slots__ = (
-        "_rolls",
-        "anatomy",
+        "_indexes_by_name",
         "base",
         "charged",
         "exclusive",
@@ -30,20 +30,21 @@ class Occupancy:
         "open",
         "plain",
         "shareable",
+        "template",
         "used",
     )
 
-    def __init__(self, anatomy: NodeTemplate, rolls: Mapping[PoolId, Mapping[str, int]]) -> None:
-        self.anatomy = anatomy
-        self._rolls = rolls
-        self.base = anatomy.base
+    def __init__(self, template: NodeTemplate, indexes_by_name: Mapping[PoolId, Mapping[str, int]]) -> None:
+        self.template = template
+        self._indexes_by_name = indexes_by_name
+        self.base = template.base
         """Devices that may be used at all on this node."""
-        self.shareable = anatomy.shareable
-        self.limited = anatomy.limited
+        self.shareable = template.shareable
+        self.limited = template.limited
         """Devices whose capacity decides even when a request names none: shareable ones, and those with a policy."""
-        self.plain = anatomy.plain
+        self.plain = template.plain
         """Devices without counters."""
-        self.groups = [CounterGroup(cast) for cast in anatomy.casts]
+        self.groups = [CounterGroup(cast) for cast in template.groups]
         self.exclusive = 0
         """Devices held as a whole."""
         self.charged = 0
@@ -57,18 +58,18 @@ class Occupancy:
 
     def find(self, device: DeviceId) -> int | None:
         """Return the position of a device that may be used here."""
-        roll = self._rolls.get(PoolId(device.driver, device.pool))
-        return roll.get(device.name) if roll is not None else None
+        index_by_name = self._indexes_by_name.get(PoolId(device.driver, device.pool))
+        return index_by_name.get(device.name) if index_by_name is not None else None
 
     def consumption(self, pool: PoolId, otherwise: Taken) -> Taken:
         """Return what says what a device takes from counters. `otherwise`: asked for those that may not be used here."""
-        roll = self._rolls.get(pool)
-        if roll is None:
+        index_by_name = self._indexes_by_name.get(pool)
+        if index_by_name is None:
             return otherwise
-        taken = self.anatomy.taken
+        taken = self.template.taken
 
         def here(name: str) -> Consumption | None:
-            index = roll.get(name)
+            index = index_by_name.get(name)
             return otherwise(name) if index is None else taken[index]
 
         return here
@@ -82,57 +83,57 @@ class Occupancy:
         shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.used.items()))
         return self.exclusive, states, self.charged, shares
 
-    def holding(self, mask: int) -> int:
+    def pools_of(self, mask: int) -> int:
         """Return every device of the pools that the mask touches."""
-        return sum(devices for devices in self.anatomy.pool_masks if devices & mask) & self.base
+        return sum(devices for devices in self.template.pool_masks if devices & mask) & self.base
 
-    def refresh(self, ledger: Holdings) -> None:
+    def refresh(self, holdings: Holdings) -> None:
         """Take over what is held now."""
         self.exclusive = self.charged = 0
         used: dict[int, Mapping[str, int]] = {}
-        for pool, roll in self._rolls.items():
-            for name, holding in ledger.held(pool).items():
-                index = roll.get(name)
+        for pool, index_by_name in self._indexes_by_name.items():
+            for name, holding in holdings.held(pool).items():
+                index = index_by_name.get(name)
                 if index is not None:
                     self._occupy(index, holding, used)
         self.used = used or _NO_SHARES
         left: dict[int, list[int]] = {}
-        counter_of = self.anatomy.counter_of
-        for number, pool in enumerate(self._rolls):
-            for counter, amount in ledger.counters(pool).items():
+        counter_of = self.template.counter_of
+        for number, pool in enumerate(self._indexes_by_name):
+            for counter, amount in holdings.counters(pool).items():
                 place = counter_of.get((number, counter))
                 if amount and place is not None:
                     left.setdefault(place[0], list(self.groups[place[0]].totals))[place[1]] -= amount
         fit = self.plain
         for number, group in enumerate(self.groups):
-            state = group.make.state(tuple(left[number])) if number in left else group.fresh
-            group.enter(group.make.spot(state, group.gather(self.exclusive)))
+            state = group.group_type.state(tuple(left[number])) if number in left else group.fresh
+            group.enter(group.group_type.occupancy(state, group.gather(self.exclusive)))
             fit |= group.spread(state.fits)
         self.fit = fit | self.charged
         self.open = self.fit & ~self.exclusive
 
-    def follow(self, changes: Iterable[Change], ledger: Holdings) -> bool:
+    def follow(self, changes: Iterable[Change], holdings: Holdings) -> bool:
         """Take over what is held now of a few devices; False where only `refresh` can tell."""
         if self.shareable:
             return False
         exclusive, fit = self.exclusive, self.fit
-        groups, group_of = self.groups, self.anatomy.group_of
+        groups, group_of = self.groups, self.template.group_of
         last: PoolId | None = None
-        roll: Mapping[str, int] = {}
-        holdings: Mapping[str, DeviceHolding] = {}
+        index_by_name: Mapping[str, int] = {}
+        held: Mapping[str, DeviceHolding] = {}
         for pool, name, taken, sign in changes:
             if pool is not last:
                 last = pool
-                roll = self._rolls.get(pool, _NOBODY)
-                holdings = ledger.held(pool)
-            index = roll.get(name)
+                index_by_name = self._indexes_by_name.get(pool, _NOBODY)
+                held = holdings.held(pool)
+            index = index_by_name.get(name)
             if index is None:
                 # What is published no longer may still draw from the counters.
                 if sign and taken:
                     return False
                 continue
-            held = name in holdings
-            if held:
+            busy = name in held
+            if busy:
                 exclusive |= 1 << index
             else:
                 exclusive &= ~(1 << index)
@@ -142,13 +143,13 @@ class Occupancy:
             if not sign or not taken:
                 if place is not None:
                     group = groups[place[0]]
-                    group.enter(group.spot.mark(place[1], busy=held))
+                    group.enter(group.occupancy.mark(place[1], busy=busy))
                 continue
-            if place is None or taken is not self.anatomy.taken[index]:
+            if place is None or taken is not self.template.taken[index]:
                 # Published differently since it was taken.
                 return False
             group = groups[place[0]]
-            group.enter(group.spot.take(place[1]) if sign > 0 else group.spot.give(place[1]))
+            group.enter(group.occupancy.take(place[1]) if sign > 0 else group.occupancy.give(place[1]))
             fit = fit & ~group.mask | group.spread(group.state.fits)
         self.exclusive, self.fit = exclusive, fit
         self.open = fit & ~exclusive

@@ -1,39 +1,86 @@
-"""NodeTemplate: how a node's devices are arranged, shared by all nodes that are built alike.
+"""NodeTemplate: how a node's devices are arranged; one object for all nodes whose devices are arranged alike.
 
-In: the pools of a node, cut by cut. Out: one object for all nodes whose slices say the same but for names and
+In: the pools of a node, slice by slice. Out: one object for all nodes whose slices say the same but for names and
 attributes: which devices are visible, shareable, tainted, and which draw from the same counters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from apportion.allocator.bits import bits
-from apportion.allocator.node.countergroup import GroupTemplate
-from apportion.allocator.node.counters import GroupTypes
-from apportion.allocator.node.poolonnode import PoolOnNode
-from apportion.allocator.rules.pools import consumption
+from apportion.allocator.memo import Memo
+from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes
+from apportion.allocator.rules.features import Features
+from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches
+from apportion.allocator.rules.slices import SliceView
 from apportion.dra.device import Device
+from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
 
 MOST_KEPT = 4096
-"""NodeTemplates that are remembered; nodes keep the one that they have."""
+"""Node templates kept; a node keeps the one that it has."""
+
+
+class SliceOnNode(NamedTuple):
+    """A slice on a node."""
+
+    view: SliceView
+    visible: int
+    """Bit per device that the node may use."""
+
+
+class PoolOnNode(NamedTuple):
+    """A pool on a node."""
+
+    driver: str
+    binds: bool
+    """Whether some device has binding conditions; such pools are tried last."""
+    slices: tuple[SliceOnNode, ...]
+    counters: Mapping[tuple[str, str], int]
+
+
+def pool_on_node(
+    pool: PoolView, views: Callable[[Slice], SliceView], node: NodeInfo, features: Features
+) -> PoolOnNode:
+    """Return what a pool has for a node. `views`: returns the view of a slice."""
+    rows = [SliceOnNode(view, _visible(view, node, features)) for view in map(views, pool.slices)]
+    return PoolOnNode(pool.id.driver, pool.binds, tuple(rows), pool.counters or {})
+
+
+def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
+    """Return the devices that the node may use."""
+    piece = view.slice
+    skips = features.optional_node_operations and piece.extra.get("skipNodeOperations")
+    if skips and "DRAOptionalNodeOperations" not in node.declared:
+        return 0
+    mask = (1 << len(piece.devices)) - 1
+    if not features.device_binding_and_status:
+        mask &= ~view.template.binding
+    if not features.partitionable_devices:
+        mask &= ~view.template.consuming
+    if piece.availability.per_device:
+        for index, device in enumerate(piece.devices):
+            if not reaches(piece, device, node):
+                mask &= ~(1 << index)
+    return mask
 
 
 class NodeTemplate:
-    """What nodes that are built alike have in common."""
+    """The arrangement. Sets of devices are bit masks over their positions on the node."""
 
     __slots__ = (
         "base",
-        "build",
-        "casts",
+        "content",
         "counter_of",
-        "cut_of",
-        "cuts",
         "group_of",
+        "groups",
         "limited",
         "plain",
         "pool_masks",
         "pool_of_group",
         "shareable",
+        "slice_of",
+        "slices",
         "tainted",
         "taints",
         "taken",
@@ -41,31 +88,31 @@ class NodeTemplate:
 
     def __init__(self, parts: Sequence[PoolOnNode], types: GroupTypes, *, shares: bool, taints: bool) -> None:
         devices: list[Device] = []
-        cuts: list[tuple[int, int, int]] = []
-        cut_of: list[int] = []
+        rows: list[tuple[int, int, int]] = []
+        slice_of: list[int] = []
         masks: list[int] = []
         self.base = self.shareable = self.limited = self.tainted = 0
         """Devices that may be used at all; that several may use; whose capacity decides even when a request names none;
         with a taint that keeps new users away."""
         self.taints: dict[int, tuple[Taint, ...]] = {}
-        self.casts: list[GroupTemplate] = []
+        self.groups: list[GroupTemplate] = []
         self.group_of: dict[int, tuple[int, int]] = {}
         """Device -> (group, position in the group)."""
         self.counter_of: dict[tuple[int, tuple[str, str]], tuple[int, int]] = {}
         """Pool and counter -> (group, position of the counter)."""
         for number, part in enumerate(parts):
             start = len(devices)
-            for piece, visible in part.cuts:
+            for piece, visible in part.slices:
                 offset = len(devices)
                 devices += piece.slice.devices
-                cut_of += [len(cuts)] * len(piece.slice.devices)
-                cuts.append((number, offset, visible))
+                slice_of += [len(rows)] * len(piece.slice.devices)
+                rows.append((number, offset, visible))
                 self.base |= visible << offset
-                pattern = piece.pattern
+                template = piece.template
                 if shares:
-                    self.shareable |= (visible & pattern.shareable) << offset
-                self.limited |= (visible & pattern.limited) << offset
-                for position, kept in pattern.blocking.items() if taints else ():
+                    self.shareable |= (visible & template.shareable) << offset
+                self.limited |= (visible & template.limited) << offset
+                for position, kept in template.blocking.items() if taints else ():
                     if visible >> position & 1:
                         self.taints[offset + position] = kept
                         self.tainted |= 1 << offset + position
@@ -74,21 +121,21 @@ class NodeTemplate:
                 self._join(number, part.counters, devices, start, types)
         self.taken = tuple([consumption(device) for device in devices])
         """What every device takes from counters."""
-        self.cuts = tuple(cuts)
+        self.slices = tuple(rows)
         """Pool, first device and visible devices of every slice."""
-        self.cut_of = tuple(cut_of)
+        self.slice_of = tuple(slice_of)
         self.pool_masks = tuple(masks)
-        self.pool_of_group = tuple(cast.pool for cast in self.casts)
-        self.plain = self.base & ~sum(cast.mask for cast in self.casts)
+        self.pool_of_group = tuple(group.pool for group in self.groups)
+        self.plain = self.base & ~sum(group.mask for group in self.groups)
         """Devices without counters."""
         tainted: dict[tuple[Taint, ...], int] = {}
         for index, kept in self.taints.items():
             tainted[kept] = tainted.get(kept, 0) | 1 << index
-        self.build = (
+        self.content = (
             tuple((part.driver, part.binds) for part in parts),
             tuple(mask.bit_length() for mask in masks),
             self.base,
-            tuple((cast.make, cast.mask, cast.totals) for cast in self.casts),
+            tuple((group.group_type, group.mask, group.totals) for group in self.groups),
             tuple(tainted.items()),
         )
         """All that a search reads besides attributes, capacities and what is held; without names."""
@@ -126,35 +173,35 @@ class NodeTemplate:
             )
             counters = tuple(name for used in sets_used for name in by_set.get(used, ()))
             for number, name in enumerate(counters):
-                self.counter_of[pool, name] = len(self.casts), number
+                self.counter_of[pool, name] = len(self.groups), number
             for local, index in enumerate(indices):
-                self.group_of[index] = (len(self.casts), local)
-            make = types.reading([consumption(devices[index]) for index in indices], counters)
+                self.group_of[index] = (len(self.groups), local)
+            group_type = types.reading([consumption(devices[index]) for index in indices], counters)
             amounts = tuple(totals[name] for name in counters)
             follow = indices[-1] - indices[0] + 1 == len(indices)
-            self.casts.append(
+            self.groups.append(
                 GroupTemplate(
                     pool,
                     tuple(indices),
-                    make,
+                    group_type,
                     counters,
                     amounts,
                     sum(1 << index for index in indices),
                     indices[0] if follow else None,
-                    make.state(amounts),
+                    group_type.state(amounts),
                 )
             )
 
 
 class NodeTemplates:
-    """The anatomies seen so far, and the lists of device names."""
+    """The node templates seen so far, and the positions of devices by name."""
 
     def __init__(self, types: GroupTypes, *, shares: bool, taints: bool) -> None:
         self._types = types
         self._shares = shares
         self._taints = taints
-        self._kept: dict[object, NodeTemplate] = {}
-        self._rolls: dict[object, Mapping[str, int]] = {}
+        self._kept: Memo[object, NodeTemplate] = Memo(MOST_KEPT)
+        self._indexes_by_name: Memo[object, Mapping[str, int]] = Memo(MOST_KEPT)
 
     def of(self, parts: Sequence[PoolOnNode]) -> NodeTemplate:
         """Return the one object for these pools."""
@@ -163,7 +210,7 @@ class NodeTemplates:
                 (
                     part.driver,
                     part.binds,
-                    tuple([(cut.piece.pattern, cut.visible) for cut in part.cuts]),
+                    tuple([(row.view.template, row.visible) for row in part.slices]),
                     tuple(part.counters.items()),
                 )
                 for part in parts
@@ -171,14 +218,12 @@ class NodeTemplates:
         )
         found = self._kept.get(key)
         if found is None:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
             found = self._kept[key] = NodeTemplate(
                 parts, self._types, shares=self._shares, taints=self._taints
             )
         return found
 
-    def roll(self, devices: Sequence[Device], mask: int) -> Mapping[str, int]:
+    def index_by_name(self, devices: Sequence[Device], mask: int) -> Mapping[str, int]:
         """Return the positions of a pool's visible devices by name; nodes whose devices have equal names share it."""
         if not mask:
             return {}
@@ -186,12 +231,10 @@ class NodeTemplates:
             [device.name for device in devices[(mask & -mask).bit_length() - 1 : mask.bit_length()]]
         )
         key = names, mask
-        found = self._rolls.get(key)
+        found = self._indexes_by_name.get(key)
         if found is None:
-            if len(self._rolls) >= MOST_KEPT:
-                self._rolls.clear()
-            found = self._rolls[key] = {devices[index].name: index for index in bits(mask)}
+            found = self._indexes_by_name[key] = {devices[index].name: index for index in bits(mask)}
         return found
 
     def __len__(self) -> int:
-        return len(self._kept) + len(self._rolls)
+        return len(self._kept) + len(self._indexes_by_name)

@@ -21,42 +21,42 @@ leaves more choice wins, above all for large pieces, which are the hardest to ma
 class CutPrices:
     """Values of the states of one board under one demand."""
 
-    __slots__ = ("_values", "board", "prices")
+    __slots__ = ("_values", "prices", "states")
 
-    def __init__(self, board: CutStates, demand: Sequence[int]) -> None:
-        self.board = board
-        self.prices = _prices(board, demand)
+    def __init__(self, states: CutStates, demand: Sequence[int]) -> None:
+        self.states = states
+        self.prices = _prices(states, demand)
         """What each piece is worth; 0 for one that nobody asks for or that fits nowhere."""
         self._values: list[int] = []
 
     def worth(self, left: Vector) -> int | None:
         """Return what a state is worth; None on a board that has too many states."""
-        row = self.board.row(left)
+        row = self.states.row(left)
         if row == NOWHERE:
             return None
         if row >= len(self._values):
-            self._values = self.board.values(self.prices, self._values)
+            self._values = self.states.values(self.prices, self._values)
         prices = self.prices
-        choice = sum(prices[piece] * prices[piece] for piece, _ in self.board.moves[row])
+        choice = sum(prices[piece] * prices[piece] for piece, _ in self.states.moves[row])
         return self._values[row] + choice // (UNIT * LITTLE)
 
 
-def _prices(board: CutStates, demand: Sequence[int]) -> list[int]:
-    prices = [0] * board.pieces
-    if board.full == NOWHERE:
+def _prices(states: CutStates, demand: Sequence[int]) -> list[int]:
+    prices = [0] * states.pieces
+    if states.full == NOWHERE:
         return prices
-    wanted = [piece for piece, count in enumerate(demand) if count and board.most(piece)]
+    wanted = [piece for piece, count in enumerate(demand) if count and states.most(piece)]
     if not wanted:
         return prices
 
     def best(values: Sequence[int]) -> tuple[int, ...]:
-        spread = [0] * board.pieces
+        spread = [0] * states.pieces
         for piece, value in zip(wanted, values, strict=True):
             spread[piece] = value
-        counts = board.best(spread)
+        counts = states.best(spread)
         return tuple(counts[piece] for piece in wanted)
 
-    found = dual_prices([demand[piece] for piece in wanted], [board.most(piece) for piece in wanted], best)
+    found = dual_prices([demand[piece] for piece in wanted], [states.most(piece) for piece in wanted], best)
     for piece, price in zip(wanted, found, strict=True):
         prices[piece] = round(price * UNIT)
     return prices

@@ -41,10 +41,10 @@ class DemandHistory:
         self.latest: DemandMix = ()
         """What was asked for as it was last counted: for what is computed anew all the time."""
 
-    def note(self, meaning: Query) -> None:
+    def note(self, query: Query) -> None:
         """Learn that claims of this meaning were asked for."""
         counts = self._counts
-        counts[meaning] = counts.get(meaning, 0) + 1
+        counts[query] = counts.get(query, 0) + 1
         self._total += 1
         self._due -= 1
         if not self._due:
@@ -54,10 +54,10 @@ class DemandHistory:
         if self._total > WINDOW or len(self._counts) > MOST_MEANINGS:
             self._fade()
         self._due = self._total // CHECK + FEW
-        parts = {meaning: count / self._total for meaning, count in self._counts.items()}
+        parts = {query: count / self._total for query, count in self._counts.items()}
         known = parts.keys() | self._settled.keys()
         moved = sum(abs(parts.get(one, 0.0) - self._settled.get(one, 0.0)) for one in known) / 2
-        rows = [row for meaning, count in self._counts.items() for row in entries(meaning, count)]
+        rows = [row for query, count in self._counts.items() for row in entries(query, count)]
         rows.sort(key=lambda row: -row.weight)
         self.latest = tuple(rows[:MOST_ENTRIES])
         if moved >= MOVED or not self._settled:
@@ -66,7 +66,7 @@ class DemandHistory:
 
     def _fade(self) -> None:
         kept = sorted(self._counts.items(), key=lambda item: -item[1])[: MOST_MEANINGS // 2]
-        self._counts = {meaning: count // 2 for meaning, count in kept if count > 1}
+        self._counts = {query: count // 2 for query, count in kept if count > 1}
         self._total = sum(self._counts.values())
         if not self._total:
             # As many meanings as claims: nothing was asked for twice, so nothing is known of what comes.

@@ -11,7 +11,8 @@ from apportion.allocator.bits import bits
 from apportion.allocator.rules.query import Alternative, Query
 
 if TYPE_CHECKING:
-    from apportion.allocator.node.nodeview import NodeView, SelectorLookup
+    from apportion.allocator.node.nodeview import NodeView
+    from apportion.allocator.rules.selectors import SelectorLookup
 
 PROFILE_ATTRIBUTES = ("profile", "template")
 """Attributes, in the driver's own domain, that name a MIG profile or a vNPU template."""
@@ -23,24 +24,24 @@ class DemandEntry:
 
     weight: int
     """How often, relative to the mix."""
-    want: Alternative | None = None
+    alternative: Alternative | None = None
     profile: str = ""
     """Instead of a request: the name of a profile or template."""
 
     @property
     def count(self) -> int:
         """Return how many devices one claim takes."""
-        return 1 if self.want is None else self.want.count
+        return 1 if self.alternative is None else self.alternative.count
 
-    def mask(self, view: "NodeView", answers: "SelectorLookup") -> int:
+    def mask(self, view: "NodeView", selectors: "SelectorLookup") -> int:
         """Return the devices of a node that would serve it; none where only each node can tell."""
-        if self.want is None:
+        if self.alternative is None:
             return self._named(view)
-        kind = view.kind
-        texts = (*self.want.class_selectors, *self.want.selectors)
-        if kind is None or not kind.covers(answers(text).reads for text in texts):
+        node_class = view.node_class
+        texts = (*self.alternative.class_selectors, *self.alternative.selectors)
+        if node_class is None or not node_class.covers(selectors(text).reads for text in texts):
             return 0
-        return view.selected(self.want, answers)[0] & view.tolerating(self.want.tolerations)
+        return view.selected(self.alternative, selectors)[0] & view.tolerating(self.alternative.tolerations)
 
     def _named(self, view: "NodeView") -> int:
         found = 0
@@ -56,7 +57,11 @@ class DemandEntry:
 DemandMix: TypeAlias = tuple[DemandEntry, ...]
 
 
-def entries(meaning: Query, weight: int) -> DemandMix:
+def entries(query: Query, weight: int) -> DemandMix:
     """Return what claims of one meaning ask for: the alternative that they like best of every request."""
-    wants = (slot.wants[0] for slot in meaning.slots)
-    return tuple(DemandEntry(weight, want) for want in wants if not want.everything and not want.admin)
+    alternatives = (slot.alternatives[0] for slot in query.slots)
+    return tuple(
+        DemandEntry(weight, alternative)
+        for alternative in alternatives
+        if not alternative.everything and not alternative.admin
+    )

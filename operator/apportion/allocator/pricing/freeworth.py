@@ -7,136 +7,132 @@ devices that somebody asks for as one each. Remembered by how nodes stand, so th
 from collections.abc import Sequence
 
 from apportion.allocator.bits import bits
-from apportion.allocator.equivalence.nodeclass import NodeClasses
+from apportion.allocator.equivalence.nodeclasses import NodeClasses
 from apportion.allocator.equivalence.nodestate import NodeState
+from apportion.allocator.memo import Memo
 from apportion.allocator.node.counters import GroupState
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.demandmix import entries
 from apportion.allocator.pricing.prices import MOST_KEPT, DemandPrices, NodePrices
 from apportion.allocator.pricing.shareprices import SharePrices
-from apportion.allocator.rules.query import NamedQuery, Query
+from apportion.allocator.rules.query import Query
 from apportion.allocator.search.search import Pick
 
 
 class FreeWorth:
     """FreeWorth of worth under one outlook."""
 
-    def __init__(self, outlook: DemandPrices, portions: SharePrices) -> None:
-        self._outlook = outlook
-        self._portions = portions
-        self._free: dict[NodeState, int] = {}
-        self._taken: dict[tuple[NodeState, tuple[Pick, ...]], int] = {}
-        self._typical: dict[Query, tuple[int, int]] = {}
+    def __init__(self, prices: DemandPrices, share_prices: SharePrices) -> None:
+        self._prices = prices
+        self._share_prices = share_prices
+        self._free: Memo[NodeState, int] = Memo(MOST_KEPT)
+        self._taken: Memo[tuple[NodeState, tuple[Pick, ...]], int] = Memo(MOST_KEPT)
+        self._typical: Memo[Query, tuple[int, int]] = Memo(MOST_KEPT)
         """Per meaning: kinds looked at, what it takes of one."""
         self._epoch = -1
 
-    def free(self, standing: NodeState, view: NodeView) -> int:
+    def free(self, node_state: NodeState, view: NodeView) -> int:
         """Return what a node on this standing has free."""
-        found = self._free.get(standing)
+        found = self._free.get(node_state)
         if found is None:
-            if len(self._free) >= MOST_KEPT:
-                self._free.clear()
-            sight = self._outlook.sight(view)
+            node_prices = self._prices.of(view)
             found = sum(
-                stock.worth(group.state) for stock, group in zip(sight.stocks, view.groups, strict=True)
+                group_prices.worth(group.state)
+                for group_prices, group in zip(node_prices.groups_prices, view.groups, strict=True)
             )
-            found += UNIT * (_whole(sight) & view.base & ~view.exclusive).bit_count()
+            found += UNIT * (_whole(node_prices) & view.base & ~view.exclusive).bit_count()
             for index in bits(view.shareable & view.base & ~view.exclusive):
-                found += self._portions.worth(view, index, view.used.get(index, {}))
-            self._free[standing] = found
+                found += self._share_prices.worth(view, index, view.used.get(index, {}))
+            self._free[node_state] = found
         return found
 
-    def taken(self, standing: NodeState, view: NodeView, shape: NamedQuery, picks: tuple[Pick, ...]) -> int:
+    def taken(self, node_state: NodeState, view: NodeView, query: Query, picks: tuple[Pick, ...]) -> int:
         """Return what these picks take of it."""
-        if not shape.meaning.plain:
-            return self._take(view, shape, picks)
-        key = standing, picks
+        if not query.plain:
+            return self._take(view, query, picks)
+        key = node_state, picks
         found = self._taken.get(key)
         if found is None:
-            if len(self._taken) >= MOST_KEPT:
-                self._taken.clear()
-            found = self._taken[key] = self._take(view, shape, picks)
+            found = self._taken[key] = self._take(view, query, picks)
         return found
 
-    def typical(self, meaning: Query, kinds: NodeClasses) -> int:
+    def typical(self, query: Query, node_classes: NodeClasses) -> int:
         """Return what claims of this meaning take of an empty node that can serve them; 0 where no kind is known to."""
-        self._follow(kinds)
-        seen, found = self._typical.get(meaning, (0, 0))
-        if not found and seen < len(kinds.log):
-            for kind in kinds.log[seen:]:
-                found = self._takes(meaning, kind.sample)
+        self._follow(node_classes)
+        seen, found = self._typical.get(query, (0, 0))
+        if not found and seen < len(node_classes.log):
+            for _, view in node_classes.log[seen:]:
+                found = self._takes(query, view)
                 if found:
                     break
-            if len(self._typical) >= MOST_KEPT:
-                self._typical.clear()
-            self._typical[meaning] = len(kinds.log), found
+            self._typical[query] = len(node_classes.log), found
         return found
 
-    def _follow(self, kinds: NodeClasses) -> None:
-        if self._epoch != kinds.epoch:
+    def _follow(self, node_classes: NodeClasses) -> None:
+        if self._epoch != node_classes.epoch:
             # NodeClasses left the list, so positions in it mean others.
-            self._epoch = kinds.epoch
+            self._epoch = node_classes.epoch
             self._typical.clear()
 
-    def _takes(self, meaning: Query, view: NodeView) -> int:
-        sight = self._outlook.sight(view)
+    def _takes(self, query: Query, view: NodeView) -> int:
+        node_prices = self._prices.of(view)
         total = 0
-        for entry in entries(meaning, 1):
-            mask = entry.mask(view, self._outlook.answers)
-            if not mask or entry.want is None:
+        for entry in entries(query, 1):
+            mask = entry.mask(view, self._prices.selectors)
+            if not mask or entry.alternative is None:
                 return 0
             if mask & view.plain & ~view.shareable:
                 total += UNIT * entry.count
                 continue
             places = [
-                stock.worth(group.fresh) - stock.worth(group.fresh.after(local))
-                for stock, group in zip(sight.stocks, view.groups, strict=True)
+                group_prices.worth(group.fresh) - group_prices.worth(group.fresh.after(local))
+                for group_prices, group in zip(node_prices.groups_prices, view.groups, strict=True)
                 for local in bits(group.gather(mask) & group.fresh.fits)
             ]
             if places:
                 total += entry.count * min(places)
                 continue
             for index in bits(mask & view.shareable):
-                charge = view.charge(index, entry.want)
+                charge = view.charge(index, entry.alternative)
                 if isinstance(charge, dict):
                     own = {name: amount.nano for name, amount in charge.items()}
-                    whole = self._portions.worth(view, index)
-                    total += entry.count * (whole - self._portions.worth(view, index, own))
+                    whole = self._share_prices.worth(view, index)
+                    total += entry.count * (whole - self._share_prices.worth(view, index, own))
                     break
         return total
 
-    def _take(self, view: NodeView, shape: NamedQuery, picks: Sequence[Pick]) -> int:
-        sight = self._outlook.sight(view)
-        whole = _whole(sight)
+    def _take(self, view: NodeView, query: Query, picks: Sequence[Pick]) -> int:
+        node_prices = self._prices.of(view)
+        whole = _whole(node_prices)
         after: dict[int, GroupState] = {}
         found = 0
         for pick in picks:
-            want = shape.slots[pick.slot].wants[pick.want]
+            alternative = query.slots[pick.slot].alternatives[pick.alternative]
             bit = 1 << pick.device
-            if want.admin:
+            if alternative.admin:
                 continue
             if view.shareable & bit:
-                charge = view.charge(pick.device, want)
+                charge = view.charge(pick.device, alternative)
                 if isinstance(charge, dict):
                     used = view.used.get(pick.device, {})
                     own = {name: amount.nano for name, amount in charge.items()}
-                    found += self._portions.worth(view, pick.device, used)
-                    found -= self._portions.worth(view, pick.device, used, own)
+                    found += self._share_prices.worth(view, pick.device, used)
+                    found -= self._share_prices.worth(view, pick.device, used, own)
             elif pick.device in view.group_of:
                 number, local = view.group_of[pick.device]
                 after[number] = after.get(number, view.groups[number].state).after(local)
             elif whole & bit:
                 found += UNIT
         for number, state in after.items():
-            stock = sight.stocks[number]
-            found += stock.worth(view.groups[number].state) - stock.worth(state)
+            group_prices = node_prices.groups_prices[number]
+            found += group_prices.worth(view.groups[number].state) - group_prices.worth(state)
         return found
 
 
-def _whole(sight: NodePrices) -> int:
+def _whole(node_prices: NodePrices) -> int:
     """Return the whole devices that somebody asks for."""
     found = 0
-    for place in sight.places:
+    for place in node_prices.places:
         found |= place.mask
     return found

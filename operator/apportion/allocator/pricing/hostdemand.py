@@ -34,9 +34,9 @@ class HostDemandHistory:
         self.typical: TypicalHostDemand = ()
         """What stands; another object once it is counted anew."""
 
-    def note(self, meaning: Query, asked: HostResources) -> None:
+    def note(self, query: Query, asked: HostResources) -> None:
         """Learn what the pods of a demand requested."""
-        self._latest.append((meaning, asked))
+        self._latest.append((query, asked))
         self._due -= 1
         if not self._due:
             self._due = len(self._latest) // CHECK + FEW

@@ -15,14 +15,14 @@ PART = 8
 """An eighth: enough to choose among places that cost the demand much the same, too little to open a whole device."""
 
 
-def worth_destroyed(view: NodeView, outlook: DemandPrices, picks: Sequence[Pick], idle: Iterable[int]) -> int:
+def worth_destroyed(view: NodeView, prices: DemandPrices, picks: Sequence[Pick], idle: Iterable[int]) -> int:
     """Return what the idle devices are worth that no longer fit beside the picks."""
     picked = {pick.device for pick in picks}
     after: dict[int, GroupState] = {}
     for device in picked & view.group_of.keys():
         number, local = view.group_of[device]
         after[number] = after.get(number, view.groups[number].state).after(local)
-    stocks = outlook.sight(view).stocks
+    groups_prices = prices.of(view).groups_prices
     lost = 0
     for device in idle:
         number, local = view.group_of.get(device, (-1, 0))
@@ -30,5 +30,5 @@ def worth_destroyed(view: NodeView, outlook: DemandPrices, picks: Sequence[Pick]
             continue
         state = view.groups[number].state
         if state.fits >> local & 1:
-            lost += stocks[number].worth(state) - stocks[number].worth(state.after(local))
+            lost += groups_prices[number].worth(state) - groups_prices[number].worth(state.after(local))
     return lost // PART

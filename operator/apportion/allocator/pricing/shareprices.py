@@ -8,11 +8,13 @@ worth its square, so that what is broken gets filled first.
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from apportion.allocator.equivalence.nodeclass import NodeClass
-from apportion.allocator.node.nodeview import NodeView, SelectorLookup
+from apportion.allocator.memo import Memo
+from apportion.allocator.node.nodeclass import NodeClass
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT, CutPrices
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
 from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.rules.selectors import SelectorLookup
 
 MOST_KEPT = 8192
 """Devices whose prices are kept."""
@@ -24,19 +26,19 @@ Row = tuple[tuple[str, ...], Vector, CutPrices | None]
 class SharePrices:
     """Values of shared devices under one mix."""
 
-    def __init__(self, mix: DemandMix, answers: SelectorLookup) -> None:
+    def __init__(self, mix: DemandMix, selectors: SelectorLookup) -> None:
         self._mix = mix
-        self._answers = answers
-        self._rows: dict[tuple[NodeClass, int], Row] = {}
-        self._cuttings: dict[object, CutPrices | None] = {}
+        self._selectors = selectors
+        self._rows: Memo[tuple[NodeClass, int], Row] = Memo(MOST_KEPT)
+        self._cut_prices_of: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
 
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
         """Return what is left worth, given what shares use of it, in 10^-9."""
-        names, full, cutting = self._row(view, index)
+        names, full, cut_prices = self._row(view, index)
         left = tuple(
             total - sum(use.get(name, 0) for use in uses) for name, total in zip(names, full, strict=True)
         )
-        known = cutting.worth(left) if cutting is not None else None
+        known = cut_prices.worth(left) if cut_prices is not None else None
         if known is not None:
             return known
         part = min(
@@ -46,13 +48,11 @@ class SharePrices:
         return round(part * part * UNIT)
 
     def _row(self, view: NodeView, index: int) -> Row:
-        if view.kind is None:
+        if view.node_class is None:
             return self._look(view, index)
-        key = view.kind, index
+        key = view.node_class, index
         found = self._rows.get(key)
         if found is None:
-            if len(self._rows) >= MOST_KEPT:
-                self._rows.clear()
             found = self._rows[key] = self._look(view, index)
         return found
 
@@ -62,20 +62,20 @@ class SharePrices:
         full = tuple(whole[name] for name in names)
         demand: dict[Vector, int] = {}
         for entry in self._mix:
-            if entry.want is None or not entry.mask(view, self._answers) >> index & 1:
+            if entry.alternative is None or not entry.mask(view, self._selectors) >> index & 1:
                 continue
-            taken = view.charge(index, entry.want)
+            taken = view.charge(index, entry.alternative)
             if isinstance(taken, dict):
                 share = tuple(taken[name].nano if name in taken else 0 for name in names)
                 demand[share] = demand.get(share, 0) + entry.weight * entry.count
-        return names, full, self._cutting(full, tuple(demand.items()))
+        return names, full, self._cut_prices(full, tuple(demand.items()))
 
-    def _cutting(self, full: Vector, demand: Sequence[tuple[Vector, int]]) -> CutPrices | None:
+    def _cut_prices(self, full: Vector, demand: Sequence[tuple[Vector, int]]) -> CutPrices | None:
         key = full, demand
-        if key not in self._cuttings:
-            if len(self._cuttings) >= MOST_KEPT:
-                self._cuttings.clear()
-            board = CutStates(full, [[share] for share, _ in demand])
-            cutting = CutPrices(board, [count for _, count in demand]) if board.full != NOWHERE else None
-            self._cuttings[key] = cutting if cutting is not None and any(cutting.prices) else None
-        return self._cuttings[key]
+        if key not in self._cut_prices_of:
+            states = CutStates(full, [[share] for share, _ in demand])
+            cut_prices = CutPrices(states, [count for _, count in demand]) if states.full != NOWHERE else None
+            self._cut_prices_of[key] = (
+                cut_prices if cut_prices is not None and any(cut_prices.prices) else None
+            )
+        return self._cut_prices_of[key]

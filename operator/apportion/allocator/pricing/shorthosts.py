@@ -9,8 +9,9 @@ from collections.abc import Set as AbstractSet
 from math import ceil, log2
 from typing import NamedTuple, Protocol
 
-from apportion.allocator.equivalence.nodestate import NodeState
+from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
 from apportion.allocator.facts.host import HostResources, HostTable
+from apportion.allocator.memo import Memo
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.freeworth import FreeWorth
 from apportion.allocator.pricing.scarcity import ClusterState
@@ -37,7 +38,7 @@ class SufficientResources(NamedTuple):
 class PromisedHost(NamedTuple):
     """What was found out about a node on which more is taken than the state knows."""
 
-    standing: NodeState
+    node_state: NodeState
     left: HostResources
     taken: HostResources
     short: bool
@@ -47,10 +48,7 @@ class HostedState(ClusterState, Protocol):
     """What must be known of the state."""
 
     hosts: HostTable
-
-    def standing(self, name: str) -> NodeState:
-        """Return where a node stands."""
-        ...
+    node_states: NodeStates
 
 
 class ShortHosts:
@@ -61,20 +59,20 @@ class ShortHosts:
         self.nodes: set[str] = set()
         self._devices = devices
         self._cursors = -1, -1
-        self._promised: dict[str, PromisedHost] = {}
+        self._promised: Memo[str, PromisedHost] = Memo(MOST_KEPT)
         self._beside: tuple[object, Mapping[str, HostResources], AbstractSet[str]] = None, {}, self.nodes
         """The nodes last found with promises: as of these cursors, beside these."""
 
     def catch_up(self, state: HostedState) -> None:
         """Look at the nodes touched since, by whatever it was."""
         device_end, touched = state.since(self._cursors[0])
-        host_end, told = state.hosts.since(self._cursors[1])
+        host_end, as_broken_input = state.hosts.since(self._cursors[1])
         self._cursors = device_end, host_end
-        if touched is None or told is None:
+        if touched is None or as_broken_input is None:
             self.nodes.clear()
             names = set(state.hosts.left)
         else:
-            names = {*touched, *told}
+            names = {*touched, *as_broken_input}
         known = state.names()
         for name in names:
             left = state.hosts.left.get(name)
@@ -96,20 +94,18 @@ class ShortHosts:
             left = state.hosts.left.get(name)
             if left is None or name not in known:
                 continue
-            standing = state.standing(name)
+            node_state = state.node_states.of(name)
             kept = self._promised.get(name)
-            if kept is None or kept.standing is not standing or kept.left != left or kept.taken != more:
-                if len(self._promised) >= MOST_KEPT:
-                    self._promised.clear()
+            if kept is None or kept.node_state is not node_state or kept.left != left or kept.taken != more:
                 short = self._short(state, name, left.less(more))
-                kept = self._promised[name] = PromisedHost(standing, left, more, short)
+                kept = self._promised[name] = PromisedHost(node_state, left, more, short)
             if kept.short:
                 found.add(name)
         self._beside = self._cursors, taken, found
         return found
 
     def _short(self, state: HostedState, name: str, left: HostResources) -> bool:
-        free = self._devices.free(state.standing(name), state.view(name)) / UNIT
+        free = self._devices.free(state.node_states.of(name), state.view(name)) / UNIT
         return left.cpu < self.enough.cpu * free or left.memory < self.enough.memory * free
 
 

@@ -1,165 +1,165 @@
-"""What was found out about the claims asked before: selectors' answers, and the best nodes per meaning.
+"""QueryCache: what was found out about queries: results of selectors, and rankings.
 
-In: a meaning, a strategy. Out: what is remembered. Claims whose selectors accept the same devices everywhere are one
-question, whatever their texts: they share a roster. Everything here is bounded; what was used least recently leaves.
+In: a query, a strategy. Out: what is kept of it. Queries that match the same devices on every known node class share a
+ranking, whatever the texts of their selectors. Everything here is bounded; the least recently used leaves first.
 """
 
 from collections import OrderedDict
 from itertools import islice
 from typing import TypeAlias
 
-from apportion.allocator.closeness.ladder import Ladder
-from apportion.allocator.equivalence.nodeclass import NodeClasses
-from apportion.allocator.ranking.rankednodes import RankedNodes
+from apportion.allocator.equivalence.nodeclasses import NodeClasses
+from apportion.allocator.memo import Memo
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.ranking.rankedstates import RankedStates
+from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import Query
-from apportion.allocator.rules.selectors import SelectorResults, Selectors
-from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.rules.selectors import SelectorLookup, SelectorResults, Selectors
+from apportion.allocator.search.scorer import Scorer, Strategy
 
-MOST_SHAPES = 256
-"""Meanings whose rankings are kept; the one used least recently leaves first."""
+MOST_QUERIES = 256
+"""Queries whose rankings are kept."""
 
 MOST_TEXTS = 2048
-"""Selectors whose answers are kept; the oldest leaves first."""
+"""Selectors whose results are kept."""
 
 MOST_LINKS = 65_536
-"""Steps from token to token that are kept."""
+"""Steps from signature to signature kept."""
 
 MatchSignature: TypeAlias = object
+"""Stands for the devices matched on every known class; equal signatures share a ranking."""
 
 
 class QueryCache:
-    """Memory of questions."""
+    """Belongs to one state."""
 
-    def __init__(self, selectors: Selectors, kinds: NodeClasses) -> None:
+    def __init__(self, selectors: Selectors, node_classes: NodeClasses) -> None:
         self._selectors = selectors
-        self._kinds = kinds
-        self._answers: OrderedDict[str, SelectorResults] = OrderedDict()
-        self._rankings: OrderedDict[tuple[MatchSignature, str, bool, object], RankedNodes | RankedStates] = (
-            OrderedDict()
-        )
-        self._shared: dict[Query, bool] = {}
-        self._tokens: dict[Query, tuple[int, MatchSignature]] = {}
-        """Per meaning: the kinds looked at, and what it matches on them."""
-        self._links: dict[object, MatchSignature] = {}
-        self._first: dict[MatchSignature, Query] = {}
-        """The meaning that stands for all that match the same."""
-        self._epoch = kinds.epoch
+        self._node_classes = node_classes
+        self._results: OrderedDict[str, SelectorResults] = OrderedDict()
+        self._rankings: OrderedDict[tuple[MatchSignature, str, bool, object], Ranking] = OrderedDict()
+        self._shared: Memo[Query, bool] = Memo(MOST_TEXTS)
+        self._signatures: Memo[Query, tuple[int, MatchSignature]] = Memo(MOST_TEXTS)
+        """Per query: the classes looked at, and the signature on them."""
+        self._links: Memo[object, MatchSignature] = Memo(MOST_LINKS)
+        self._representatives: Memo[MatchSignature, Query] = Memo(MOST_TEXTS)
+        self._epoch = node_classes.epoch
 
     def forget(self) -> None:
-        """Start over: the kinds are void."""
-        self._shared.clear()
-        self._tokens.clear()
-        self._links.clear()
-        self._first.clear()
+        """Start over: the classes are void."""
+        for table in (self._shared, self._signatures, self._links, self._representatives):
+            table.clear()
 
-    def shared(self, meaning: Query) -> bool:
-        """Say whether nodes that stand alike give the same answer to claims of this meaning."""
-        found = self._shared.get(meaning)
+    def shared(self, query: Query) -> bool:
+        """Say whether all nodes of a state give the same outcome to this query."""
+        found = self._shared.get(query)
         if found is None:
-            reads = [self.answers(text).reads for text in meaning.texts]
-            found = (
-                meaning.plain
-                and self._kinds.covers(reads)
-                and self._kinds.agree([rule.attribute for rule in meaning.rules])
+            found = self._shared[query] = (
+                query.plain
+                and self._node_classes.covers([self.selectors(text).reads for text in query.texts])
+                and self._node_classes.agree([constraint.attribute for constraint in query.constraints])
             )
-            if len(self._shared) >= MOST_TEXTS:
-                self._shared.clear()
-            self._shared[meaning] = found
         return found
 
-    def canonical(self, meaning: Query) -> Query:
-        """Return the meaning that stands for all that match the same devices on every kind and ask the same of them.
-
-        What is found out for it holds for all of them; what they mean on kinds to come may differ, and then they part.
-        """
-        if not self.shared(meaning):
-            return meaning
-        token = self._token(meaning)
-        found = self._first.get(token)
+    def representative(self, query: Query) -> Query:
+        """Representative of all queries that match the same devices on every known node class; a new class may split them."""
+        if not self.shared(query):
+            return query
+        signature = self._signature(query)
+        found = self._representatives.get(signature)
         if found is None:
-            if len(self._first) >= MOST_TEXTS:
-                self._first.clear()
-            found = self._first[token] = meaning
+            found = self._representatives[signature] = query
         return found
 
-    def alike(self, ladder: Ladder) -> bool:
-        """Say whether nodes that stand alike are alike in all that the ladder looks at."""
+    def comparable(self, scorer: Scorer) -> bool:
+        """Say whether nodes of one state are equal in all attributes that the scorer compares."""
         # Where values of two attributes are compared, it is not enough that the same devices agree.
-        mixed = frozenset([("attribute", name) for name in ladder.mixed])
-        return self._kinds.covers([mixed]) and self._kinds.agree(ladder.names)
+        mixed = frozenset([("attribute", name) for name in scorer.mixed])
+        return self._node_classes.covers([mixed]) and self._node_classes.agree(scorer.compared)
 
     def ranking(
-        self, meaning: Query, strategy: Strategy, *, shared: bool, variant: object = None
-    ) -> RankedNodes | RankedStates | None:
-        """Return what is remembered of a meaning: a roster if the nodes that stand alike share answers.
+        self, query: Query, strategy: Strategy, *, shared: bool, variant: object = None
+    ) -> Ranking | None:
+        """Return what is kept of a query.
 
-        `variant`: what else answers depend on: a ladder, what the strategy sees in the claims themselves.
+        `variant`: what else outcomes depend on: a ladder, the scorer's discriminator of the query.
         """
-        key = self._token(meaning) if shared else meaning, strategy.value, shared, variant
+        key = self._signature(query) if shared else query, strategy.value, shared, variant
         found = self._rankings.get(key)
         if found is not None:
             self._rankings.move_to_end(key)
         return found
 
-    def rosters(self, most: int) -> list[RankedStates]:
-        """Return the rosters that were asked last, the latest first."""
-        latest = islice(reversed(self._rankings.values()), most)
-        return [ranking for ranking in latest if isinstance(ranking, RankedStates)]
+    def latest(self, most: int) -> list[RankedStates]:
+        """Return the shared rankings that were used last, the latest first; each is the ranking of its `query` only."""
+        latest = [
+            one for one in islice(reversed(self._rankings.values()), most) if isinstance(one, RankedStates)
+        ]
+        for ranking in latest:
+            # A class that is new since may tell apart queries that shared the ranking so far.
+            self._signature(ranking.query)
+        return latest
 
-    def remember(
-        self, meaning: Query, strategy: Strategy, ranking: RankedNodes | RankedStates, variant: object = None
-    ) -> None:
-        """Keep a ranking for the next claim that asks the same."""
-        shared = isinstance(ranking, RankedStates)
-        token = self._token(meaning) if shared else meaning
-        self._rankings[token, strategy.value, shared, variant] = ranking
-        if len(self._rankings) > MOST_SHAPES:
+    def keep(self, query: Query, strategy: Strategy, ranking: Ranking, variant: object = None) -> None:
+        """Keep a ranking for the next claim with the same query."""
+        signature = self._signature(query) if ranking.shared else query
+        self._rankings[signature, strategy.value, ranking.shared, variant] = ranking
+        if len(self._rankings) > MOST_QUERIES:
             self._rankings.popitem(last=False)
 
-    def answers(self, text: str) -> SelectorResults:
-        """Return what a selector answers, remembered by what it reads."""
-        found = self._answers.get(text)
+    def selectors(self, text: str) -> SelectorResults:
+        """Return the results of a selector."""
+        found = self._results.get(text)
         if found is None:
-            found = self._answers[text] = SelectorResults(self._selectors, text)
-            if len(self._answers) > MOST_TEXTS:
-                self._answers.popitem(last=False)
+            found = self._results[text] = SelectorResults(self._selectors, text)
+            if len(self._results) > MOST_TEXTS:
+                self._results.popitem(last=False)
         return found
 
-    def _token(self, meaning: Query) -> MatchSignature:
-        """Return one object for all meanings that match the same devices on every kind, and ask the same of them."""
-        kinds = self._kinds
-        if self._epoch != kinds.epoch:
-            # NodeClasses left the list, so positions in it mean others.
-            self._epoch = kinds.epoch
+    def _signature(self, query: Query) -> MatchSignature:
+        """Signature of the devices matched on every known class."""
+        classes = self._node_classes
+        if self._epoch != classes.epoch:
+            # Classes left the log, so positions in it mean others.
+            self._epoch = classes.epoch
             self._links.clear()
-            self._tokens = {known: (0, token) for known, (_, token) in self._tokens.items()}
-        seen, former = self._tokens.get(meaning, (0, None))
-        log = kinds.log
+            for known, (_, signature) in self._signatures.items():
+                self._signatures[known] = 0, signature
+        seen, former = self._signatures.get(query, (0, None))
+        log = classes.log
         if former is not None and seen == len(log):
             return former
-        token: MatchSignature = former if seen else meaning.frame
-        for kind in log[seen:]:
-            link = token, kind.signature(meaning, self.answers)
+        signature = former if seen else query.frame
+        for _, view in log[seen:]:
+            link = signature, _matched(view, query, self.selectors)
             found = self._links.get(link)
             if found is None:
-                if len(self._links) >= MOST_LINKS:
-                    self._links.clear()
                 found = self._links[link] = object()
-            token = found
-        if len(self._tokens) >= MOST_TEXTS:
-            self._tokens.clear()
-        self._tokens[meaning] = len(log), token
+            signature = found
+        self._signatures[query] = len(log), signature
         if former is not None:
-            self._move(former, token)
-            first = self._first.get(former)
-            # It goes on standing for them all, unless the new kinds tell it from this one.
-            if first is not None and first is not meaning and self._token(first) is token:
-                self._first.setdefault(token, first)
-        return token
+            self._move(former, signature)
+            first = self._representatives.get(former)
+            # It goes on standing for them all, unless the new classes tell it from this one.
+            if first is not None and first is not query and self._signature(first) is signature:
+                self._representatives.setdefault(signature, first)
+        return signature
 
-    def _move(self, former: MatchSignature, token: MatchSignature) -> None:
-        """Let rosters go on under the new token: what they learnt of the older kinds stays true."""
+    def _move(self, former: MatchSignature, signature: MatchSignature) -> None:
+        """Let rankings go on under the new signature: what they know of the older classes stays true."""
         for key in [known for known in self._rankings if known[0] is former and known[2]]:
             kept = self._rankings.pop(key)
-            self._rankings.setdefault((token, *key[1:]), kept)
+            self._rankings.setdefault((signature, *key[1:]), kept)
+
+
+def _matched(view: NodeView, query: Query, selectors: SelectorLookup) -> object:
+    """Return the devices that each alternative accepts on a node of a class; the query itself where a selector fails."""
+    masks: list[int] = []
+    for slot in query.slots:
+        for alternative in slot.alternatives:
+            mask, errors = view.selected(alternative, selectors)
+            if errors:
+                # An error's text names the selector.
+                return query
+            masks.append(mask)
+    return tuple(masks)

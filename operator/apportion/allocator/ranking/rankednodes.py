@@ -1,26 +1,26 @@
-"""The nodes of one shape in order, best first, one by one: for shapes that only each node can answer for itself.
+"""RankedNodes: a ranking node by node, for queries whose selectors read what differs from node to node.
 
-In: a state's log of touched nodes. Out: the best node. A refused claim costs an empty heap, not a search of all nodes.
+In: a state's log of changed nodes. Out: the best node.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from apportion.allocator.ranking.alike import Alike
-from apportion.allocator.ranking.sortkey import SortKey, sort_key
-from apportion.allocator.search.outcome import Outcome, Solved
-from apportion.allocator.search.scorer import Contention, Scorer
+from apportion.allocator.ranking.ranking import Answer, Ranking, SortKey, sort_key
+from apportion.allocator.rules.query import Query
+from apportion.allocator.search.outcome import Contention, Outcome, Solved
+from apportion.allocator.search.scorer import Scorer
 
-MOST_ALIKE = 4096
-"""Sights of nodes whose answers are kept."""
+MOST_OBSERVED = 4096
+"""Outcomes kept by what the query observes of a node."""
 
 
 class NodeLog(Protocol):
-    """What a ranking must know of the state."""
+    """What the ranking must know of the state."""
 
     def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
-        """Return the end of the log, and the nodes touched after the cursor (None: too long ago, look at all)."""
+        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, look at all)."""
         ...
 
     def names(self) -> Mapping[str, object]:
@@ -28,55 +28,53 @@ class NodeLog(Protocol):
         ...
 
 
-class RankedNodes:
-    """Outcomes of one shape under one strategy."""
+class RankedNodes(Ranking):
+    """Outcomes by node."""
 
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+    shared = False
+
+    def __init__(self, scorer: Scorer, query: Query, log: NodeLog) -> None:
+        super().__init__(scorer, query, MOST_OBSERVED)
+        self._log = log
         self._outcomes: dict[str, Outcome] = {}
         self._heaps: dict[Contention, list[tuple[SortKey, int, Solved]]] = {}
-        """By what a choice takes from others, since the cost of that changes all the time."""
-        self.alike = Alike(MOST_ALIKE)
-        self._stamp = 0
-        self._cursor = -1
-        self.refusal: object = None
-        """The explanation last given."""
-        self.refused: object = None
-        """The state's moment when it was given, and who asked."""
+        """By contention, since its cost changes all the time."""
 
-    def catch_up(self, state: NodeLog) -> Iterator[str]:
-        """Yield the nodes that must be looked at again; forget what was known of them."""
-        self._cursor, touched = state.since(self._cursor)
-        if touched is None:
+    def catch_up(self, answer: Answer) -> None:
+        """Ask again for the nodes that changed, where the scorer scans; forget what was known of them."""
+        self._cursor, changed = self._log.since(self._cursor)
+        names = self._log.names()
+        if changed is None:
             self._outcomes.clear()
             self._heaps.clear()
-            touched = dict.fromkeys(state.names())
-        for name in touched:
+            changed = dict.fromkeys(names)
+        for name in changed:
             self._outcomes.pop(name, None)
-            yield name
+            if self.scorer.scans and name in names:
+                self.learn(name, answer(name))
 
     def learn(self, name: str, outcome: Outcome) -> None:
-        """Remember what a node answered."""
+        """Keep the outcome of a node."""
         if isinstance(outcome, Solved):
             # Every node has an object of its own: by it its entry in the heap is told from an older one.
-            outcome = Solved(outcome.ranks, outcome.score, outcome.picks, outcome.harm, chosen=outcome.chosen)
+            outcome = Solved(
+                outcome.ranks, outcome.score, outcome.picks, outcome.contention, has_picks=outcome.has_picks
+            )
         self._outcomes[name] = outcome
         if isinstance(outcome, Solved):
-            # The stamp keeps the heap from comparing outcomes: an entry that is out of date may have an equal place.
             self._stamp += 1
-            heap = self._heaps.setdefault(outcome.harm, [])
+            heap = self._heaps.setdefault(outcome.contention, [])
             heappush(heap, ((outcome.ranks, outcome.score, name), self._stamp, outcome))
             if len(heap) > 64 + 4 * len(self._outcomes):
-                self._heaps[outcome.harm] = [entry for entry in heap if self._stands(entry)]
-                heapify(self._heaps[outcome.harm])
+                self._heaps[outcome.contention] = [entry for entry in heap if self._is_current(entry)]
+                heapify(self._heaps[outcome.contention])
 
-    @property
-    def is_new(self) -> bool:
-        """Whether no node was looked at yet."""
-        return self._cursor < 0
+    def correct(self, name: str, outcome: Outcome) -> None:
+        """Replace an estimate: the entry in the heap is out of date from now on."""
+        self.learn(name, outcome)
 
     def outcome(self, name: str) -> Outcome | None:
-        """Return what is known of a node; None: nothing, it was touched since."""
+        """Return what is known of a node; None: nothing, it changed since."""
         return self._outcomes.get(name)
 
     def best(self) -> tuple[str, Solved] | None:
@@ -91,10 +89,10 @@ class RankedNodes:
 
     def _top(self, heap: list[tuple[SortKey, int, Solved]]) -> tuple[SortKey, int, Solved] | None:
         while heap:
-            if self._stands(heap[0]):
+            if self._is_current(heap[0]):
                 return heap[0]
             heappop(heap)
         return None
 
-    def _stands(self, entry: tuple[SortKey, int, Solved]) -> bool:
+    def _is_current(self, entry: tuple[SortKey, int, Solved]) -> bool:
         return self._outcomes.get(entry[0][2]) is entry[2]

@@ -20,21 +20,21 @@ class ErrorCause:
 class NodeError(Exception):
     """The search met a flaw that ends it on this node (dra.md 1.5: fatal there for the pod)."""
 
-    def __init__(self, slot: int, want: int, flaw: ErrorCause) -> None:
+    def __init__(self, slot: int, alternative: int, flaw: ErrorCause) -> None:
         super().__init__(flaw.reason)
         self.slot = slot
-        self.want = want
+        self.alternative = alternative
         self.flaw = flaw
 
-    def told(self, names: RequestNames) -> BrokenInput:
+    def as_broken_input(self, names: RequestNames) -> BrokenInput:
         """Return the error as its user reads it."""
-        request = names.request(self.slot, self.want)
+        request = names.request(self.slot, self.alternative)
         match self.flaw.owner:
             case "class":
                 title = f"class {request.device_class}"
             case "claim":
                 title = f"claim {names.slots[self.slot][0].key}"
             case _:
-                title = names.title(self.slot, self.want)
+                title = names.title(self.slot, self.alternative)
         field = f"{request.at}.{self.flaw.field}" if request.at and self.flaw.field else request.at
         return BrokenInput(f"{title}: {self.flaw.reason}", field="" if self.flaw.owner == "class" else field)

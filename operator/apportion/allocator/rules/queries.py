@@ -5,6 +5,7 @@ In: claims. Out: what they ask. Claims made from one template share their parts,
 
 from collections.abc import Mapping, Sequence
 
+from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.query import Query, read_query
 from apportion.dra.claim import Claim
@@ -19,8 +20,8 @@ class Queries:
     """What claims ask, by what they say. Void when classes or features change."""
 
     def __init__(self) -> None:
-        self._said: dict[object, Query] = {}
-        self._parts: dict[object, tuple[object, Query]] = {}
+        self._said: Memo[object, Query] = Memo(MOST)
+        self._parts: Memo[object, tuple[object, Query]] = Memo(MOST)
 
     def __len__(self) -> int:
         return len(self._said) + len(self._parts)
@@ -43,17 +44,13 @@ class Queries:
         if known is not None:
             return known[1]
         said = _said(claims, tolerations)
-        meaning = self._said.get(said)
-        if meaning is None:
-            meaning = read_query(claims, classes, features, tolerations)
-            if len(self._said) >= MOST:
-                self._said.clear()
-            self._said[said] = meaning
-        if len(self._parts) >= MOST:
-            self._parts.clear()
+        query = self._said.get(said)
+        if query is None:
+            query = read_query(claims, classes, features, tolerations)
+            self._said[said] = query
         # The parts are kept, so that their ids stay their own.
-        self._parts[parts] = tuple([(claim.slots, claim.constraints) for claim in claims]), meaning
-        return meaning
+        self._parts[parts] = tuple([(claim.slots, claim.constraints) for claim in claims]), query
+        return query
 
 
 def _said(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> object:
@@ -86,7 +83,12 @@ def _said(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> objec
                         for slot in claim.slots
                     ]
                 ),
-                tuple([(rule.requests, rule.match, rule.distinct) for rule in claim.constraints])
+                tuple(
+                    [
+                        (constraint.requests, constraint.match, constraint.distinct)
+                        for constraint in claim.constraints
+                    ]
+                )
                 if claim.constraints
                 else (),
             )

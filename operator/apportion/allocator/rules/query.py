@@ -1,4 +1,4 @@
-"""What a demand asks, without the names in it: claims that ask the same have the same shape, and share answers.
+"""Query: what claims ask for, without their names. Claims that ask for the same have one query, and share outcomes.
 
 In: claims and classes. Out: slots in order, each with its alternatives; or BrokenInput where no state could serve the
 claims. Limits: dra.md 1.6 (API constants of resource.k8s.io/v1).
@@ -31,7 +31,7 @@ class Alternative:
     admin: bool
     tolerations: tuple[Toleration, ...]
     capacity: tuple[tuple[str, Quantity], ...]
-    rules: tuple[int, ...]
+    constraints: tuple[int, ...]
     """Constraints that cover it, by position in the shape."""
 
     @property
@@ -45,7 +45,7 @@ class Slot:
     """One request of one claim: alternatives in order of preference."""
 
     claim: int
-    wants: tuple[Alternative, ...]
+    alternatives: tuple[Alternative, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +56,6 @@ class AttributeConstraint:
     distinct: bool
 
 
-class NamedQuery(NamedTuple):
-    """Slots of all claims in order, and the constraints among them. A named tuple, as every claim makes one."""
-
-    slots: tuple[Slot, ...]
-    rules: tuple[AttributeConstraint, ...]
-    names: "RequestNames"
-    meaning: "Query"
-
-    def meant(self, meaning: "Query") -> "NamedQuery":
-        """Return the shape with another meaning and the same names."""
-        return (
-            self if meaning is self.meaning else NamedQuery(meaning.slots, meaning.rules, self.names, meaning)
-        )
-
-
 class RequestNames(NamedTuple):
     """What the user calls the slots."""
 
@@ -78,58 +63,80 @@ class RequestNames(NamedTuple):
     slots: tuple[tuple[Claim, RequestSlot], ...]
     classes: Mapping[str, DeviceClass]
 
-    def request(self, slot: int, want: int) -> Request:
+    def request(self, slot: int, alternative: int) -> Request:
         """Return the request, or the subrequest, behind an alternative."""
-        return self.slots[slot][1].alternatives[want]
+        return self.slots[slot][1].alternatives[alternative]
 
-    def title(self, slot: int, want: int) -> str:
+    def title(self, slot: int, alternative: int) -> str:
         """Return `claim NAME, request NAME` as messages say it."""
-        return f"claim {self.slots[slot][0].key}, request {self.request(slot, want).name}"
+        return f"claim {self.slots[slot][0].key}, request {self.request(slot, alternative).name}"
 
-    def label(self, slot: int, want: int) -> str:
+    def label(self, slot: int, alternative: int) -> str:
         """Return `request` or `request/subrequest`, as results say it."""
         named = self.slots[slot][1]
-        return f"{named.name}/{named.alternatives[want].name}" if named.prioritized else named.name
+        return f"{named.name}/{named.alternatives[alternative].name}" if named.prioritized else named.name
 
 
 class Query:
-    """What claims ask that say the same, whatever their own names."""
+    """What claims ask for. Compared by identity; `Queries` makes one for all claims with equal text."""
 
-    __slots__ = ("classes", "configured", "frame", "most", "plain", "rules", "slots", "texts")
+    __slots__ = ("classes", "configured", "constraints", "frame", "most", "plain", "slots", "texts")
 
     def __init__(
         self,
         slots: tuple[Slot, ...],
-        rules: tuple[AttributeConstraint, ...],
+        constraints: tuple[AttributeConstraint, ...],
         classes: Mapping[str, DeviceClass],
     ) -> None:
-        every = [want for slot in slots for want in slot.wants]
+        every = [alternative for slot in slots for alternative in slot.alternatives]
         self.slots = slots
-        self.rules = rules
+        self.constraints = constraints
         self.classes = classes
-        self.texts = frozenset(text for want in every for text in (*want.class_selectors, *want.selectors))
+        self.texts = frozenset(
+            text for alternative in every for text in (*alternative.class_selectors, *alternative.selectors)
+        )
         """Every selector in it."""
-        self.plain = not any(want.everything or want.admin or want.capacity for want in every)
+        self.plain = not any(
+            alternative.everything or alternative.admin or alternative.capacity for alternative in every
+        )
         """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
         self.most = sum(
-            max(MOST_RESULTS if want.everything else want.count for want in slot.wants) for slot in slots
+            max(
+                MOST_RESULTS if alternative.everything else alternative.count
+                for alternative in slot.alternatives
+            )
+            for slot in slots
         )
         """The most devices that it may take."""
         self.configured = any(found.config for found in classes.values())
         """Whether some class brings parameters for drivers."""
         self.frame: object = (
             tuple(
-                (slot.claim, tuple((want.count, want.tolerations, want.rules) for want in slot.wants))
+                (
+                    slot.claim,
+                    tuple(
+                        (alternative.count, alternative.tolerations, alternative.constraints)
+                        for alternative in slot.alternatives
+                    ),
+                )
                 for slot in slots
             ),
-            rules,
+            constraints,
         )
-        """All that a plain one asks besides its selectors."""
+        """Everything that a plain query asks for besides its selectors."""
 
-    def shape(self, claims: Sequence[Claim]) -> NamedQuery:
-        """Return the shape with the names that these claims use."""
+
+class NamedQuery(NamedTuple):
+    """A query with the names that some claims use. A named tuple, as every claim makes one."""
+
+    query: Query
+    names: RequestNames
+
+    @classmethod
+    def of(cls, query: Query, claims: Sequence[Claim]) -> "NamedQuery":
+        """Return the query with the names of these claims."""
         named = tuple([(claim, slot) for claim in claims for slot in claim.slots])
-        return NamedQuery(self.slots, self.rules, RequestNames(tuple(claims), named, self.classes), self)
+        return cls(query, RequestNames(tuple(claims), named, query.classes))
 
 
 def read_query(
@@ -140,10 +147,10 @@ def read_query(
 ) -> Query:
     """Read the claims against the classes; raises BrokenInput naming claim, request and reason."""
     slots: list[Slot] = []
-    rules: list[AttributeConstraint] = []
+    constraints: list[AttributeConstraint] = []
     used: dict[str, DeviceClass] = {}
     for position, claim in enumerate(claims):
-        base = len(rules)
+        base = len(constraints)
         least = 0
         for slot in claim.slots:
             if slot.prioritized and not features.prioritized_list:
@@ -151,24 +158,26 @@ def read_query(
                     f"claim {claim.key}, request {slot.name}: has subrequests, but the DRAPrioritizedList feature is"
                     " disabled"
                 )
-            wants = []
+            alternatives = []
             for request in slot.alternatives:
                 found = _check(claim, slot, request, classes, features)
                 used[found.name] = found
                 covering = tuple(
                     base + index
-                    for index, rule in enumerate(claim.constraints)
-                    if rule.covers(slot.name, request.name if slot.prioritized else None)
+                    for index, constraint in enumerate(claim.constraints)
+                    if constraint.covers(slot.name, request.name if slot.prioritized else None)
                 )
-                wants.append(_want(request, found, covering, tolerations))
-            slots.append(Slot(position, tuple(wants)))
-            least += min(0 if want.everything else want.count for want in wants)
+                alternatives.append(_want(request, found, covering, tolerations))
+            slots.append(Slot(position, tuple(alternatives)))
+            least += min(0 if alternative.everything else alternative.count for alternative in alternatives)
         if least > MOST_RESULTS:
             raise TooMuch(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
             )
-        rules.extend(_rule(claim, index, rule, features) for index, rule in enumerate(claim.constraints))
-    return Query(tuple(slots), tuple(rules), used)
+        constraints.extend(
+            _rule(claim, index, constraint, features) for index, constraint in enumerate(claim.constraints)
+        )
+    return Query(tuple(slots), tuple(constraints), used)
 
 
 def _check(
@@ -215,17 +224,19 @@ def _want(
         admin=request.admin_access,
         tolerations=(*request.tolerations, *tolerations),
         capacity=tuple(sorted(request.capacity.items())) if request.capacity else (),
-        rules=covering,
+        constraints=covering,
     )
 
 
-def _rule(claim: Claim, index: int, rule: Constraint, features: Features) -> AttributeConstraint:
+def _rule(claim: Claim, index: int, constraint: Constraint, features: Features) -> AttributeConstraint:
     where = f"claim {claim.key}, constraint #{index}"
-    if rule.match is not None:
-        return AttributeConstraint(rule.match, distinct=False)
-    if rule.distinct is not None and features.consumable_capacity:
-        return AttributeConstraint(rule.distinct, distinct=True)
+    if constraint.match is not None:
+        return AttributeConstraint(constraint.match, distinct=False)
+    if constraint.distinct is not None and features.consumable_capacity:
+        return AttributeConstraint(constraint.distinct, distinct=True)
     reason = (
-        "distinctAttribute needs the DRAConsumableCapacity feature" if rule.distinct else "unsupported type?"
+        "distinctAttribute needs the DRAConsumableCapacity feature"
+        if constraint.distinct
+        else "unsupported type?"
     )
-    raise BrokenInput(f"{where}: empty constraint ({reason})", field=rule.at)
+    raise BrokenInput(f"{where}: empty constraint ({reason})", field=constraint.at)

@@ -3,8 +3,10 @@
 In: compiled selectors by text. Out: match, no match, or the error, for one device.
 """
 
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from apportion.allocator.memo import Memo
 from apportion.dra.device import Device, qualify
 from apportion.errors import SelectorError
 
@@ -45,7 +47,7 @@ class SelectorResults:
         self._program = selectors.get(text)
         reads = None if isinstance(self._program, SelectorError) else self._program.reads
         self._names = None if reads is None else tuple(sorted(reads))
-        self._kept: dict[tuple[object, ...], bool | SelectorError] = {}
+        self._kept: Memo[tuple[object, ...], bool | SelectorError] = Memo(MOST)
 
     @property
     def reads(self) -> Reads:
@@ -65,8 +67,6 @@ class SelectorResults:
         key = self._key(self._names, device)
         found = self._kept.get(key)
         if found is None:
-            if len(self._kept) >= MOST:
-                self._kept.clear()
             found = self._kept[key] = self._evaluate(self._program, device)
         return found
 
@@ -102,3 +102,7 @@ def capacity_of(device: Device, own: str) -> tuple[str, tuple[int, bool]]:
     """Return the full name of one of the device's capacities, and all that a selector can see of its amount."""
     value = device.capacity[own].value
     return qualify(own, device.driver), (value.nano, value.integer)
+
+
+SelectorLookup: TypeAlias = Callable[[str], SelectorResults]
+"""Returns the results of a selector by its text."""

@@ -7,16 +7,17 @@ Raises NodeError where upstream refuses the node before it searches (mode All).
 from dataclasses import dataclass
 
 from apportion.allocator.bits import bits
-from apportion.allocator.node.nodeview import NodeView, SelectorLookup
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
-from apportion.allocator.rules.query import MOST_RESULTS, Alternative, NamedQuery
+from apportion.allocator.rules.query import MOST_RESULTS, Alternative, Query
+from apportion.allocator.rules.selectors import SelectorLookup
 
 
 @dataclass(slots=True)
 class Candidates:
     """One alternative on one node."""
 
-    want: Alternative
+    alternative: Alternative
     number: int
     """Position among the slot's alternatives."""
     mask: int
@@ -29,18 +30,20 @@ class Candidates:
 
 
 def candidates(
-    view: NodeView, shape: NamedQuery, answers: SelectorLookup, excluded: int = 0
+    view: NodeView, query: Query, selectors: SelectorLookup, excluded: int = 0
 ) -> list[list[Candidates]]:
     """Return the options of every slot."""
     found = [
         [
-            (_everything if want.everything else _exact)(view, want, (position, number), answers, excluded)
-            for number, want in enumerate(slot.wants)
+            (_everything if alternative.everything else _exact)(
+                view, alternative, (position, number), selectors, excluded
+            )
+            for number, alternative in enumerate(slot.alternatives)
         ]
-        for position, slot in enumerate(shape.slots)
+        for position, slot in enumerate(query.slots)
     ]
     least: dict[int, int] = {}
-    for position, slot in enumerate(shape.slots):
+    for position, slot in enumerate(query.slots):
         least[slot.claim] = least.get(slot.claim, 0) + min(option.count for option in found[position])
         if least[slot.claim] > MOST_RESULTS:
             reason = (
@@ -51,19 +54,21 @@ def candidates(
 
 
 def _exact(
-    view: NodeView, want: Alternative, where: tuple[int, int], answers: SelectorLookup, excluded: int
+    view: NodeView, alternative: Alternative, where: tuple[int, int], selectors: SelectorLookup, excluded: int
 ) -> Candidates:
-    mask, errors = view.selected(want, answers)
+    mask, errors = view.selected(alternative, selectors)
     mask &= ~excluded
-    if not want.admin:
+    if not alternative.admin:
         mask &= ~view.exclusive
     if view.features.consumable_capacity:
-        mask, errors = _capacity(view, want, mask, errors)
-    return Candidates(want, where[1], mask & view.tolerating(want.tolerations), want.count, errors)
+        mask, errors = _capacity(view, alternative, mask, errors)
+    return Candidates(
+        alternative, where[1], mask & view.tolerating(alternative.tolerations), alternative.count, errors
+    )
 
 
 def _everything(
-    view: NodeView, want: Alternative, where: tuple[int, int], answers: SelectorLookup, excluded: int
+    view: NodeView, alternative: Alternative, where: tuple[int, int], selectors: SelectorLookup, excluded: int
 ) -> Candidates:
     if view.incomplete is not None:
         reason = f"asks for all devices, but resource pool {view.incomplete} is currently being updated"
@@ -71,32 +76,32 @@ def _everything(
     if view.invalid is not None:
         reason = f"asks for all devices, but resource pool {view.invalid.id} is currently invalid"
         raise NodeError(*where, ErrorCause("request", reason))
-    mask, errors = view.selected(want, answers)
+    mask, errors = view.selected(alternative, selectors)
     if errors:
         raise NodeError(*where, errors[min(errors)])
     usable = mask
     if view.features.consumable_capacity:
         # A device that could never serve the request is none of "all"; one that is full now stands in the way.
-        mask, errors = _capacity(view, want, mask, errors, beside=False)
+        mask, errors = _capacity(view, alternative, mask, errors, beside=False)
         if errors:
             raise NodeError(*where, errors[min(errors)])
-        usable, _ = _capacity(view, want, mask, errors)
+        usable, _ = _capacity(view, alternative, mask, errors)
     devices = tuple(bits(mask))
-    usable &= view.tolerating(want.tolerations) & ~excluded
-    if not want.admin:
+    usable &= view.tolerating(alternative.tolerations) & ~excluded
+    if not alternative.admin:
         usable &= ~view.exclusive
-    return Candidates(want, where[1], usable, len(devices), {}, devices)
+    return Candidates(alternative, where[1], usable, len(devices), {}, devices)
 
 
 def _capacity(
-    view: NodeView, want: Alternative, mask: int, errors: dict[int, ErrorCause], *, beside: bool = True
+    view: NodeView, alternative: Alternative, mask: int, errors: dict[int, ErrorCause], *, beside: bool = True
 ) -> tuple[int, dict[int, ErrorCause]]:
     """Drop the devices whose capacity cannot serve the request, beside what their shares use or at all."""
-    if not want.capacity and not (mask & view.limited):
+    if not alternative.capacity and not (mask & view.limited):
         return mask, errors
     errors = dict(errors)
-    for index in bits(mask if want.capacity else mask & view.limited):
-        taken = view.charge(index, want)
+    for index in bits(mask if alternative.capacity else mask & view.limited):
+        taken = view.charge(index, alternative)
         if isinstance(taken, ErrorCause):
             errors[index] = taken
         if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken, beside=beside):

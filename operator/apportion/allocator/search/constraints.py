@@ -16,9 +16,9 @@ class ConstraintState:
 
     __slots__ = ("_kept", "chosen", "distinct", "live", "mask", "of", "values")
 
-    def __init__(self, rule: AttributeConstraint, view: NodeView) -> None:
-        self.distinct = rule.distinct
-        found = view.rows(rule.attribute)
+    def __init__(self, constraint: AttributeConstraint, view: NodeView) -> None:
+        self.distinct = constraint.distinct
+        found = view.attribute_index(constraint.attribute)
         self.values: Mapping[AttributeValue, int] = found.values
         self.mask = found.mask
         """Devices that may join now."""

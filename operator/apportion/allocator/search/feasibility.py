@@ -18,7 +18,7 @@ class CountedRequest:
 
     mask: int
     count: int
-    rules: frozenset[int]
+    constraints: frozenset[int]
     """Constraints that cover it whichever alternative is chosen."""
     loose: bool
     """Its devices may serve other asks too (shares, admin access)."""
@@ -26,16 +26,16 @@ class CountedRequest:
     @classmethod
     def of(cls, mask: int, count: int, options: Sequence[Candidates], view: NodeView) -> "CountedRequest":
         """Make an ask of a slot's alternatives."""
-        rules = frozenset(options[0].want.rules)
+        constraints = frozenset(options[0].alternative.constraints)
         for option in options[1:]:
-            rules &= frozenset(option.want.rules)
-        loose = bool(mask & view.shareable) or any(option.want.admin for option in options)
-        return cls(mask, count, rules, loose)
+            constraints &= frozenset(option.alternative.constraints)
+        loose = bool(mask & view.shareable) or any(option.alternative.admin for option in options)
+        return cls(mask, count, constraints, loose)
 
 
 def possible(
     asks: Sequence[CountedRequest],
-    rules: Sequence[ConstraintState],
+    constraints: Sequence[ConstraintState],
     view: NodeView,
     states: Sequence[GroupState],
     *,
@@ -44,37 +44,41 @@ def possible(
     """Say whether the counts leave hope. `narrow`: let match constraints forget values that cannot serve."""
     if not _enough(asks, view, states):
         return False
-    for number, rule in enumerate(rules):
-        covered = [ask for ask in asks if number in ask.rules]
+    for number, constraint in enumerate(constraints):
+        covered = [ask for ask in asks if number in ask.constraints]
         if not covered:
             continue
-        if rule.distinct:
-            if not _distinct(covered, rule):
+        if constraint.distinct:
+            if not _distinct(covered, constraint):
                 return False
             continue
-        if rule.chosen and len(rule.live) <= 1:
+        if constraint.chosen and len(constraint.live) <= 1:
             continue
         hopeful = {
-            atom for atom in rule.live if _enough(_restricted(covered, rule.values[atom]), view, states)
+            atom
+            for atom in constraint.live
+            if _enough(_restricted(covered, constraint.values[atom]), view, states)
         }
         if not hopeful:
             return False
-        if narrow and len(hopeful) < len(rule.live):
-            rule.narrow(hopeful)
+        if narrow and len(hopeful) < len(constraint.live):
+            constraint.narrow(hopeful)
     return True
 
 
 def _restricted(asks: Sequence[CountedRequest], devices: int) -> list[CountedRequest]:
-    return [CountedRequest(ask.mask & devices, ask.count, ask.rules, ask.loose) for ask in asks]
+    return [CountedRequest(ask.mask & devices, ask.count, ask.constraints, ask.loose) for ask in asks]
 
 
-def _distinct(asks: Sequence[CountedRequest], rule: ConstraintState) -> bool:
+def _distinct(asks: Sequence[CountedRequest], constraint: ConstraintState) -> bool:
     """Every device takes at least one value for itself."""
     union = 0
     for ask in asks:
         union |= ask.mask
-    union &= rule.mask
-    return sum(ask.count for ask in asks) <= sum(1 for devices in rule.values.values() if devices & union)
+    union &= constraint.mask
+    return sum(ask.count for ask in asks) <= sum(
+        1 for devices in constraint.values.values() if devices & union
+    )
 
 
 def _enough(asks: Sequence[CountedRequest], view: NodeView, states: Sequence[GroupState]) -> bool:

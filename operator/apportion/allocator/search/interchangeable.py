@@ -27,14 +27,15 @@ class Interchangeability:
                 # A shareable device is like no other: its capacities and shares are its own.
                 index if view.shareable >> index & 1 else -1,
                 tuple(option.mask >> index & 1 for option in options),
-                tuple(tuple(rule.of.get(index, ())) for rule in search.rules),
+                tuple(tuple(constraint.of.get(index, ())) for constraint in search.constraints),
                 bool(view.charged >> index & 1),
             )
             self._kind[index] = kinds.setdefault(traits, len(kinds))
         makes: dict[object, int] = {}
         self._makes = [
             makes.setdefault(
-                (id(group.make), tuple(self._kind.get(member, -1) for member in group.members)), len(makes)
+                (id(group.group_type), tuple(self._kind.get(member, -1) for member in group.members)),
+                len(makes),
             )
             for group in view.groups
         ]
@@ -63,7 +64,7 @@ class Interchangeability:
         return (
             tuple(sorted(plain.items())),
             tuple(sorted(Counter(self.group(number) for number in range(len(view.groups))).items())),
-            tuple(rule.mask for rule in search.rules),
+            tuple(constraint.mask for constraint in search.constraints),
             tuple((index, tuple(sorted(used.items()))) for index, used in sorted(search.shares.items())),
             looked,
         )
@@ -80,4 +81,4 @@ class Interchangeability:
         )
 
     def _admin(self) -> bool:
-        return any(option.want.admin for row in self._search.options for option in row)
+        return any(option.alternative.admin for row in self._search.options for option in row)

@@ -1,11 +1,17 @@
-"""What one node answers to a query: kept until the node changes."""
+"""Outcome: what one node answers to a query. Kept until the node changes."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from apportion.allocator.rules.nodeerror import NodeError
-from apportion.allocator.search.scorer import Contention, Score
-from apportion.allocator.search.search import Pick
+from apportion.allocator.search.partial import Pick
+
+Score: TypeAlias = tuple[float, ...]
+"""What equal ranks are compared by; the smallest wins."""
+
+Contention: TypeAlias = tuple[int, ...]
+"""Sets of devices that a choice takes from other claims, once per device. Its cost changes with the cluster, so the
+outcome keeps the sets and the scorer adds their cost when nodes are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,13 +19,12 @@ class Solved:
     """The node can serve."""
 
     ranks: tuple[int, ...]
-    """Which alternative every slot got: earlier ones win over any score."""
+    """Which alternative every slot got: earlier alternatives win over any score."""
     score: Score
     picks: tuple[Pick, ...]
-    harm: Contention = ()
-    """What it takes from others; its cost comes on top of the score when nodes are compared."""
-    chosen: bool = True
-    """Whether the picks are there; False: the score is known, and the search has to be asked for them."""
+    contention: Contention = ()
+    has_picks: bool = True
+    """False: an estimate. The score is known, and only a search can tell the picks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from apportion.allocator.node.counters import GroupState
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.rules.query import Query
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.constraints import ConstraintState
 
@@ -18,7 +18,7 @@ class Pick(NamedTuple):
     """One device for one slot. A named tuple, as a search makes many."""
 
     slot: int
-    want: int
+    alternative: int
     device: int
 
 
@@ -30,10 +30,10 @@ class PartialSolution:
     """The choices of one search."""
 
     def __init__(
-        self, view: NodeView, shape: NamedQuery, options: Sequence[Sequence[Candidates]], steps: int
+        self, view: NodeView, query: Query, options: Sequence[Sequence[Candidates]], steps: int
     ) -> None:
         self.view = view
-        self.shape = shape
+        self.query = query
         self.options = options
         self._left = steps
         self.states = [group.state for group in view.groups]
@@ -46,7 +46,7 @@ class PartialSolution:
         self.paid = 0
         """Shareable devices that were charged their counters in this search."""
         self.shares: dict[int, dict[str, int]] = {}
-        self.rules = [ConstraintState(rule, view) for rule in shape.rules]
+        self.constraints = [ConstraintState(constraint, view) for constraint in query.constraints]
         self.picks: list[Pick] = []
         self.counts: dict[int, int] = {}
         """Devices chosen by claim."""
@@ -54,13 +54,13 @@ class PartialSolution:
     def open(self, option: Candidates, claim: int) -> int:
         """Return the devices that the option may take next."""
         mask = self.before_rules(option, claim)
-        for number in option.want.rules:
-            mask &= self.rules[number].mask
+        for number in option.alternative.constraints:
+            mask &= self.constraints[number].mask
         return mask
 
     def before_rules(self, option: Candidates, claim: int) -> int:
         """Return the devices that are free and have the counters, whatever the constraints say."""
-        if option.want.admin:
+        if option.alternative.admin:
             # Looking at a device takes nothing from its counters (kubernetes/kubernetes #140729).
             return option.mask & ~self.taken_by.get(claim, 0)
         return option.mask & ~self.taken & self.fit
@@ -78,10 +78,10 @@ class PartialSolution:
         else:
             self.taken |= bit
             self.taken_by[claim] = self.taken_by.get(claim, 0) | bit
-            if not option.want.admin:
+            if not option.alternative.admin:
                 self._count(index)
-        for rule in option.want.rules:
-            self.rules[rule].add(index)
+        for constraint in option.alternative.constraints:
+            self.constraints[constraint].add(index)
         self.counts[claim] = self.counts.get(claim, 0) + 1
         self.picks.append(Pick(number, option.number, index))
         return True
@@ -91,8 +91,8 @@ class PartialSolution:
         bit = 1 << index
         self.picks.pop()
         self.counts[claim] -= 1
-        for rule in option.want.rules:
-            self.rules[rule].remove()
+        for constraint in option.alternative.constraints:
+            self.constraints[constraint].remove()
         if self.view.shareable & bit:
             self._unshare(option, index)
             return
@@ -100,11 +100,11 @@ class PartialSolution:
         # An administrator's look and an owner's hold may meet on one device; it is free when both are gone.
         if not any(mask & bit for mask in self.taken_by.values()):
             self.taken &= ~bit
-        if not option.want.admin:
+        if not option.alternative.admin:
             self._uncount(index)
 
     def _share(self, option: Candidates, index: int) -> bool:
-        taken = self.view.charge(index, option.want)
+        taken = self.view.charge(index, option.alternative)
         if taken is None or isinstance(taken, ErrorCause):
             return False
         used = self.shares.get(index, {})
@@ -117,7 +117,7 @@ class PartialSolution:
             "": used.get("", 0) + 1
         }
         bit = 1 << index
-        pays = not option.want.admin and not (self.view.charged | self.paid) & bit
+        pays = not option.alternative.admin and not (self.view.charged | self.paid) & bit
         self._payers.append(pays)
         if pays:
             self.paid |= bit
@@ -130,7 +130,7 @@ class PartialSolution:
             self.paid &= ~(1 << index)
             self._uncount(index)
         if used[""] > 1:
-            taken = self.view.charge(index, option.want)
+            taken = self.view.charge(index, option.alternative)
             for name, amount in taken.items() if isinstance(taken, dict) else ():
                 used[name] -= amount.nano
             used[""] -= 1

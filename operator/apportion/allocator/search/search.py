@@ -12,7 +12,7 @@ from typing import Protocol
 from apportion.allocator.bits import bits
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
-from apportion.allocator.rules.query import MOST_RESULTS, NamedQuery
+from apportion.allocator.rules.query import MOST_RESULTS, Query
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.feasibility import CountedRequest, possible
 from apportion.allocator.search.interchangeable import Interchangeability
@@ -38,21 +38,21 @@ class Search(PartialSolution):
     def __init__(
         self,
         view: NodeView,
-        shape: NamedQuery,
+        query: Query,
         options: list[list[Candidates]],
         order: Order,
         *,
         steps: int = STEPS,
         prefer: Mapping[int, int] | None = None,
     ) -> None:
-        super().__init__(view, shape, options, steps)
+        super().__init__(view, query, options, steps)
         self.prefer = prefer or {}
         self._order = order
         self._likeness: Interchangeability | None = None
         self._dead: set[object] = set()
         # Where an error may end the search, only upstream's order says whether it is met before a solution.
         self.exact_order = any(
-            option.errors or (option.everything is not None and option.want.rules)
+            option.errors or (option.everything is not None and option.alternative.constraints)
             for row in options
             for option in row
         )
@@ -69,7 +69,7 @@ class Search(PartialSolution):
         mark = self._mark(number)
         if mark is not None and mark in self._dead:
             return False
-        claim = self.shape.slots[number].claim
+        claim = self.query.slots[number].claim
         for option in self.options[number]:
             if self.counts.get(claim, 0) + option.count > MOST_RESULTS:
                 continue
@@ -113,7 +113,7 @@ class Search(PartialSolution):
     ) -> bool:
         """Do the same in upstream's order, without short cuts, so that an error is met exactly when upstream meets it."""
         mask, allowed = masks
-        busy = self.taken_by.get(claim, 0) if option.want.admin else self.taken | self.view.exclusive
+        busy = self.taken_by.get(claim, 0) if option.alternative.admin else self.taken | self.view.exclusive
         flawed = sum(1 << index for index in option.errors) & allowed & ~busy
         for index in bits(mask | flawed):
             if flawed >> index & 1:
@@ -133,7 +133,10 @@ class Search(PartialSolution):
         for index in devices:
             if not self.before_rules(option, claim) >> index & 1:
                 break
-            if not all(self.rules[rule].mask >> index & 1 for rule in option.want.rules):
+            if not all(
+                self.constraints[constraint].mask >> index & 1
+                for constraint in option.alternative.constraints
+            ):
                 where = self.view.devices[index].id
                 reason = f"cannot add device {where} because a claim constraint would not be satisfied"
                 raise NodeError(number, option.number, ErrorCause("request", reason))
@@ -165,7 +168,7 @@ class Search(PartialSolution):
         first = number
         if current is not None:
             option, left, allowed = current
-            claim = self.shape.slots[number].claim
+            claim = self.query.slots[number].claim
             if left:
                 asks.append(CountedRequest.of(self.open(option, claim) & allowed, left, (option,), self.view))
             first = number + 1
@@ -173,7 +176,7 @@ class Search(PartialSolution):
             row = self.options[later]
             if any(option.everything is not None for option in row):
                 continue
-            claim = self.shape.slots[later].claim
+            claim = self.query.slots[later].claim
             masks = [(self.open(option, claim), option) for option in row]
             able = [(mask, option) for mask, option in masks if mask.bit_count() >= option.count]
             if not able:
@@ -186,4 +189,4 @@ class Search(PartialSolution):
                     union, min(option.count for _, option in able), [option for _, option in able], self.view
                 )
             )
-        return possible(asks, self.rules, self.view, self.states, narrow=narrow)
+        return possible(asks, self.constraints, self.view, self.states, narrow=narrow)

@@ -1,18 +1,26 @@
-"""Plans: what a claim for one device may take on nodes of one kind, cut by groups of devices.
+"""SinglePlan: the devices that a query for one device may take on a node, by counter group.
 
-In: a node's view, a shape. Out: per alternative the groups with their open devices, so that a node is judged by a few
-look-ups; None where the claim asks for something else than one device by selectors.
+In: a node's view, a query. Out: per alternative the groups and their devices, so that a node costs one look-up per group;
+None where the query asks for anything else than one device by selectors.
 """
 
 from typing import NamedTuple
 
-from apportion.allocator.node.nodeview import NodeView, SelectorLookup
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.memo import Memo, Topic
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.query import Query
+from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.outcome import Solved
 from apportion.allocator.search.search import Pick
 
 MOST_SOLVED = 8192
-"""Outcomes remembered per plan."""
+"""Outcomes kept per plan."""
+
+MOST_SHARED = 4096
+"""Plans kept per node class."""
+
+MOST_LOCAL = 64
+"""Plans kept per node, where its class cannot tell."""
 
 
 class AlternativePlan(NamedTuple):
@@ -29,47 +37,51 @@ class AlternativePlan(NamedTuple):
 class SinglePlan:
     """How to judge a node."""
 
-    __slots__ = ("_solved", "plain", "ways")
+    __slots__ = ("_solved", "alternatives", "plain")
 
-    def __init__(self, ways: tuple[AlternativePlan, ...]) -> None:
-        self.ways = ways
-        self.plain = any(way.plain for way in ways)
+    def __init__(self, alternatives: tuple[AlternativePlan, ...]) -> None:
+        self.alternatives = alternatives
+        self.plain = any(alternative.plain for alternative in alternatives)
         """Whether devices without counters may be taken, too."""
-        self._solved: dict[tuple[int, int, int, int], Solved] = {}
+        self._solved: Memo[tuple[int, int, int, int], Solved] = Memo(MOST_SOLVED)
 
-    def solved(self, want: int, index: int, lost: int, left: int) -> Solved:
+    def solved(self, alternative: int, index: int, lost: int, left: int) -> Solved:
         """Return the one object for this outcome."""
-        key = want, index, lost, left
+        key = alternative, index, lost, left
         found = self._solved.get(key)
         if found is None:
-            if len(self._solved) >= MOST_SOLVED:
-                self._solved.clear()
-            found = self._solved[key] = Solved((want,), (0, lost, left), (Pick(0, want, index),))
+            found = self._solved[key] = Solved(
+                (alternative,), (0, lost, left), (Pick(0, alternative, index),)
+            )
         return found
 
 
+PLANS: Topic[Query, SinglePlan | None] = Topic("plans", MOST_SHARED)
+LOCAL_PLANS: Topic[Query, SinglePlan | None] = Topic("plans of one node", MOST_LOCAL)
+
+
 def single_plan(
-    view: NodeView, shape: NamedQuery, answers: SelectorLookup, *, shared: bool
+    view: NodeView, query: Query, selectors: SelectorLookup, *, shared: bool
 ) -> SinglePlan | None:
-    """Return the plan of a node. `shared`: nodes of one kind answer alike, so it is made once per kind."""
-    meaning = shape.meaning
-    keeper = view.kind if shared and view.kind is not None else view
-    if meaning in keeper.plans:
-        return keeper.plans[meaning]
-    return keeper.remember(meaning, _make(view, shape, answers))
+    """Return the plan of a node. `shared`: all nodes of the class have the same plan, so the class keeps it."""
+    node_class = view.node_class
+    kept = node_class.memo(PLANS) if shared and node_class is not None else view.memo(LOCAL_PLANS)
+    if query not in kept:
+        kept[query] = _make(view, query, selectors)
+    return kept[query]
 
 
-def _make(view: NodeView, shape: NamedQuery, answers: SelectorLookup) -> SinglePlan | None:
-    if len(shape.slots) != 1 or shape.rules or not shape.meaning.plain or view.limited:
+def _make(view: NodeView, query: Query, selectors: SelectorLookup) -> SinglePlan | None:
+    if len(query.slots) != 1 or query.constraints or not query.plain or view.limited:
         return None
-    ways: list[AlternativePlan] = []
-    for want in shape.slots[0].wants:
-        mask, errors = view.selected(want, answers)
-        if errors or want.count != 1:
+    plans: list[AlternativePlan] = []
+    for alternative in query.slots[0].alternatives:
+        mask, errors = view.selected(alternative, selectors)
+        if errors or alternative.count != 1:
             return None
-        mask &= view.tolerating(want.tolerations)
+        mask &= view.tolerating(alternative.tolerations)
         groups = tuple(
             (number, group.gather(mask)) for number, group in enumerate(view.groups) if group.mask & mask
         )
-        ways.append(AlternativePlan(groups, mask & ~view.plain, mask & view.plain))
-    return SinglePlan(tuple(ways))
+        plans.append(AlternativePlan(groups, mask & ~view.plain, mask & view.plain))
+    return SinglePlan(tuple(plans))

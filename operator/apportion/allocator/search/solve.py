@@ -1,49 +1,45 @@
-"""What one node answers to a shape: kept until the node changes."""
+"""Solve one node: from candidates to an outcome."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
-from apportion.allocator.closeness.closest import closest
-from apportion.allocator.closeness.scorer import LadderScorer
-from apportion.allocator.node.nodeview import NodeView, SelectorLookup
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import NodeError
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.rules.query import Query
+from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import candidates
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
-from apportion.allocator.search.scorer import Scorer, is_harmful
-from apportion.allocator.search.search import STEPS, OutOfBudget, Pick, Search
+from apportion.allocator.search.search import STEPS, Order, OutOfBudget, Pick, Search
+
+
+class Finisher(Order, Protocol):
+    """The part of a scorer that a search needs."""
+
+    def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
+        """Return the outcome of a search that found these picks."""
+        ...
 
 
 def solve(
     view: NodeView,
-    shape: NamedQuery,
-    scorer: Scorer,
-    answers: SelectorLookup,
+    query: Query,
+    scorer: Finisher,
+    selectors: SelectorLookup,
     *,
     steps: int = STEPS,
     prefer: Mapping[int, int] | None = None,
     excluded: int = 0,
 ) -> Outcome:
-    """Search one node. The answer depends on the arguments only."""
+    """Search one node. The outcome depends on the arguments only."""
     try:
-        search = Search(
-            view, shape, candidates(view, shape, answers, excluded), scorer, steps=steps, prefer=prefer
-        )
+        rows = candidates(view, query, selectors, excluded)
+        search = Search(view, query, rows, scorer, steps=steps, prefer=prefer)
         picks = search.run()
-    except NodeError as fault:
-        return fault
+    except NodeError as error:
+        return error
     except OutOfBudget:
         return EXHAUSTED
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
-    chosen = dict.fromkeys(range(len(shape.slots)), 0) | {pick.slot: pick.want for pick in picks}
-    if isinstance(scorer, LadderScorer):
-        picks, place = closest(search, tuple(chosen.values()), picks, scorer)
-        return Solved(tuple(chosen.values()), place, picks)
-    return rated(search, tuple(chosen.values()), picks, scorer)
-
-
-def rated(search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...], scorer: Scorer) -> Solved:
-    """Return what a finished search comes to."""
-    bonus = sum([search.prefer.get(pick.device, 0) for pick in picks]) if search.prefer else 0
-    harm = scorer.harm(search) if is_harmful(scorer) else ()
-    return Solved(ranks, (-bonus, *scorer.score(search)), picks, harm)
+    ranks = dict.fromkeys(range(len(query.slots)), 0) | {pick.slot: pick.alternative for pick in picks}
+    return scorer.finish(search, tuple(ranks.values()), picks)

@@ -10,11 +10,11 @@ class DeviceTraits:
     def __init__(self, search: Search, option: Candidates, mask: int) -> None:
         self._search = search
         self._free = search.view.base & ~search.view.exclusive & ~search.taken
-        self._layout = search.view.layout
+        self._neighbours = search.view.neighbours
         self._rooms = [
-            [devices & mask for devices in rule.values.values()]
-            for rule in (search.rules[number] for number in option.want.rules)
-            if not rule.distinct and not rule.chosen
+            [devices & mask for devices in constraint.values.values()]
+            for constraint in (search.constraints[number] for number in option.alternative.constraints)
+            if not constraint.distinct and not constraint.chosen
         ]
 
     def room(self, index: int) -> int:
@@ -27,7 +27,7 @@ class DeviceTraits:
 
     def crowd(self, index: int) -> tuple[int, ...]:
         """Return how many free devices sit around the device, nearest first."""
-        return self._layout.crowd(index, self._free)
+        return self._neighbours.crowd(index, self._free)
 
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
         """Return (worth lost, worth around it, device) for every device of the mask."""
@@ -71,5 +71,5 @@ def left_over(search: Search) -> int:
     touched = 0
     for pick in search.picks:
         touched |= 1 << pick.device
-    free = search.view.holding(touched) & search.fit & ~search.view.exclusive & ~search.taken
+    free = search.view.pools_of(touched) & search.fit & ~search.view.exclusive & ~search.taken
     return free.bit_count()

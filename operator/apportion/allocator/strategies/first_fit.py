@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from apportion.allocator.bits import bits
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.scorer import Score
+from apportion.allocator.search.outcome import Score
+from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import Search
 
 
-class FirstFit:
+class FirstFit(Scorer):
     """Nodes by name; pools, slices and devices in their own order."""
 
     scans = False

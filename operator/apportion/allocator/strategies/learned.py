@@ -7,13 +7,13 @@ from collections import OrderedDict
 
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.facts.host import HostResources
-from apportion.allocator.node.nodeview import SelectorLookup
 from apportion.allocator.pricing.demandhistory import DemandHistory
 from apportion.allocator.pricing.demandmix import DemandMix
 from apportion.allocator.pricing.hostdemand import HostDemandHistory, TypicalHostDemand
 from apportion.allocator.pricing.prices import CutStatesCache, DemandPrices
 from apportion.allocator.pricing.scarcity import ClusterState, Scarcity
 from apportion.allocator.rules.query import Query
+from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 
 MOST_MIXES = 16
@@ -23,11 +23,11 @@ MOST_MIXES = 16
 class LearnedDemand:
     """Belongs to one state; changed by `learn` only."""
 
-    def __init__(self, answers: SelectorLookup) -> None:
-        self._answers = answers
+    def __init__(self, selectors: SelectorLookup) -> None:
+        self._selectors = selectors
         self._recent = DemandHistory()
         self._needs = HostDemandHistory()
-        self._boards = CutStatesCache()
+        self._cut_states = CutStatesCache()
         self._scorers: OrderedDict[DemandMix, LeastFragmentation] = OrderedDict()
         self._current: tuple[DemandMix, LeastFragmentation] | None = None
 
@@ -43,7 +43,7 @@ class LearnedDemand:
         return self._needs.typical
 
     def scorer(
-        self, cluster: ClusterState, standings: NodeStates, mix: DemandMix | None = None
+        self, cluster: ClusterState, node_states: NodeStates, mix: DemandMix | None = None
     ) -> LeastFragmentation:
         """Return the scorer for a mix; None: for the one that was learnt."""
         wanted = self._recent.mix if mix is None else mix
@@ -54,17 +54,17 @@ class LearnedDemand:
         )
         if found is None:
             found = self._make(wanted)
-        version = found.supply.version
-        found.supply.catch_up(cluster, standings, self._recent.latest if mix is None else mix)
-        if found.supply.version != version:
+        version = found.scarcity.version
+        found.scarcity.catch_up(cluster, node_states, self._recent.latest if mix is None else mix)
+        if found.scarcity.version != version:
             # Answers given before are void, and go with their scorer.
-            found = self._make(wanted, found.supply)
+            found = self._make(wanted, found.scarcity)
         self._current = wanted, found
         return found
 
-    def _make(self, mix: DemandMix, supply: Scarcity | None = None) -> LeastFragmentation:
-        outlook = DemandPrices(mix, self._boards, self._answers)
-        found = self._scorers[mix] = LeastFragmentation(outlook, supply)
+    def _make(self, mix: DemandMix, scarcity: Scarcity | None = None) -> LeastFragmentation:
+        prices = DemandPrices(mix, self._cut_states, self._selectors)
+        found = self._scorers[mix] = LeastFragmentation(prices, scarcity)
         if len(self._scorers) > MOST_MIXES:
             self._scorers.popitem(last=False)
         return found

@@ -1,12 +1,15 @@
-"""Pack for the commonest claim, one device by its selectors: the same choice and score as the search, without it.
+"""One device by its selectors, the commonest query: the same choice and score as the search, without it.
 
-In: a node's view, a shape. Out: what the search would answer, or None where only the search can tell. Per group of
-devices that share counters the best pick is known by the group's spot, so a node costs one look-up per group.
+In: a node's view, a query. Out: what the search would find, or None where only the search can tell. The cheapest device of a
+counter group is kept by the group's occupancy (Pack) or by its prices (LeastFragmentation), so a node costs one look-up
+per group. Hot path.
 """
 
-from apportion.allocator.node.groupoccupancy import LOSS_WEIGHT
-from apportion.allocator.node.nodeview import NodeView, SelectorLookup
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.node.counters import LOSS_WEIGHT
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.pricing.prices import DemandPrices, Row
+from apportion.allocator.rules.query import Query
+from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.outcome import BROKEN, NOTHING, Outcome, Solved
 from apportion.allocator.search.singleplan import AlternativePlan, SinglePlan, single_plan
 
@@ -14,33 +17,28 @@ _PLAIN = 1
 """A device without counters: nothing is lost, and it is worth one."""
 
 
-def single_device(
-    view: NodeView, shape: NamedQuery, answers: SelectorLookup, *, shared: bool
-) -> Outcome | None:
-    """Return the node's outcome for a shape of one slot that asks for one device.
-
-    `shared`: nodes of one kind answer alike, so what may be taken is found out once per kind.
-    """
-    made = single_plan(view, shape, answers, shared=shared)
+def single_device(view: NodeView, query: Query, selectors: SelectorLookup, *, shared: bool) -> Outcome | None:
+    """Return Pack's outcome. `shared`: the node's class keeps the plan."""
+    made = single_plan(view, query, selectors, shared=shared)
     if made is None:
         return None
-    for number, way in enumerate(made.ways):
-        found = _take(view, made, number, way)
+    for number, alternative in enumerate(made.alternatives):
+        found = _take(view, made, number, alternative)
         if found is not None:
             return found
     return NOTHING if view.invalid is None else BROKEN
 
 
-def _take(view: NodeView, made: SinglePlan, want: int, way: AlternativePlan) -> Solved | None:
+def _take(view: NodeView, made: SinglePlan, chosen: int, plan: AlternativePlan) -> Solved | None:
     """Take the least worth lost, the least left around, the most crowded place, the first."""
     groups = view.groups
     least = -1
     best: list[tuple[int, tuple[int, ...]]] = []
-    for number, mask in way.groups:
-        spot = groups[number].spot
-        found = spot.bests.get(mask)
+    for number, mask in plan.groups:
+        occupancy = groups[number].occupancy
+        found = occupancy.bests.get(mask)
         if found is None:
-            found = spot.best(mask)
+            found = occupancy.best(mask)
         if not found:
             continue
         key = found[0]
@@ -49,7 +47,7 @@ def _take(view: NodeView, made: SinglePlan, want: int, way: AlternativePlan) -> 
         elif key < least or least < 0:
             least = key
             best = [(number, found[1])]
-    plain = way.plain & view.open
+    plain = plan.plain & view.open
     if plain and (least < 0 or least >= _PLAIN):
         if least != _PLAIN:
             best.clear()
@@ -63,24 +61,24 @@ def _take(view: NodeView, made: SinglePlan, want: int, way: AlternativePlan) -> 
     else:
         number, locals_ = best[0]
         index = groups[number].members[locals_[0]]
-    return solved(view, made, want, index, least // LOSS_WEIGHT)
+    return solved(view, made, chosen, index, least // LOSS_WEIGHT)
 
 
-def solved(view: NodeView, made: SinglePlan, want: int, index: int, lost: int) -> Solved:
-    """Return what it comes to when the device is taken."""
-    anatomy = view.anatomy
-    place = anatomy.group_of.get(index)
+def solved(view: NodeView, made: SinglePlan, chosen: int, index: int, lost: int) -> Solved:
+    """Return the outcome when this device is taken for the chosen alternative."""
+    template = view.template
+    place = template.group_of.get(index)
     if place is None:
-        left = (view.open & view.holding(1 << index)).bit_count() - 1
-        return made.solved(want, index, lost, left)
-    spot = view.groups[place[0]].spot
-    around = (view.open & anatomy.pool_masks[anatomy.pool_of_group[place[0]]]).bit_count()
-    return made.solved(want, index, lost, around - spot.room + spot.take(place[1]).room)
+        left = (view.open & view.pools_of(1 << index)).bit_count() - 1
+        return made.solved(chosen, index, lost, left)
+    occupancy = view.groups[place[0]].occupancy
+    around = (view.open & template.pool_masks[template.pool_of_group[place[0]]]).bit_count()
+    return made.solved(chosen, index, lost, around - occupancy.room + occupancy.take(place[1]).room)
 
 
 def nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int = 0) -> int:
     """Return the device in the most crowded place, the first there: of these of the groups, and of the plain ones."""
-    compact = view.layout.compact
+    compact = view.neighbours.compact
     wanted = plain
     for number, locals_ in best:
         members = view.groups[number].members
@@ -93,3 +91,58 @@ def nearest(view: NodeView, best: list[tuple[int, tuple[int, ...]]], plain: int 
         return wanted.bit_length() - 1
     here = next(found for places in view.crowded if (found := places & wanted))
     return (here & -here).bit_length() - 1
+
+
+_MOST = LOSS_WEIGHT * LOSS_WEIGHT
+"""Beyond any loss."""
+
+
+class PricedSingle:
+    """LeastFragmentation's outcomes under one demand mix."""
+
+    def __init__(self, prices: DemandPrices) -> None:
+        self._prices = prices
+
+    def outcome(
+        self, view: NodeView, query: Query, selectors: SelectorLookup, *, shared: bool
+    ) -> Outcome | None:
+        """Return the outcome of a query for one device with counters. `shared`: the node's class keeps the plan."""
+        made = single_plan(view, query, selectors, shared=shared)
+        if made is None or made.plain:
+            # Devices without counters may be taken, too: only the search compares both.
+            return None
+        for number, alternative in enumerate(made.alternatives):
+            if view.open & alternative.mask:
+                node_prices = self._prices.of(view)
+                # Several classes may share node prices; a plan belongs to one class, or to one node.
+                priced = node_prices.priced.get(made)
+                if priced is None:
+                    priced = self._prices.price(made, node_prices)
+                return _take_priced(view, made, number, priced[number])
+        return NOTHING if view.invalid is None else BROKEN
+
+
+def _take_priced(view: NodeView, made: SinglePlan, chosen: int, rows: tuple[Row, ...]) -> Solved:
+    """Take what is open: the least worth lost, the least left around, the most crowded place, the first."""
+    groups = view.groups
+    least = _MOST
+    best: list[tuple[int, tuple[int, ...]]] = []
+    for number, mask, bests, group_prices in rows:
+        occupancy = groups[number].occupancy
+        found = bests.get(occupancy)
+        if found is None:
+            found = group_prices.best(occupancy, mask)
+        if not found:
+            continue
+        key = found[0]
+        if key < least:
+            least = key
+            best = [(number, found[1])]
+        elif key == least:
+            best.append((number, found[1]))
+    if len(best) > 1 or len(best[0][1]) > 1:
+        index = nearest(view, best)
+    else:
+        number, locals_ = best[0]
+        index = groups[number].members[locals_[0]]
+    return solved(view, made, chosen, index, least // LOSS_WEIGHT)

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
+from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.scorer import Score
+from apportion.allocator.search.outcome import Score
+from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import Search
 from apportion.allocator.strategies.deviceorder import DeviceTraits, left_over, loss
 
 
-class Spread:
+class Spread(Scorer):
     """Prefer devices and nodes that nobody uses."""
 
-    scans = True
+    reads = frozenset(NEIGHBOUR_ATTRIBUTES)
 
     def order(self, search: Search, option: Candidates, mask: int) -> Sequence[int]:
         """Return preferred devices first, then those with the most free around them."""

@@ -1,156 +1,169 @@
-"""What a node would answer to a claim for whole devices under LeastFragmentation, told without choosing the devices.
+"""WholeDeviceEstimate: LeastFragmentation's score of a whole-device query without choosing devices.
 
-In: a node's view, a shape. Out: the search's outcome but for its picks, or None where only the search can tell. Scores
-depend on which devices are chosen only where the demand tells those apart that would do; a glance is for the others.
-So nodes are compared by glances, and the best one alone is searched.
+In: a node's view, a query. Out: the search's outcome without picks; None if the choice affects the score, which it does only
+where the demand mix tells the matching devices apart. Nodes are compared by estimates, and only the best one is searched.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
-from apportion.allocator.node.nodeview import NodeView, SelectorLookup
-from apportion.allocator.pricing.prices import MOST_KEPT, NodePrices
-from apportion.allocator.rules.query import Alternative, NamedQuery
-from apportion.allocator.search.outcome import NOTHING, Outcome, Solved
-from apportion.allocator.search.scorer import Contention
+from apportion.allocator.memo import Memo, Topic
+from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.pricing.prices import MOST_KEPT, DemandPrices, NodePrices
+from apportion.allocator.rules.query import Alternative, Query
+from apportion.allocator.rules.selectors import SelectorLookup
+from apportion.allocator.search.outcome import NOTHING, Contention, Outcome, Solved
 
-if TYPE_CHECKING:
-    from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
+
+class WholeDeviceCosts(Protocol):
+    """What LeastFragmentation charges for devices without counters."""
+
+    def contention_of(self, node_prices: NodePrices, takes: Iterable[tuple[Alternative, int]]) -> Contention:
+        """Return the sets of devices taken from other claims, for alternatives and the bit of a device that each takes."""
+        ...
+
+    def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
+        """Return what taking these devices costs."""
+        ...
 
 
 class SlotDevices(NamedTuple):
-    """What one slot takes."""
+    """The devices that match one slot."""
 
     mask: int
-    """The devices that would do."""
     number: int
-    want: Alternative
+    alternative: Alternative
     bound: bool
     """Whether the constraint covers it."""
 
 
 class WantedDevices:
-    """What a claim wants of nodes of a kind; the same object for all kinds of which it wants the same."""
+    """The devices that match a query on nodes of a class; one object for all classes on which they are the same."""
 
     __slots__ = ("attribute", "parts", "pools", "total")
 
     def __init__(self, parts: tuple[SlotDevices, ...], pools: int, attribute: str | None) -> None:
         self.parts = parts
         self.pools = pools
-        """Every device of the pools that it takes from."""
+        """All devices of the pools of the matching ones."""
         self.attribute = attribute
-        """In which the devices must agree."""
+        """The attribute in which the devices must agree."""
         self.total = sum(part.number for part in parts)
 
 
+WANTED: Topic[Query, WantedDevices | None] = Topic("wanted devices", MOST_KEPT)
+
+
 class WholeDeviceEstimate:
-    """One outlook's glances, each remembered by what is seen."""
+    """Estimates under one demand mix."""
 
-    def __init__(self, scorer: "LeastFragmentation") -> None:
-        self._scorer = scorer
-        self._same: dict[object, WantedDevices] = {}
-        """What claims want whose selectors each node answers for itself, by what these accept."""
-        self._known: dict[
-            tuple[NodePrices, WantedDevices], tuple[Contention, dict[tuple[int, int], Outcome]] | None
-        ] = {}
+    def __init__(self, prices: DemandPrices, costs: WholeDeviceCosts) -> None:
+        self._prices = prices
+        self._costs = costs
+        self._same: Memo[object, WantedDevices] = Memo(MOST_KEPT)
+        """For queries whose selectors read per-node attributes, by the devices that they accept."""
+        self._known: Memo[
+            tuple[NodePrices, WantedDevices], tuple[Contention, Memo[tuple[int, int], Outcome]] | None
+        ] = Memo(MOST_KEPT)
 
-    def outcome(self, view: NodeView, shape: NamedQuery, answers: SelectorLookup) -> Outcome | None:
-        """Return what the search would answer, without picks where it would find some."""
-        wanted = self._wanted(view, shape, answers)
+    def outcome(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
+        """Return the outcome of the search; without picks where it would find some."""
+        wanted = self._wanted(view, query, selectors)
         if wanted is None:
             return None
-        sight = self._scorer.outlook.sight(view)
-        key = sight, wanted
+        node_prices = self._prices.of(view)
+        key = node_prices, wanted
         if key not in self._known:
-            if len(self._known) >= MOST_KEPT:
-                self._known.clear()
-            harm = self._harm(sight, wanted)
-            self._known[key] = None if harm is None else (harm, {})
+            contention = self._contention(node_prices, wanted)
+            self._known[key] = None if contention is None else (contention, Memo(MOST_KEPT))
         known = self._known[key]
         if known is None:
             return None
         if wanted.attribute is not None and not _agree(view, wanted, wanted.attribute):
             return NOTHING
-        harm, outcomes = known
+        contention, outcomes = known
         state = view.open, view.exclusive
         found = outcomes.get(state)
         if found is None:
-            if len(outcomes) >= MOST_KEPT:
-                outcomes.clear()
-            found = outcomes[state] = self._rate(view, sight, wanted, harm)
+            found = outcomes[state] = self._rate(view, node_prices, wanted, contention)
         return found
 
-    def _wanted(self, view: NodeView, shape: NamedQuery, answers: SelectorLookup) -> WantedDevices | None:
-        """Return what is wanted of the node; None where it takes more than whole devices, or more than one way."""
-        kind = view.kind
-        meaning = shape.meaning
-        if kind is None:
+    def _wanted(self, view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevices | None:
+        """Return the matching devices; None for other queries than whole devices with one alternative each."""
+        node_class = view.node_class
+        if node_class is None:
             return None
-        if meaning in kind.wanted:
-            return kind.wanted[meaning]
-        reads = [answers(text).reads for text in meaning.texts]
-        if not kind.covers(reads):
-            found = _read(view, shape, answers)
+        kept = node_class.memo(WANTED)
+        if query in kept:
+            return kept[query]
+        reads = [selectors(text).reads for text in query.texts]
+        if not node_class.covers(reads):
+            found = _read(view, query, selectors)
             if found is None:
                 return None
-            if len(self._same) >= MOST_KEPT:
-                self._same.clear()
-            key = meaning, view.anatomy, tuple([part.mask for part in found.parts])
-            return self._same.setdefault(key, found)
+            key = query, view.template, tuple([part.mask for part in found.parts])
+            if key not in self._same:
+                self._same[key] = found
+            return self._same[key]
         names = sorted({name for read in reads for _, name in read or ()})
-        found = kind.table(("wanted", meaning), names, lambda: _read(view, shape, answers))
-        if len(kind.wanted) >= MOST_KEPT:
-            kind.wanted.clear()
-        kind.wanted[meaning] = found
-        return found
+        kept[query] = node_class.table(("wanted", query), names, lambda: _read(view, query, selectors))
+        return kept[query]
 
-    def _harm(self, sight: NodePrices, wanted: WantedDevices) -> Contention | None:
-        """Return what any choice takes from others; None where choices differ to the demand."""
-        for seen in (*(place.mask for place in sight.places), *sight.reaches):
+    def _contention(self, node_prices: NodePrices, wanted: WantedDevices) -> Contention | None:
+        """Return the contention of any choice; None where the demand mix tells choices apart."""
+        for seen in (*(place.mask for place in node_prices.places), *node_prices.reaches):
             for part in wanted.parts:
                 if seen & part.mask not in (0, part.mask):
                     return None
         takes = [
-            (part.want, part.mask & -part.mask)
+            (part.alternative, part.mask & -part.mask)
             for part in wanted.parts
             if part.mask
             for _ in range(part.number)
         ]
-        return self._scorer.harm_of(sight, takes)
+        return self._costs.contention_of(node_prices, takes)
 
-    def _rate(self, view: NodeView, sight: NodePrices, wanted: WantedDevices, harm: Contention) -> Outcome:
+    def _rate(
+        self, view: NodeView, node_prices: NodePrices, wanted: WantedDevices, contention: Contention
+    ) -> Outcome:
         whole = 0
         for part in wanted.parts:
             open_ = part.mask & view.open
             for _ in range(part.number):
-                # Any will do: the demand does not tell them apart.
+                # Any of them: the demand mix does not tell them apart.
                 whole |= open_ & -open_
                 open_ &= open_ - 1
         if whole.bit_count() < wanted.total:
             return NOTHING
         left = (wanted.pools & view.open).bit_count() - wanted.total
-        score = 0, self._scorer.lost_whole(view, sight, whole), left
-        return Solved((0,) * len(wanted.parts), score, (), harm, chosen=False)
+        score = 0, self._costs.lost_whole(view, node_prices, whole), left
+        return Solved((0,) * len(wanted.parts), score, (), contention, has_picks=False)
 
 
-def _read(view: NodeView, shape: NamedQuery, answers: SelectorLookup) -> WantedDevices | None:
-    rules = shape.rules
-    if not shape.slots or not shape.meaning.plain or view.peculiar:
+def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevices | None:
+    constraints = query.constraints
+    if not query.slots or not query.plain or view.unclassifiable:
         return None
-    if len(rules) > 1 or any(rule.distinct for rule in rules):
+    if len(constraints) > 1 or any(constraint.distinct for constraint in constraints):
         return None
     parts: list[SlotDevices] = []
     seen = pools = 0
-    for slot in shape.slots:
-        want = slot.wants[0]
-        mask, errors = view.selected(want, answers)
-        mask &= view.tolerating(want.tolerations)
-        homes = [pool for pool in view.anatomy.pool_masks if pool & mask]
-        if errors or len(slot.wants) > 1 or len(homes) > 1 or mask & (seen | view.shareable | ~view.plain):
+    for slot in query.slots:
+        alternative = slot.alternatives[0]
+        mask, errors = view.selected(alternative, selectors)
+        mask &= view.tolerating(alternative.tolerations)
+        homes = [pool for pool in view.template.pool_masks if pool & mask]
+        if (
+            errors
+            or len(slot.alternatives) > 1
+            or len(homes) > 1
+            or mask & (seen | view.shareable | ~view.plain)
+        ):
             return None
         seen |= mask
-        pools |= view.holding(mask)
-        parts.append(SlotDevices(mask, want.count, want, bool(want.rules)))
-    return WantedDevices(tuple(parts), pools, rules[0].attribute if rules else None)
+        pools |= view.pools_of(mask)
+        parts.append(SlotDevices(mask, alternative.count, alternative, bool(alternative.constraints)))
+    return WantedDevices(tuple(parts), pools, constraints[0].attribute if constraints else None)
 
 
 def _agree(view: NodeView, wanted: WantedDevices, attribute: str) -> bool:

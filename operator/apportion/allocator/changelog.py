@@ -1,0 +1,40 @@
+"""ChangeLog: what changed since a reader looked last.
+
+In: entries in the order of the changes. Out: for each reader the entries after its cursor. Readers keep their cursors.
+"""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+Entry = TypeVar("Entry")
+
+
+class ChangeLog(Generic[Entry]):
+    """A bounded log with a cursor per reader; a reader that is too far behind looks at everything again."""
+
+    __slots__ = ("_entries", "_start")
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._start = 0
+
+    def add(self, entry: Entry, *, most: int) -> None:
+        """Append a change. Beyond `most` entries the log starts over."""
+        self._entries.append(entry)
+        if len(self._entries) > most:
+            self._start += len(self._entries)
+            self._entries.clear()
+
+    def void(self) -> None:
+        """Make every reader look at everything again."""
+        self._start += len(self._entries) + 1
+        self._entries.clear()
+
+    @property
+    def end(self) -> int:
+        """Return the cursor after the latest change; it grows with every change."""
+        return self._start + len(self._entries)
+
+    def since(self, cursor: int) -> Sequence[Entry] | None:
+        """Return the changes after the cursor; None: it is too far behind."""
+        return self._entries[cursor - self._start :] if cursor >= self._start else None

@@ -1,0 +1,50 @@
+"""Memo: a bounded table of results that can be computed again.
+
+In: results by key. Out: the same results until the table is full; then it starts over. Whoever computes a result names the
+bound in a constant `MOST_...` of its own module (docs/caches.md lists all of them).
+"""
+
+from typing import Any, Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Memo(dict[Key, Value]):
+    """A dictionary that is emptied when a new entry would exceed the bound. Reading costs what a dictionary costs."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        """`most`: entries kept."""
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        if len(self) >= self._most and key not in self:
+            self.clear()
+        super().__setitem__(key, value)
+
+
+class Topic(Generic[Key, Value]):
+    """Names a memo that an upper module keeps with an object of a lower one, and how many entries it may hold."""
+
+    __slots__ = ("most", "name")
+
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
+        self.most = most
+
+
+class Memos:
+    """An object with which upper modules keep memos, so that it need not know them."""
+
+    __slots__ = ()
+    _memos: dict[Topic[Any, Any], Memo[Any, Any]]
+
+    def memo(self, topic: Topic[Key, Value]) -> Memo[Key, Value]:
+        """Return the memo on this topic; the first call makes it."""
+        found: Memo[Key, Value] | None = self._memos.get(topic)
+        if found is None:
+            found = self._memos[topic] = Memo(topic.most)
+        return found

@@ -1,0 +1,120 @@
+"""NodeClass: nodes that a search cannot tell apart while the same of their devices are held.
+
+In: a node template and what its devices hold by attribute. Out: one object for all nodes of the class, with the results that
+hold for all of them. Attributes whose values differ from node to node are no part of the class: of those it knows at
+most which devices agree, so selectors that read one are evaluated node by node.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from apportion.allocator.memo import Memo, Memos, Topic
+from apportion.allocator.node.neighbours import Neighbours
+from apportion.allocator.node.selection import Selected, SelectorTexts
+from apportion.allocator.node.template import NodeTemplate
+from apportion.allocator.rules.attributes import AttributeIndex
+from apportion.allocator.rules.query import Query
+from apportion.allocator.rules.selectors import Reads, SelectorLookup
+
+MOST_TEXTS = 4096
+"""Selections and query keys kept per class."""
+
+MOST_ROWS = 64
+"""Attributes by value kept per class."""
+
+Value = TypeVar("Value")
+
+
+class NodeClass(Memos):
+    """What holds for every node of the class."""
+
+    __slots__ = (
+        "__weakref__",
+        "_compared",
+        "_memos",
+        "_query_keys",
+        "_shared",
+        "attribute_indexes",
+        "columns",
+        "neighbours",
+        "nodes",
+        "per_node",
+        "selected",
+        "template",
+    )
+
+    def __init__(
+        self,
+        template: NodeTemplate,
+        columns: Mapping[str, int] | None,
+        shared: Memo[object, Any],
+        *,
+        per_node: frozenset[str],
+        compared: frozenset[str],
+    ) -> None:
+        """`shared`: results that several classes have in common. `columns` is None where no other node is alike."""
+        self.template = template
+        self.columns = columns
+        """A number for what the devices hold, by attribute: equal numbers stand for equal values."""
+        self.per_node = per_node
+        """Full names of attributes and capacities whose values differ from node to node."""
+        self._compared = compared
+        self._shared = shared
+        self.nodes = 0
+        """How many nodes are of the class now."""
+        self.selected: Memo[SelectorTexts, Selected] = Memo(MOST_TEXTS)
+        self.attribute_indexes: Memo[str, AttributeIndex] = Memo(MOST_ROWS)
+        self.neighbours: Neighbours | None = None
+        self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
+        self._memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
+
+    def table(self, about: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
+        """Return what `make` returns, once for all classes with equal template and equal values of these attributes."""
+        named = tuple(names)
+        over = self.key_over(named)
+        if over is None:
+            return make()
+        key = about, named, over
+        found: Value | None = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = make()
+        return found
+
+    def key_over(self, names: Sequence[str]) -> object:
+        """Key shared by classes with equal template and equal values of these attributes; None if one is per node."""
+        columns = self.columns
+        if columns is None or not self.per_node.isdisjoint(names):
+            return None
+        return self.template, tuple([columns.get(name) for name in names])
+
+    def query_key(self, query: Query, more: frozenset[str], selectors: SelectorLookup) -> object:
+        """Key of everything that the query can observe on the class, and of the attributes `more`; None if it may observe more."""
+        key = query, more
+        if key not in self._query_keys:
+            reads = [selectors(text).reads for text in query.texts]
+            names = more.union([constraint.attribute for constraint in query.constraints])
+            names = names.union([name for read in reads for _, name in read or ()])
+            self._query_keys[key] = None if None in reads else self.key_over(sorted(names))
+        return self._query_keys[key]
+
+    def covers(self, reads: Iterable[Reads]) -> bool:
+        """Say whether selectors that read these accept the same devices on all nodes of the class."""
+        return covers(self.per_node, reads)
+
+    def shares(self, attribute: str) -> bool:
+        """Say whether all nodes of the class have equal values of the attribute."""
+        return attribute not in self.per_node
+
+    def agrees(self, attributes: Iterable[str]) -> bool:
+        """Say whether on all nodes of the class the same devices agree in these attributes."""
+        return agree(self.per_node, self._compared, attributes)
+
+
+def covers(per_node: frozenset[str], reads: Iterable[Reads]) -> bool:
+    """Say whether selectors that read these read no attribute that differs from node to node."""
+    return not any(read is None or any(name in per_node for _, name in read) for read in reads)
+
+
+def agree(per_node: frozenset[str], compared: frozenset[str], attributes: Iterable[str]) -> bool:
+    """Say whether node classes tell apart which devices agree in these attributes."""
+    return all(name not in per_node or name in compared for name in attributes)
