@@ -27,7 +27,7 @@ class BranchAndBound(Search):
     def __init__(
         self,
         search: Search,
-        options: list[list[Candidates]],
+        candidate_rows: list[list[Candidates]],
         strategy: Scorer,
         ladder: Ladder,
         distances: NodeDistances,
@@ -36,8 +36,8 @@ class BranchAndBound(Search):
     ) -> None:
         """`search`: the one that succeeded; `options`: one alternative per slot."""
         view, query = search.view, search.query
-        super().__init__(view, query, options, strategy, steps=steps, prefer=search.prefer)
-        self._rows = [row[0] for row in options]
+        super().__init__(view, query, candidate_rows, strategy, steps=steps, prefer=search.prefer)
+        self._rows = [row[0] for row in candidate_rows]
         self._strategy = strategy
         self._distances = distances
         self._instead = [self.before_rules(row, query.slots[n].claim) for n, row in enumerate(self._rows)]

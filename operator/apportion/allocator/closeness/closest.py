@@ -28,7 +28,7 @@ def closest(
     search: Search, ranks: Sequence[int], picks: tuple[Pick, ...], strategy: Scorer, ladder: Ladder
 ) -> tuple[tuple[Pick, ...], Cost, Score]:
     """Return the best picks, how close they are, and the strategy's score."""
-    rows = [[row[rank]] for row, rank in zip(search.options, ranks, strict=True)]
+    rows = [[row[rank]] for row, rank in zip(search.candidate_rows, ranks, strict=True)]
     distances = distances_on(search.view, ladder)
     best = BranchAndBound(search, rows, strategy, ladder, distances, steps=STEPS)
     best.learn(picks)
@@ -49,13 +49,13 @@ def _by_value(
             return
         for devices in groups:
             inside = [_within(row[0], devices) for row in rows]
-            if any(option is None for option in inside):
+            if any(candidates is None for candidates in inside):
                 continue
             try:
                 found = Search(
                     search.view,
                     search.query,
-                    [[option] for option in inside if option is not None],
+                    [[candidates] for candidates in inside if candidates is not None],
                     strategy,
                     steps=FEW,
                     prefer=search.prefer,
@@ -67,11 +67,11 @@ def _by_value(
                 return
 
 
-def _within(option: Candidates, devices: int) -> Candidates | None:
+def _within(candidates: Candidates, devices: int) -> Candidates | None:
     """Return what is left of an option among these devices; None if that is too little."""
-    if option.alternative.admin:
-        return option
-    mask = option.mask & devices
-    if option.everything is not None:
-        return option if all(devices >> index & 1 for index in option.everything) else None
-    return replace(option, mask=mask, errors={}) if mask.bit_count() >= option.count else None
+    if candidates.alternative.admin:
+        return candidates
+    mask = candidates.mask & devices
+    if candidates.everything is not None:
+        return candidates if all(devices >> index & 1 for index in candidates.everything) else None
+    return replace(candidates, mask=mask, errors={}) if mask.bit_count() >= candidates.count else None

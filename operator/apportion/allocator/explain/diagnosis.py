@@ -18,7 +18,7 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
 from apportion.allocator.rules.pools import amount
 from apportion.allocator.rules.query import Alternative, NamedQuery
-from apportion.allocator.search.candidates import Candidates, candidates
+from apportion.allocator.search.candidates import Candidates, candidate_rows
 from apportion.allocator.search.constraints import ConstraintState
 from apportion.allocator.state import State
 from apportion.dra.taint import untolerated
@@ -234,23 +234,23 @@ def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
 def _constraint(state: State, named: NamedQuery, view: NodeView) -> Diagnosis | None:
     """Return the first constraint that the free devices cannot satisfy, looked at alone."""
     try:
-        rows = candidates(view, named.query, state.selectors)
+        rows = candidate_rows(view, named.query, state.selectors)
     except NodeError:
         return None
     for number, constraint in enumerate(named.query.constraints):
         covered = [
             (position, row)
             for position, row in enumerate(rows)
-            if all(number in option.alternative.constraints for option in row)
+            if all(number in candidates.alternative.constraints for candidates in row)
         ]
         if not covered:
             continue
         free = 0
         wanted = 0
         for _, row in covered:
-            for option in row:
-                free |= _open(view, option)
-            wanted += min(option.count for option in row)
+            for candidates in row:
+                free |= _open(view, candidates)
+            wanted += min(candidates.count for candidates in row)
         constraints = ConstraintState(constraint, view)
         values = [
             (str(atom[1]), (devices & free).bit_count()) for atom, devices in constraints.values.items()
@@ -261,7 +261,10 @@ def _constraint(state: State, named: NamedQuery, view: NodeView) -> Diagnosis | 
             if constraint.distinct
             else any(
                 all(
-                    any((_open(view, option) & devices).bit_count() >= option.count for option in row)
+                    any(
+                        (_open(view, candidates) & devices).bit_count() >= candidates.count
+                        for candidates in row
+                    )
                     for _, row in covered
                 )
                 and (free & devices).bit_count() >= wanted
@@ -284,5 +287,5 @@ def _constraint(state: State, named: NamedQuery, view: NodeView) -> Diagnosis | 
     return None
 
 
-def _open(view: NodeView, option: Candidates) -> int:
-    return option.mask if option.alternative.admin else option.mask & view.fit
+def _open(view: NodeView, candidates: Candidates) -> int:
+    return candidates.mask if candidates.alternative.admin else candidates.mask & view.fit

@@ -29,7 +29,7 @@ class Candidates:
     """Mode All: the devices that it needs, held or not."""
 
 
-def candidates(
+def candidate_rows(
     view: NodeView, query: Query, selectors: SelectorLookup, excluded: int = 0
 ) -> list[list[Candidates]]:
     """Return the options of every slot."""
@@ -44,7 +44,7 @@ def candidates(
     ]
     least: dict[int, int] = {}
     for position, slot in enumerate(query.slots):
-        least[slot.claim] = least.get(slot.claim, 0) + min(option.count for option in found[position])
+        least[slot.claim] = least.get(slot.claim, 0) + min(candidates.count for candidates in found[position])
         if least[slot.claim] > MOST_RESULTS:
             reason = (
                 f"number of requested devices {least[slot.claim]} exceeds the claim limit of {MOST_RESULTS}"

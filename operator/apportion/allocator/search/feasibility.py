@@ -24,12 +24,16 @@ class CountedRequest:
     """Its devices may serve other asks too (shares, admin access)."""
 
     @classmethod
-    def of(cls, mask: int, count: int, options: Sequence[Candidates], view: NodeView) -> "CountedRequest":
+    def of(
+        cls, mask: int, count: int, candidate_rows: Sequence[Candidates], view: NodeView
+    ) -> "CountedRequest":
         """Make an ask of a slot's alternatives."""
-        constraints = frozenset(options[0].alternative.constraints)
-        for option in options[1:]:
-            constraints &= frozenset(option.alternative.constraints)
-        loose = bool(mask & view.shareable) or any(option.alternative.admin for option in options)
+        constraints = frozenset(candidate_rows[0].alternative.constraints)
+        for candidates in candidate_rows[1:]:
+            constraints &= frozenset(candidates.alternative.constraints)
+        loose = bool(mask & view.shareable) or any(
+            candidates.alternative.admin for candidates in candidate_rows
+        )
         return cls(mask, count, constraints, loose)
 
 

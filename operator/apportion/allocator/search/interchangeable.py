@@ -16,17 +16,17 @@ class Interchangeability:
     def __init__(self, search: PartialSolution) -> None:
         self._search = search
         view = search.view
-        options = [option for row in search.options for option in row]
+        candidate_rows = [candidates for row in search.candidate_rows for candidates in row]
         relevant = 0
-        for option in options:
-            relevant |= option.mask
+        for candidates in candidate_rows:
+            relevant |= candidates.mask
         kinds: dict[object, int] = {}
         self._kind: dict[int, int] = {}
         for index in bits(relevant):
             traits: tuple[object, ...] = (
                 # A shareable device is like no other: its capacities and shares are its own.
                 index if view.shareable >> index & 1 else -1,
-                tuple(option.mask >> index & 1 for option in options),
+                tuple(candidates.mask >> index & 1 for candidates in candidate_rows),
                 tuple(tuple(constraint.of.get(index, ())) for constraint in search.constraints),
                 bool(view.charged >> index & 1),
             )
@@ -81,4 +81,4 @@ class Interchangeability:
         )
 
     def _admin(self) -> bool:
-        return any(option.alternative.admin for row in self._search.options for option in row)
+        return any(candidates.alternative.admin for row in self._search.candidate_rows for candidates in row)

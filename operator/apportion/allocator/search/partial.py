@@ -30,11 +30,11 @@ class PartialSolution:
     """The choices of one search."""
 
     def __init__(
-        self, view: NodeView, query: Query, options: Sequence[Sequence[Candidates]], steps: int
+        self, view: NodeView, query: Query, candidate_rows: Sequence[Sequence[Candidates]], steps: int
     ) -> None:
         self.view = view
         self.query = query
-        self.options = options
+        self.candidate_rows = candidate_rows
         self._left = steps
         self.states = [group.state for group in view.groups]
         self._payers: list[bool] = []
@@ -51,21 +51,21 @@ class PartialSolution:
         self.counts: dict[int, int] = {}
         """Devices chosen by claim."""
 
-    def open(self, option: Candidates, claim: int) -> int:
+    def open(self, candidates: Candidates, claim: int) -> int:
         """Return the devices that the option may take next."""
-        mask = self.before_rules(option, claim)
-        for number in option.alternative.constraints:
+        mask = self.before_rules(candidates, claim)
+        for number in candidates.alternative.constraints:
             mask &= self.constraints[number].mask
         return mask
 
-    def before_rules(self, option: Candidates, claim: int) -> int:
+    def before_rules(self, candidates: Candidates, claim: int) -> int:
         """Return the devices that are free and have the counters, whatever the constraints say."""
-        if option.alternative.admin:
+        if candidates.alternative.admin:
             # Looking at a device takes nothing from its counters (kubernetes/kubernetes #140729).
-            return option.mask & ~self.taken_by.get(claim, 0)
-        return option.mask & ~self.taken & self.fit
+            return candidates.mask & ~self.taken_by.get(claim, 0)
+        return candidates.mask & ~self.taken & self.fit
 
-    def take(self, number: int, option: Candidates, claim: int, index: int) -> bool:
+    def take(self, number: int, candidates: Candidates, claim: int, index: int) -> bool:
         """Choose a device; False if its capacity does not suffice beside the shares chosen so far."""
         self._left -= 1
         if self._left < 0:
@@ -73,38 +73,38 @@ class PartialSolution:
         bit = 1 << index
         view = self.view
         if view.shareable & bit:
-            if not self._share(option, index):
+            if not self._share(candidates, index):
                 return False
         else:
             self.taken |= bit
             self.taken_by[claim] = self.taken_by.get(claim, 0) | bit
-            if not option.alternative.admin:
+            if not candidates.alternative.admin:
                 self._count(index)
-        for constraint in option.alternative.constraints:
+        for constraint in candidates.alternative.constraints:
             self.constraints[constraint].add(index)
         self.counts[claim] = self.counts.get(claim, 0) + 1
-        self.picks.append(Pick(number, option.number, index))
+        self.picks.append(Pick(number, candidates.number, index))
         return True
 
-    def give_back(self, option: Candidates, claim: int, index: int) -> None:
+    def give_back(self, candidates: Candidates, claim: int, index: int) -> None:
         """Take back the device that was chosen last."""
         bit = 1 << index
         self.picks.pop()
         self.counts[claim] -= 1
-        for constraint in option.alternative.constraints:
+        for constraint in candidates.alternative.constraints:
             self.constraints[constraint].remove()
         if self.view.shareable & bit:
-            self._unshare(option, index)
+            self._unshare(candidates, index)
             return
         self.taken_by[claim] &= ~bit
         # An administrator's look and an owner's hold may meet on one device; it is free when both are gone.
         if not any(mask & bit for mask in self.taken_by.values()):
             self.taken &= ~bit
-        if not option.alternative.admin:
+        if not candidates.alternative.admin:
             self._uncount(index)
 
-    def _share(self, option: Candidates, index: int) -> bool:
-        taken = self.view.charge(index, option.alternative)
+    def _share(self, candidates: Candidates, index: int) -> bool:
+        taken = self.view.charge(index, candidates.alternative)
         if taken is None or isinstance(taken, ErrorCause):
             return False
         used = self.shares.get(index, {})
@@ -117,20 +117,20 @@ class PartialSolution:
             "": used.get("", 0) + 1
         }
         bit = 1 << index
-        pays = not option.alternative.admin and not (self.view.charged | self.paid) & bit
+        pays = not candidates.alternative.admin and not (self.view.charged | self.paid) & bit
         self._payers.append(pays)
         if pays:
             self.paid |= bit
             self._count(index)
         return True
 
-    def _unshare(self, option: Candidates, index: int) -> None:
+    def _unshare(self, candidates: Candidates, index: int) -> None:
         used = self.shares[index]
         if self._payers.pop():
             self.paid &= ~(1 << index)
             self._uncount(index)
         if used[""] > 1:
-            taken = self.view.charge(index, option.alternative)
+            taken = self.view.charge(index, candidates.alternative)
             for name, amount in taken.items() if isinstance(taken, dict) else ():
                 used[name] -= amount.nano
             used[""] -= 1

@@ -27,7 +27,7 @@ STEPS = 20_000
 class Order(Protocol):
     """In which order a strategy tries devices."""
 
-    def order(self, search: "Search", option: Candidates, mask: int) -> Sequence[int]:
+    def order(self, search: "Search", candidates: Candidates, mask: int) -> Sequence[int]:
         """Return the devices of the mask, the one to try first first."""
         ...
 
@@ -39,22 +39,22 @@ class Search(PartialSolution):
         self,
         view: NodeView,
         query: Query,
-        options: list[list[Candidates]],
+        candidate_rows: list[list[Candidates]],
         order: Order,
         *,
         steps: int = STEPS,
         prefer: Mapping[int, int] | None = None,
     ) -> None:
-        super().__init__(view, query, options, steps)
+        super().__init__(view, query, candidate_rows, steps)
         self.prefer = prefer or {}
         self._order = order
         self._likeness: Interchangeability | None = None
         self._dead: set[object] = set()
         # Where an error may end the search, only upstream's order says whether it is met before a solution.
         self.exact_order = any(
-            option.errors or (option.everything is not None and option.alternative.constraints)
-            for row in options
-            for option in row
+            candidates.errors or (candidates.everything is not None and candidates.alternative.constraints)
+            for row in candidate_rows
+            for candidates in row
         )
 
     def run(self) -> tuple[Pick, ...] | None:
@@ -64,19 +64,19 @@ class Search(PartialSolution):
         return tuple(self.picks) if self._slot(0) else None
 
     def _slot(self, number: int) -> bool:
-        if number == len(self.options):
+        if number == len(self.candidate_rows):
             return True
         mark = self._mark(number)
         if mark is not None and mark in self._dead:
             return False
         claim = self.query.slots[number].claim
-        for option in self.options[number]:
-            if self.counts.get(claim, 0) + option.count > MOST_RESULTS:
+        for candidates in self.candidate_rows[number]:
+            if self.counts.get(claim, 0) + candidates.count > MOST_RESULTS:
                 continue
-            if option.everything is not None:
-                done = self._all(number, option, claim)
+            if candidates.everything is not None:
+                done = self._all(number, candidates, claim)
             else:
-                done = self._pick(number, option, claim, option.count, -1)
+                done = self._pick(number, candidates, claim, candidates.count, -1)
             if done:
                 return True
         mark = self._mark(number)
@@ -84,69 +84,71 @@ class Search(PartialSolution):
             self._dead.add(mark)
         return False
 
-    def _pick(self, number: int, option: Candidates, claim: int, left: int, allowed: int) -> bool:
+    def _pick(self, number: int, candidates: Candidates, claim: int, left: int, allowed: int) -> bool:
         """Choose `left` more devices out of `allowed` for the slot, then go on with the next one."""
         if left == 0:
             return self._slot(number + 1)
-        mask = self.open(option, claim) & allowed
+        mask = self.open(candidates, claim) & allowed
         if self.exact_order:
-            return self._pick_exactly(number, option, claim, left, (mask, allowed))
+            return self._pick_exactly(number, candidates, claim, left, (mask, allowed))
         if mask.bit_count() < left:
             return False
         failed: set[object] = set()
-        for index in self._order.order(self, option, mask):
+        for index in self._order.order(self, candidates, mask):
             if failed and self._like(index) in failed:
                 allowed &= ~(1 << index)
                 continue
-            if not self.take(number, option, claim, index):
+            if not self.take(number, candidates, claim, index):
                 continue
             allowed &= ~(1 << index)
-            hopeful = self._likeness is None or self._hopeful(number, (option, left - 1, allowed))
-            if hopeful and self._pick(number, option, claim, left - 1, allowed):
+            hopeful = self._likeness is None or self._hopeful(number, (candidates, left - 1, allowed))
+            if hopeful and self._pick(number, candidates, claim, left - 1, allowed):
                 return True
-            self.give_back(option, claim, index)
+            self.give_back(candidates, claim, index)
             failed.add(self._like(index))
         return False
 
     def _pick_exactly(
-        self, number: int, option: Candidates, claim: int, left: int, masks: tuple[int, int]
+        self, number: int, candidates: Candidates, claim: int, left: int, masks: tuple[int, int]
     ) -> bool:
         """Do the same in upstream's order, without short cuts, so that an error is met exactly when upstream meets it."""
         mask, allowed = masks
-        busy = self.taken_by.get(claim, 0) if option.alternative.admin else self.taken | self.view.exclusive
-        flawed = sum(1 << index for index in option.errors) & allowed & ~busy
+        busy = (
+            self.taken_by.get(claim, 0) if candidates.alternative.admin else self.taken | self.view.exclusive
+        )
+        flawed = sum(1 << index for index in candidates.errors) & allowed & ~busy
         for index in bits(mask | flawed):
             if flawed >> index & 1:
-                raise NodeError(number, option.number, option.errors[index])
-            if not self.take(number, option, claim, index):
+                raise NodeError(number, candidates.number, candidates.errors[index])
+            if not self.take(number, candidates, claim, index):
                 continue
             above = allowed & -(2 << index)
-            if self._pick(number, option, claim, left - 1, above):
+            if self._pick(number, candidates, claim, left - 1, above):
                 return True
-            self.give_back(option, claim, index)
+            self.give_back(candidates, claim, index)
         return False
 
-    def _all(self, number: int, option: Candidates, claim: int) -> bool:
+    def _all(self, number: int, candidates: Candidates, claim: int) -> bool:
         """Take every device of mode All, then go on with the next slot."""
-        devices = option.everything or ()
+        devices = candidates.everything or ()
         done: list[int] = []
         for index in devices:
-            if not self.before_rules(option, claim) >> index & 1:
+            if not self.before_rules(candidates, claim) >> index & 1:
                 break
             if not all(
                 self.constraints[constraint].mask >> index & 1
-                for constraint in option.alternative.constraints
+                for constraint in candidates.alternative.constraints
             ):
                 where = self.view.devices[index].id
                 reason = f"cannot add device {where} because a claim constraint would not be satisfied"
-                raise NodeError(number, option.number, ErrorCause("request", reason))
-            if not self.take(number, option, claim, index):
+                raise NodeError(number, candidates.number, ErrorCause("request", reason))
+            if not self.take(number, candidates, claim, index):
                 break
             done.append(index)
         if devices and len(done) == len(devices) and self._slot(number + 1):
             return True
         for index in reversed(done):
-            self.give_back(option, claim, index)
+            self.give_back(candidates, claim, index)
         return False
 
     def _like(self, index: int) -> object:
@@ -167,18 +169,20 @@ class Search(PartialSolution):
         asks = []
         first = number
         if current is not None:
-            option, left, allowed = current
+            candidates, left, allowed = current
             claim = self.query.slots[number].claim
             if left:
-                asks.append(CountedRequest.of(self.open(option, claim) & allowed, left, (option,), self.view))
+                asks.append(
+                    CountedRequest.of(self.open(candidates, claim) & allowed, left, (candidates,), self.view)
+                )
             first = number + 1
-        for later in range(first, len(self.options)):
-            row = self.options[later]
-            if any(option.everything is not None for option in row):
+        for later in range(first, len(self.candidate_rows)):
+            row = self.candidate_rows[later]
+            if any(candidates.everything is not None for candidates in row):
                 continue
             claim = self.query.slots[later].claim
-            masks = [(self.open(option, claim), option) for option in row]
-            able = [(mask, option) for mask, option in masks if mask.bit_count() >= option.count]
+            masks = [(self.open(candidates, claim), candidates) for candidates in row]
+            able = [(mask, candidates) for mask, candidates in masks if mask.bit_count() >= candidates.count]
             if not able:
                 return False
             union = 0
@@ -186,7 +190,10 @@ class Search(PartialSolution):
                 union |= mask
             asks.append(
                 CountedRequest.of(
-                    union, min(option.count for _, option in able), [option for _, option in able], self.view
+                    union,
+                    min(candidates.count for _, candidates in able),
+                    [candidates for _, candidates in able],
+                    self.view,
                 )
             )
         return possible(asks, self.constraints, self.view, self.states, narrow=narrow)

@@ -7,7 +7,7 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
-from apportion.allocator.search.candidates import candidates
+from apportion.allocator.search.candidates import candidate_rows
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import STEPS, Order, OutOfBudget, Pick, Search
 
@@ -32,7 +32,7 @@ def solve(
 ) -> Outcome:
     """Search one node. The outcome depends on the arguments only."""
     try:
-        rows = candidates(view, query, selectors, excluded)
+        rows = candidate_rows(view, query, selectors, excluded)
         search = Search(view, query, rows, scorer, steps=steps, prefer=prefer)
         picks = search.run()
     except NodeError as error:

@@ -7,13 +7,13 @@ from apportion.allocator.search.search import Search
 class DeviceTraits:
     """Looks at the devices that are open to one pick."""
 
-    def __init__(self, search: Search, option: Candidates, mask: int) -> None:
+    def __init__(self, search: Search, candidates: Candidates, mask: int) -> None:
         self._search = search
         self._free = search.view.base & ~search.view.exclusive & ~search.taken
         self._neighbours = search.view.neighbours
         self._rooms = [
             [devices & mask for devices in constraint.values.values()]
-            for constraint in (search.constraints[number] for number in option.alternative.constraints)
+            for constraint in (search.constraints[number] for number in candidates.alternative.constraints)
             if not constraint.distinct and not constraint.chosen
         ]
 

@@ -64,15 +64,15 @@ class LeastFragmentation(Scorer):
             )
         return found
 
-    def order(self, search: Search, option: Candidates, mask: int) -> Sequence[int]:
+    def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
         """Return preferred devices first, then those whose taking loses the least worth."""
-        traits = DeviceTraits(search, option, mask)
+        traits = DeviceTraits(search, candidates, mask)
         prefer = search.prefer
         return [
             key[-1]
             for key in sorted(
                 (-prefer.get(index, 0), traits.room(index), lost, around, traits.crowd(index), index)
-                for lost, around, index in self._losses(search, option.alternative, mask)
+                for lost, around, index in self._losses(search, candidates.alternative, mask)
             )
         ]
 

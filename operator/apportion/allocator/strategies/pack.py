@@ -19,9 +19,9 @@ class Pack(Scorer):
 
     reads = frozenset(NEIGHBOUR_ATTRIBUTES)
 
-    def order(self, search: Search, option: Candidates, mask: int) -> Sequence[int]:
+    def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
         """Return preferred devices first, then those whose taking makes the fewest others impossible."""
-        traits = DeviceTraits(search, option, mask)
+        traits = DeviceTraits(search, candidates, mask)
         prefer = search.prefer
         return [
             key[-1]

@@ -15,9 +15,9 @@ class Spread(Scorer):
 
     reads = frozenset(NEIGHBOUR_ATTRIBUTES)
 
-    def order(self, search: Search, option: Candidates, mask: int) -> Sequence[int]:
+    def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
         """Return preferred devices first, then those with the most free around them."""
-        traits = DeviceTraits(search, option, mask)
+        traits = DeviceTraits(search, candidates, mask)
         prefer = search.prefer
         return [
             key[-1]
