@@ -5,6 +5,7 @@ import pytest
 from apportion.cel import Program, Programs, compile_selector
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
+from tests.cel.evaluators import is_fast, verdict
 
 WORDS = ("A100", "H100", "a\n00", "5+5 ", "[a-z", "1.0.", "10Gi", "gpu ")
 """Strings of one length; some are no pattern, no version, no amount."""
@@ -47,13 +48,9 @@ def said(program: Program | SelectorError) -> object:
     """Return all that can be seen of a program."""
     if isinstance(program, SelectorError):
         return str(program)
-    found: list[object] = [program.source, program.reads, program.is_fast]
+    found: list[object] = [program.source, program.reads, is_fast(program)]
     for device in DEVICES:
-        for match in (program.match, program.match_precisely):
-            try:
-                found.append(match(device))
-            except SelectorError as error:
-                found.append(str(error))
+        found += [verdict(program, device, precisely=precisely) for precisely in (False, True)]
     return found
 
 

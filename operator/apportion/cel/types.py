@@ -35,10 +35,7 @@ DOUBLE = Type("double")
 STRING = Type("string")
 BYTES = Type("bytes")
 NULL = Type("null")
-TIMESTAMP = Type("timestamp")
-DURATION = Type("duration")
 QUANTITY = Type("kubernetes.Quantity")
-SEMVER = Type("kubernetes.Semver")
 DEVICE = Type("kubernetes.DRADevice")
 
 _ALIASES = {

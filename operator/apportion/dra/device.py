@@ -72,8 +72,8 @@ class Device:
     binding_failure_conditions: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields of optional API features, undecoded (compatibilityGroups and the like)."""
-    facts: object = field(default=None, init=False, repr=False)
-    """Room for what selectors see of the device; `apportion.cel.facts` fills it on first use."""
+    cel: object = field(default=None, init=False, repr=False)
+    """Slot for the device as selectors see it; `apportion.cel.evaluate.device` fills it on first use."""
 
     @property
     def id(self) -> "DeviceId":

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from apportion.cel.checked import Checked
-from apportion.cel.parse import located
-from apportion.cel.syntax import Node
+from apportion.cel.check.checked import Checked
+from apportion.cel.syntax.parse import located
+from apportion.cel.syntax.tree import Node
 from apportion.cel.types import BOOL, DEVICE, Type, Unifier
 from apportion.errors import SelectorError
 

@@ -1,22 +1,54 @@
-"""Closures of CEL's operators: what the precise evaluator puts together.
+"""What the precise evaluator puts together: one closure for each operator of CEL.
 
-In: the closures of the parts. Out: one closure. All follow CEL: `&&` and `||` forgive errors, `?:`, `or`,
-`orValue` and `cel.bind` are lazy, every other call evaluates all its arguments first.
+In: the closures of the operands. Out: one closure. `&&` and `||` absorb errors when another operand decides; `?:`, `or`,
+`orValue` and `cel.bind` are lazy; every other call evaluates all its arguments first.
 """
 
 from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from apportion.cel.checked import Resolved
-from apportion.cel.equality import contains
-from apportion.cel.functions import Overload
-from apportion.cel.library.standard import find
-from apportion.cel.run import Closure, Run
-from apportion.cel.values import NONE, CelFailure, Optional, Value, key_of, name_of, no_overload
-from apportion.dra.semver import Semver
+from apportion.cel.check.checked import Resolved
+from apportion.cel.library.functions import Overload
+from apportion.cel.library.lookup import hashed, member_of
+from apportion.cel.values import (
+    COST_LIMIT,
+    NONE,
+    CelFailure,
+    CostExceeded,
+    Optional,
+    Value,
+    insert,
+    name_of,
+    no_overload,
+)
+
+_LIST_COST: Final = 10
+_MAP_COST: Final = 30
+
+
+class Run:
+    """The state of one evaluation: the device, the cost so far, and one slot for each variable that macros bind."""
+
+    __slots__ = ("cost", "device", "slots")
+
+    def __init__(self, device: dict[str, Value], slots: int) -> None:
+        self.device = device
+        self.cost = 0
+        self.slots: list[Value] = [None] * slots
+
+    def spend(self, units: int) -> None:
+        """Add to the cost; raises CostExceeded above the limit."""
+        self.cost += units
+        if self.cost > COST_LIMIT:
+            raise CostExceeded
+
+
+Closure: TypeAlias = Callable[[Run], Value]
+"""A compiled node: returns its value in a run; raises CelFailure or CostExceeded."""
 
 
 class Lazy:
-    """The value of a `cel.bind` variable: evaluated when first used, then kept, error or not."""
+    """The value of a `cel.bind` variable: evaluated on first use, then kept, also when it is an error."""
 
     __slots__ = ("_failure", "_init", "_value")
 
@@ -38,35 +70,13 @@ class Lazy:
         return self._value
 
 
-def insert(into: dict[Value, Value], key: Value, value: Value) -> None:
-    """Add an entry to a map under construction; raises CelFailure for a bad or repeated key."""
-    if type(key) not in (bool, int, str) and name_of(key) != "uint":
-        raise CelFailure(f"unsupported key type: {name_of(key)}")
-    name = key_of(key)
-    if name in into:
-        raise CelFailure("insert failed: key already exists")
-    into[name] = value
-
-
-def field_of(container: Value, name: str) -> Value:
-    """Return `container.name`; raises CelFailure when there is none."""
-    if type(container) is dict:
-        try:
-            return container[name]
-        except KeyError:
-            raise CelFailure(f"no such key: {name[:64]}") from None
-    if type(container) is tuple:
-        raise no_overload()
-    return find(container, name)
-
-
 def constant_of(value: Value) -> Closure:
     """Return the closure of a constant."""
     return lambda _: value
 
 
 def logic(args: tuple[Closure, ...], *, stop: bool) -> Closure:
-    """Evaluate until an operand equals `stop`; only then are errors of the others forgotten."""
+    """Evaluate until an operand equals `stop`, which absorbs errors of the others."""
 
     def logic(run: Run) -> Value:
         failure: CelFailure | None = None
@@ -116,7 +126,7 @@ def equality(
 
 
 def strict(args: tuple[Closure, ...], resolved: Resolved) -> Closure:
-    """Evaluate all arguments, then run the form that fits their classes."""
+    """Evaluate all arguments, then run the overload that fits their classes."""
     find_overload = resolved.dispatch.find
     forms = resolved.dispatch.overloads
     # Upstream prices operators and conversions by form; where the types leave several, the price is one unit.
@@ -155,7 +165,7 @@ def in_constants(needle: Closure, known: tuple[Value, ...]) -> Closure:
     """Test membership in a list of constants; an empty list does not even evaluate the needle."""
     if not known:
         return constant_of(value=False)
-    test, cost = member_of(known), 0 if _hashed(known) else len(known)
+    test, cost = member_of(known), 0 if hashed(known) else len(known)
 
     def member(run: Run) -> Value:
         found = needle(run)
@@ -165,25 +175,8 @@ def in_constants(needle: Closure, known: tuple[Value, ...]) -> Closure:
     return member
 
 
-def member_of(known: tuple[Value, ...]) -> Callable[[Value], bool]:
-    """Return the test of `x in [...]` for a list of constants."""
-    hashed = _hashed(known)
-
-    def member(found: Value) -> bool:
-        if hashed and type(found) in (Semver, bytes):
-            # The reference implementation hashes the needle here, and these two cannot be hashed.
-            raise CelFailure(f"hash of unhashable type {name_of(found)}")
-        return contains(found, known)
-
-    return member
-
-
-def _hashed(known: tuple[Value, ...]) -> bool:
-    return all(type(item) in (bool, int, float, str) or name_of(item) == "uint" for item in known)
-
-
 def either(held: Closure, other: Closure, *, unwrap: bool) -> Closure:
-    """Return what an optional holds (`or`: the optional itself), else evaluate the other."""
+    """Return what an optional holds (`or`: the optional itself); evaluate `other` when it is empty."""
 
     def choose(run: Run) -> Value:
         found = held(run)
@@ -200,7 +193,7 @@ def either(held: Closure, other: Closure, *, unwrap: bool) -> Closure:
 
 
 def bind(init: Closure, body: Closure, slot: int) -> Closure:
-    """Evaluate the body with a variable that is evaluated when first used."""
+    """Evaluate the body with a variable that is evaluated on first use."""
 
     def bind(run: Run) -> Value:
         run.slots[slot] = Lazy(init)
@@ -210,7 +203,7 @@ def bind(init: Closure, body: Closure, slot: int) -> Closure:
 
 
 def opt_map(held: Closure, body: Closure, slot: int, *, flat: bool) -> Closure:
-    """Apply the body to what an optional holds, if it holds something."""
+    """Evaluate the body on what an optional holds; an empty optional stays empty."""
 
     def opt_map(run: Run) -> Value:
         before = run.cost
@@ -221,7 +214,7 @@ def opt_map(held: Closure, body: Closure, slot: int, *, flat: bool) -> Closure:
         run.cost += 2
         if not found.present:
             return NONE
-        # The macro asks its target twice: whether it holds something, and what.
+        # Upstream's macro evaluates its target twice: for `hasValue()` and for `value()`.
         run.cost += paid + 1
         run.slots[slot] = found.value
         made = body(run)
@@ -232,3 +225,60 @@ def opt_map(held: Closure, body: Closure, slot: int, *, flat: bool) -> Closure:
         return made
 
     return opt_map
+
+
+def negation(operand: Closure) -> Closure:
+    """Return the opposite of a bool."""
+
+    def negation(run: Run) -> Value:
+        found = operand(run)
+        run.cost += 1
+        if type(found) is not bool:
+            raise no_overload()
+        return not found
+
+    return negation
+
+
+def list_of(parts: tuple[Closure, ...], optional: frozenset[int]) -> Closure:
+    """Build a list; items at the positions `optional` are left out when they are empty optionals."""
+
+    def build(run: Run) -> Value:
+        if not optional:
+            found = tuple([part(run) for part in parts])
+        else:
+            kept = []
+            for position, part in enumerate(parts):
+                item = part(run)
+                if position not in optional:
+                    kept.append(item)
+                elif _held(item, "list element").present:
+                    kept.append(item.value)
+            found = tuple(kept)
+        run.cost += _LIST_COST
+        return found
+
+    return build
+
+
+def map_of(parts: tuple[tuple[Closure, Closure, bool], ...]) -> Closure:
+    """Build a map of (key, value, optional); an optional entry is left out when its value is an empty optional."""
+
+    def build(run: Run) -> Value:
+        found: dict[Value, Value] = {}
+        for key, value, optional in parts:
+            name, item = key(run), value(run)
+            if not optional:
+                insert(found, name, item)
+            elif _held(item, "entry").present:
+                insert(found, name, item.value)
+        run.cost += _MAP_COST
+        return found
+
+    return build
+
+
+def _held(item: Value, what: str) -> Optional:
+    if type(item) is not Optional:
+        raise CelFailure(f"cannot initialize optional {what} from non-optional value {name_of(item)}")
+    return item

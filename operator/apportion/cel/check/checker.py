@@ -5,26 +5,14 @@ Raises SelectorError with line and column: undeclared reference, undefined field
 literals, bad constant patterns, a result that is no bool.
 """
 
-from apportion.cel.checked import Checked, Resolved
-from apportion.cel.environment import FUNCTIONS, NAMES
-from apportion.cel.functions import Dispatch
-from apportion.cel.literalcheck import check_literals
-from apportion.cel.macrocheck import MacroCheck
-from apportion.cel.scope import unwrapped
-from apportion.cel.syntax import (
-    Call,
-    Conditional,
-    Const,
-    Ident,
-    ListLiteral,
-    Logic,
-    Macro,
-    MapLiteral,
-    Node,
-    Repeated,
-    Select,
-    children,
-)
+from apportion.cel.check.checked import Checked, Resolved
+from apportion.cel.check.literalcheck import check_literals
+from apportion.cel.check.macrocheck import MacroCheck
+from apportion.cel.check.scope import unwrapped
+from apportion.cel.library.environment import FUNCTIONS, NAMES
+from apportion.cel.library.functions import Dispatch
+from apportion.cel.syntax import tree
+from apportion.cel.syntax.tree import Node, children
 from apportion.cel.types import (
     BOOL,
     BYTES,
@@ -111,17 +99,17 @@ class _Checker(MacroCheck):
     def _parts(self, node: Node) -> list[Node]:
         """Return the parts that have a type of their own in the present scope."""
         match node:
-            case Macro():
+            case tree.Macro():
                 return [node.source]
-            case Call() if node.function not in NAMES and not self._namespace(node):
+            case tree.Call() if node.function not in NAMES and not self._namespace(node):
                 return []
-            case Call() if node.target is not None and self._namespace(node):
+            case tree.Call() if node.target is not None and self._namespace(node):
                 return list(node.args)
-            case Select() if self._names_type(node):
+            case tree.Select() if self._names_type(node):
                 return []
         return list(children(node))
 
-    def _namespace(self, node: Call) -> str:
+    def _namespace(self, node: tree.Call) -> str:
         """Return the qualified name of a global function, "" when the target is a receiver."""
         qualifier = _qualified(node.target) if node.target is not None else ""
         name = f"{qualifier}.{node.function}"
@@ -129,35 +117,35 @@ class _Checker(MacroCheck):
             return name
         return ""
 
-    def _names_type(self, node: Select) -> bool:
+    def _names_type(self, node: tree.Select) -> bool:
         name = "" if node.test or node.optional else _qualified(node)
         return name in TYPE_NAMES and name.split(".")[0] not in self.scope
 
     def _visit(self, node: Node) -> Type:
         match node:
-            case Const():
+            case tree.Const():
                 return _CONSTANTS[type(node.value)]
-            case Ident():
+            case tree.Ident():
                 return self._ident(node)
-            case Select():
+            case tree.Select():
                 return self._select(node)
-            case Call():
+            case tree.Call():
                 return self._call(node)
-            case Logic():
+            case tree.Logic():
                 name = "_&&_" if node.conjunction else "_||_"
                 return self._booleans(node, name, node.args)
-            case Repeated():
+            case tree.Repeated():
                 return self._repeated(node)
-            case Conditional():
+            case tree.Conditional():
                 return self._conditional(node)
-            case ListLiteral():
+            case tree.ListLiteral():
                 return self._list(node)
-            case MapLiteral():
+            case tree.MapLiteral():
                 return self._map(node)
-            case Macro():
+            case tree.Macro():
                 return self.macro(node)
 
-    def _ident(self, node: Ident) -> Type:
+    def _ident(self, node: tree.Ident) -> Type:
         found = self.scope.get(node.name)
         if found is not None:
             return found
@@ -169,7 +157,7 @@ class _Checker(MacroCheck):
         self.checked.constants[node] = TypeValue(TYPE_NAMES[name])
         return type_of(parse_type(name) if "(" not in name else DYN)
 
-    def _select(self, node: Select) -> Type:
+    def _select(self, node: tree.Select) -> Type:
         if self._names_type(node):
             return self._type_name(node, _qualified(node))
         operand = self.unifier.resolve(self.visit(node.operand))
@@ -191,7 +179,7 @@ class _Checker(MacroCheck):
             return BOOL
         return optional_of(found) if wrapped or node.optional else found
 
-    def _call(self, node: Call) -> Type:
+    def _call(self, node: tree.Call) -> Type:
         namespace = self._namespace(node)
         if namespace:
             return self._resolve(node, namespace, node.args, method=False)
@@ -224,21 +212,21 @@ class _Checker(MacroCheck):
                 raise self.no_overload(node, name, actual)
         return BOOL
 
-    def _repeated(self, node: Repeated) -> Type:
+    def _repeated(self, node: tree.Repeated) -> Type:
         if node.times % 2 == 0:
             return self.visit(node.operand)
         if node.operator == "!":
             return self._booleans(node, "!_", (node.operand,))
         return self._resolve(node, "-_", (node.operand,), method=False)
 
-    def _conditional(self, node: Conditional) -> Type:
+    def _conditional(self, node: tree.Conditional) -> Type:
         actual = (self.visit(node.condition), self.visit(node.yes), self.visit(node.no))
         condition, yes, no = self.unifier.fresh((BOOL, Type("T"), Type("T")))
         if not self.unifier.assignable(actual, (condition, yes, no)):
             raise self.no_overload(node, "_?_:_", actual)
         return self.unifier.resolve(yes)
 
-    def _list(self, node: ListLiteral) -> Type:
+    def _list(self, node: tree.ListLiteral) -> Type:
         joined: Type | None = None
         for index, item in enumerate(node.items):
             found = self.visit(item)
@@ -247,7 +235,7 @@ class _Checker(MacroCheck):
             joined = self._joined(joined, found)
         return list_of(joined or self.new())
 
-    def _map(self, node: MapLiteral) -> Type:
+    def _map(self, node: tree.MapLiteral) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for key, value, optional in node.entries:
@@ -278,7 +266,7 @@ class _Checker(MacroCheck):
 def _qualified(node: Node) -> str:
     """Return "a.b.c" for a chain of names, "" for anything else."""
     parts: list[str] = []
-    while isinstance(node, Select) and not node.test and not node.optional:
+    while isinstance(node, tree.Select) and not node.test and not node.optional:
         parts.append(node.field)
         node = node.operand
-    return ".".join([node.name, *reversed(parts)]) if isinstance(node, Ident) else ""
+    return ".".join([node.name, *reversed(parts)]) if isinstance(node, tree.Ident) else ""

@@ -1,8 +1,11 @@
-"""Macros: calls that bind variables or look at syntax. In: a call as parsed. Out: its node, or None if it is none."""
+"""Macros: calls that bind variables or depend on the syntax of their arguments.
+
+In: a call as parsed. Out: the macro's node, None for a call of a function.
+"""
 
 from typing import Final
 
-from apportion.cel.syntax import Ident, Macro, Node, Select
+from apportion.cel.syntax.tree import BadSyntax, Ident, Macro, Node, Select
 
 _RECEIVER: Final = {
     # (name, number of arguments): (kind, how many of the arguments are variables)
@@ -29,16 +32,8 @@ _RECEIVER: Final = {
 }
 
 
-class MacroError(Exception):
-    """A macro's arguments have the wrong form."""
-
-    def __init__(self, at: int, reason: str) -> None:
-        super().__init__(reason)
-        self.at = at
-
-
 def expand(at: int, depth: int, name: str, target: Node | None, args: tuple[Node, ...]) -> Node | None:
-    """Return the macro that this call stands for; raises MacroError."""
+    """Return the macro that this call stands for, None for a call of a function; raises BadSyntax."""
     if target is None:
         return _has(args[0]) if name == "has" and len(args) == 1 else None
     if name == "bind" and len(args) == 3 and isinstance(target, Ident) and target.name == "cel":
@@ -50,21 +45,21 @@ def expand(at: int, depth: int, name: str, target: Node | None, args: tuple[Node
     kind, variables = found
     names = tuple(_name(arg, "argument") for arg in args[:variables])
     if len(set(names)) != len(names):
-        raise MacroError(args[1].at, f"duplicate variable name: {names[1]}")
+        raise BadSyntax(args[1].at, f"duplicate variable name: {names[1]}")
     return Macro(at, depth, kind, target, names, args[variables:])
 
 
 def _has(arg: Node) -> Node:
     if isinstance(arg, Select) and not arg.test and not arg.optional:
         return Select(arg.at, arg.depth, arg.operand, arg.field, test=True)
-    raise MacroError(arg.at, "invalid argument to has() macro")
+    raise BadSyntax(arg.at, "invalid argument to has() macro")
 
 
 def _name(arg: Node, what: str) -> str:
     if not isinstance(arg, Ident):
-        raise MacroError(
+        raise BadSyntax(
             arg.at, f"{what} must be a simple name" if what == "argument" else f"{what} must be simple names"
         )
     if arg.name in ("__result__", "@result"):
-        raise MacroError(arg.at, f"iteration variable overwrites accumulator variable: {arg.name}")
+        raise BadSyntax(arg.at, f"iteration variable overwrites accumulator variable: {arg.name}")
     return arg.name

@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 
-from apportion.cel.scope import Scope, unwrapped
-from apportion.cel.syntax import Macro, Node
+from apportion.cel.check.scope import Scope, unwrapped
+from apportion.cel.syntax.tree import Macro, Node
 from apportion.cel.types import BOOL, DYN, INT, Type, list_of, map_of, optional_of
 
 

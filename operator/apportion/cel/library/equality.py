@@ -1,23 +1,32 @@
 """Equality and order of CEL values, across types as Kubernetes' CEL has them.
 
-Numbers compare by value whatever their types; other values of different types are unequal. A Quantity or
-Semver on the left of another type is an error (their `Equal` refuses foreign types); on the right it is not.
+Numbers compare by value whatever their types; other values of different types are unequal. A Quantity or Semver on
+the left of another type is an error (upstream's `Equal` fails on other types); on the right it is not.
 """
 
-from apportion.cel.library.quantities import Computed
-from apportion.cel.values import CelFailure, Domains, Duration, Optional, Timestamp, Uint, Value, no_overload
+from apportion.cel.values import (
+    CelFailure,
+    Computed,
+    Domains,
+    Duration,
+    Optional,
+    Timestamp,
+    Uint,
+    Value,
+    no_overload,
+)
 from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
 
 _NUMBERS = frozenset((int, Uint, float))
 _MAPS = frozenset((dict, Domains))
 _ORDERED = frozenset((bool, str, bytes, Timestamp, Duration))
-CHOOSY: set[type] = {Quantity, Computed, Semver}
-"""Classes whose values refuse to be compared with another class; the libraries add theirs."""
+STRICT: set[type] = {Quantity, Computed, Semver}
+"""Classes that fail when their values stand left of `==` with another class on the right; libraries add theirs."""
 
 
 def equal(left: Value, right: Value) -> bool:
-    """Say whether two values are equal; raises CelFailure for kinds that refuse the comparison."""
+    """Say whether two values are equal; raises CelFailure for classes that fail on other classes."""
     one, other = type(left), type(right)
     if one is other and one is not tuple and one not in _MAPS and one is not Optional and one is not Computed:
         return bool(left == right)
@@ -35,7 +44,7 @@ def equal(left: Value, right: Value) -> bool:
         if other is not Optional or left.present is not right.present:
             return False
         return not left.present or equal(left.value, right.value)
-    if one in CHOOSY:
+    if one in STRICT:
         # A computed quantity is of a pointer type upstream, which the left side does not recognise.
         if other is Quantity and one is not Semver:
             return bool(left == right)
@@ -44,7 +53,7 @@ def equal(left: Value, right: Value) -> bool:
 
 
 def _agree(left: Value, right: Value) -> bool:
-    """Say whether two items let their lists be equal: a refused comparison does (cel-go looks for a false only)."""
+    """Say whether two items of lists or maps agree; a failed comparison counts as equal, as in cel-go."""
     try:
         return equal(left, right)
     except CelFailure:
@@ -52,7 +61,7 @@ def _agree(left: Value, right: Value) -> bool:
 
 
 def unequal(left: Value, right: Value) -> bool:
-    """Say whether `==` would not give true; never fails."""
+    """Return what `!=` gives: also true where `==` fails."""
     try:
         return not equal(left, right)
     except CelFailure:
@@ -60,12 +69,12 @@ def unequal(left: Value, right: Value) -> bool:
 
 
 def contains(needle: Value, items: tuple[Value, ...]) -> bool:
-    """Say whether some item equals the needle; items that refuse the comparison do not."""
+    """Say whether some item equals the needle; a comparison that fails counts as unequal."""
     return any(same(item, needle) for item in items)
 
 
 def same(left: Value, right: Value) -> bool:
-    """Say whether `==` gives true; a refused comparison does not."""
+    """Say whether `==` gives true; a comparison that fails counts as unequal."""
     try:
         return equal(left, right)
     except CelFailure:
@@ -88,3 +97,10 @@ def compare(left: Value, right: Value) -> int:
     if one is Timestamp or one is Duration:
         left, right = left.nanos, right.nanos
     return int(left > right) - int(left < right)
+
+
+def in_order(one: Value, other: Value) -> int:
+    """Compare two items of a list to be sorted; raises CelFailure unless they are of one type that has an order."""
+    if type(one) is not type(other):
+        raise CelFailure("list elements must have the same type")
+    return compare(one, other)

@@ -1,67 +1,43 @@
-"""The precise evaluator: closures with CEL's exact semantics, and the reference implementation's cost.
+"""The precise evaluator: closures with CEL's exact semantics and the reference implementation's costs.
 
-In: a checked tree. Out: a function of one device's value that returns a CEL value. It raises CelFailure for an
-error value and CostExceeded when the budget is spent. `&&` and `||` forgive an operand's error if another
-operand decides; `cel.bind` is lazy; a missing key is an error and no match is not.
+In: a checked tree. Out: a function of one device's CEL value. It returns a CEL value, and raises CelFailure for an error
+value and CostExceeded above the cost limit. A missing key is an error, which is not the same as no match.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from apportion.cel.checked import Checked
-from apportion.cel.closures import (
+from apportion.cel.check.checked import Checked
+from apportion.cel.evaluate.closures import (
+    Closure,
     Lazy,
+    Run,
     bind,
     conditional,
     constant_of,
     either,
     equality,
-    field_of,
     in_constants,
-    insert,
+    list_of,
     logic,
+    map_of,
+    negation,
     opt_map,
     strict,
 )
-from apportion.cel.equality import equal, unequal
-from apportion.cel.folds import make_fold
-from apportion.cel.library.standard import find, find_optional, has
-from apportion.cel.run import Closure, Run
-from apportion.cel.syntax import (
-    Call,
-    Conditional,
-    Const,
-    Ident,
-    ListLiteral,
-    Logic,
-    Macro,
-    MapLiteral,
-    Node,
-    Repeated,
-    Select,
-    children,
-)
-from apportion.cel.values import (
-    COST_LIMIT,
-    CelFailure,
-    CostExceeded,
-    Optional,
-    Value,
-    name_of,
-    no_overload,
-)
-
-_LIST_COST: Final = 10
-_MAP_COST: Final = 30
+from apportion.cel.evaluate.comprehensions import comprehension
+from apportion.cel.library.equality import equal, unequal
+from apportion.cel.library.lookup import find, find_field, find_optional, has
+from apportion.cel.syntax import tree
+from apportion.cel.syntax.tree import Node, children
+from apportion.cel.values import COST_LIMIT, CostExceeded, Optional, Value
 
 Precise: TypeAlias = Callable[[dict[str, Value]], Value]
 
 
 def precise(checked: Checked) -> Precise:
     """Compile a checked tree to a function of the device's value."""
-    maker = _Maker(checked)
-    evaluate = maker.make(checked.root)
-    slots = maker.slots
+    evaluate, slots = closure_of(checked)
 
     def run(device: dict[str, Value]) -> Value:
         state = Run(device, slots)
@@ -73,13 +49,10 @@ def precise(checked: Checked) -> Precise:
     return run
 
 
-def cost_of(checked: Checked, device: dict[str, Value]) -> int:
-    """Return the cost units of one evaluation, for comparison with the reference implementation."""
+def closure_of(checked: Checked) -> tuple[Closure, int]:
+    """Compile a checked tree to a closure; the number says how many slots its runs need."""
     maker = _Maker(checked)
-    evaluate = maker.make(checked.root)
-    state = Run(device, maker.slots)
-    evaluate(state)
-    return state.cost
+    return maker.make(checked.root), maker.slots
 
 
 class _Maker:
@@ -90,7 +63,7 @@ class _Maker:
         self.slots = 0
 
     def make(self, node: Node) -> Closure:
-        """Compile a node; its parts first and without recursion, as the checker does."""
+        """Compile a node, its parts first. A loop: chains may be longer than the stack."""
         waiting = [(node, False)]
         while waiting:
             at, ready = waiting.pop()
@@ -105,7 +78,7 @@ class _Maker:
             resolved = self._checked.calls.get(at)
             if resolved is not None:
                 waiting.extend((part, False) for part in resolved.args)
-            elif isinstance(at, Macro):
+            elif isinstance(at, tree.Macro):
                 waiting.append((at.source, False))
             else:
                 waiting.extend((part, False) for part in children(at))
@@ -115,29 +88,33 @@ class _Maker:
         if node in self._checked.constants:
             return constant_of(self._checked.constants[node])
         match node:
-            case Const():
+            case tree.Const():
                 return constant_of(node.value)
-            case Ident():
+            case tree.Ident():
                 return self._ident(node)
-            case Select():
+            case tree.Select():
                 return self._select(node)
-            case Call():
+            case tree.Call():
                 return self._call(node)
-            case Logic():
+            case tree.Logic():
                 return logic(tuple(map(self.make, node.args)), stop=not node.conjunction)
-            case Repeated():
+            case tree.Repeated():
                 return self._repeated(node)
-            case Conditional():
+            case tree.Conditional():
                 yes, no = (_unpaid(self.make(part), part) for part in (node.yes, node.no))
                 return conditional(self.make(node.condition), yes, no)
-            case ListLiteral():
-                return self._list(node)
-            case MapLiteral():
-                return self._map(node)
-            case Macro():
+            case tree.ListLiteral():
+                return list_of(tuple(map(self.make, node.items)), node.optional)
+            case tree.MapLiteral():
+                return map_of(
+                    tuple(
+                        (self.make(key), self.make(value), optional) for key, value, optional in node.entries
+                    )
+                )
+            case tree.Macro():
                 return self._macro(node)
 
-    def _ident(self, node: Ident) -> Closure:
+    def _ident(self, node: tree.Ident) -> Closure:
         slot = self._scope.get(node.name)
         if slot is None:
 
@@ -154,14 +131,14 @@ class _Maker:
 
         return variable
 
-    def _select(self, node: Select) -> Closure:
+    def _select(self, node: tree.Select) -> Closure:
         operand, field = self._attribute(node.operand), node.field
         if node.test:
             return lambda run: has(operand(run), field)
-        return _look(operand, constant_of(field), find_optional if node.optional else field_of)
+        return _look(operand, constant_of(field), find_optional if node.optional else find_field)
 
     def _attribute(self, node: Node) -> Closure:
-        """Make the operand of a look-up; a computed one costs a unit more, as a relative attribute."""
+        """Make the operand of a look-up; a computed operand costs a unit more (cel-go: a relative attribute)."""
         operand = self.make(node)
         if _is_path(node):
             return operand
@@ -173,15 +150,15 @@ class _Maker:
 
         return relative
 
-    def _call(self, node: Call) -> Closure:
+    def _call(self, node: tree.Call) -> Closure:
         resolved = self._checked.calls[node]
         match node.function:
             case "_[_]" | "_[?_]":
                 return self._index(node)
             case "@in":
                 known = self._checked.constants.get(node.args[1])
-                if isinstance(node.args[1], ListLiteral) and type(known) is tuple:
-                    return in_constants(self.make(node.args[0]), known) if known else constant_of(False)  # noqa: FBT003
+                if isinstance(node.args[1], tree.ListLiteral) and type(known) is tuple:
+                    return in_constants(self.make(node.args[0]), known)
             case "or" | "orValue" if node.target is not None:
                 return either(
                     self.make(node.target), self.make(node.args[0]), unwrap=node.function == "orValue"
@@ -191,24 +168,16 @@ class _Maker:
             return equality(args[0], args[1], equal if node.function == "_==_" else unequal, resolved)
         return strict(args, resolved)
 
-    def _index(self, node: Call) -> Closure:
+    def _index(self, node: tree.Call) -> Closure:
         operand, key = self._attribute(node.args[0]), self.make(node.args[1])
         return _look(operand, key, find if node.function == "_[_]" else find_optional)
 
-    def _repeated(self, node: Repeated) -> Closure:
+    def _repeated(self, node: tree.Repeated) -> Closure:
         operand = self.make(node.operand)
         if node.times % 2 == 0:
             return operand
         if node.operator == "!":
-
-            def negation(run: Run) -> Value:
-                found = operand(run)
-                run.cost += 1
-                if type(found) is not bool:
-                    raise no_overload()
-                return not found
-
-            return negation
+            return negation(operand)
         dispatch = self._checked.calls[node].dispatch
 
         def minus(run: Run) -> Value:
@@ -218,53 +187,7 @@ class _Maker:
 
         return minus
 
-    def _list(self, node: ListLiteral) -> Closure:
-        parts = tuple(map(self.make, node.items))
-        optional = node.optional
-
-        def build(run: Run) -> Value:
-            if not optional:
-                found = tuple([part(run) for part in parts])
-            else:
-                kept = []
-                for position, part in enumerate(parts):
-                    item = part(run)
-                    if position not in optional:
-                        kept.append(item)
-                    elif type(item) is not Optional:
-                        raise CelFailure(
-                            f"cannot initialize optional list element from non-optional value {name_of(item)}"
-                        )
-                    elif item.present:
-                        kept.append(item.value)
-                found = tuple(kept)
-            run.cost += _LIST_COST
-            return found
-
-        return build
-
-    def _map(self, node: MapLiteral) -> Closure:
-        parts = tuple((self.make(key), self.make(value), optional) for key, value, optional in node.entries)
-
-        def build(run: Run) -> Value:
-            found: dict[Value, Value] = {}
-            for key, value, optional in parts:
-                name, item = key(run), value(run)
-                if optional:
-                    if type(item) is not Optional:
-                        raise CelFailure(
-                            f"cannot initialize optional entry from non-optional value {name_of(item)}"
-                        )
-                    if not item.present:
-                        continue
-                    item = item.value
-                insert(found, name, item)
-            run.cost += _MAP_COST
-            return found
-
-        return build
-
-    def _macro(self, node: Macro) -> Closure:
+    def _macro(self, node: tree.Macro) -> Closure:
         source = self.make(node.source)
         outer = self._scope
         first = self.slots
@@ -277,15 +200,17 @@ class _Maker:
         if node.kind in ("opt_map", "opt_flat_map"):
             return opt_map(source, bodies[0], first, flat=node.kind == "opt_flat_map")
         constant = node.bodies[-1] in self._checked.constants
-        return make_fold(node.kind, source, first, len(node.names), bodies, constant=constant)
+        return comprehension(node.kind, source, first, len(node.names), bodies, constant=constant)
 
 
 def _is_path(node: Node) -> bool:
-    return isinstance(node, Ident | Select) or (isinstance(node, Call) and node.function in ("_[_]", "_[?_]"))
+    return isinstance(node, tree.Ident | tree.Select) or (
+        isinstance(node, tree.Call) and node.function in ("_[_]", "_[?_]")
+    )
 
 
 def _unpaid(branch: Closure, node: Node) -> Closure:
-    """Make a branch of `?:`; one that is a path is resolved with the conditional, which costs nothing itself."""
+    """Make a branch of `?:`; the reference implementation does not charge the last step of a path here."""
     if not _is_path(node):
         return branch
 
@@ -298,7 +223,7 @@ def _unpaid(branch: Closure, node: Node) -> Closure:
 
 
 def _look(operand: Closure, key: Closure, look: Callable[[Value, Any], Value]) -> Closure:
-    """Make a look-up; an optional one that finds nothing is free."""
+    """Make a look-up; an optional look-up that finds nothing costs nothing."""
 
     def step(run: Run) -> Value:
         container = operand(run)

@@ -1,16 +1,20 @@
-"""Functions: how a library declares them, and how a call finds the form that fits its arguments.
+"""How a library declares functions, and how a call finds the overload that fits its arguments.
 
-A library is a tuple of overloads. The checker resolves a call against the static types; at run time the class
-of each argument decides, which is exact because every CEL type has its own Python class.
+A library is a tuple of overloads. The checker resolves a call against the static types; at run time the class of each
+argument decides, which is exact because every CEL type has its own Python class.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from apportion.cel.library.equality import STRICT
 from apportion.cel.types import Type, parse_type
 from apportion.cel.values import (
+    NAMES,
+    CelFailure,
+    Computed,
     Domains,
     Duration,
     Optional,
@@ -43,15 +47,22 @@ CLASSES: Final[dict[str, tuple[type, ...]]] = {
     "map": (dict, Domains),
     "optional_type": (Optional,),
     "type": (TypeValue,),
-    "kubernetes.Quantity": (Quantity,),
+    "kubernetes.Quantity": (Quantity, Computed),
     "kubernetes.Semver": (Semver,),
 }
-"""The Python classes of each CEL type; libraries with types of their own add them."""
+"""The Python classes of each CEL type."""
+
+
+def own_type(name: str, cls: type) -> None:
+    """Add a type of a library's own, whose values cannot be compared with other types."""
+    CLASSES[name] = (cls,)
+    NAMES[cls] = name
+    STRICT.add(cls)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overload:
-    """One form of a function. For a method the first parameter is the receiver."""
+    """One overload of a function. For a method the first parameter is the receiver."""
 
     function: str
     method: bool
@@ -76,6 +87,19 @@ _DECLARATION = re.compile(
 )
 
 
+def succeeds(parse: Callable[..., object]) -> Callable[..., bool]:
+    """Return the function that says whether `parse` reads its arguments (isQuantity, isIP and the like)."""
+
+    def test(*args: Value) -> bool:
+        try:
+            parse(*args)
+        except CelFailure:
+            return False
+        return True
+
+    return test
+
+
 def declare(
     text: str, run: Callable[..., Value], cost: Cost | None = None, *, grows: bool = False
 ) -> Overload:
@@ -92,7 +116,7 @@ def declare(
 
 
 class Dispatch:
-    """The forms that one call site may mean. Calling it runs the one that fits the arguments' classes."""
+    """The overloads that one call site may mean. Calling it runs the one that fits the arguments' classes."""
 
     __slots__ = ("_known", "overloads")
 
@@ -101,7 +125,7 @@ class Dispatch:
         self._known: dict[tuple[type, ...], Overload] = {}
 
     def find(self, classes: tuple[type, ...]) -> Overload:
-        """Return the form for arguments of these classes; raises CelFailure when there is none."""
+        """Return the overload for arguments of these classes; raises CelFailure when there is none."""
         found = self._known.get(classes)
         if found is None:
             found = next((one for one in self.overloads if one.accepts(classes)), None)
@@ -111,21 +135,8 @@ class Dispatch:
         return found
 
     def __call__(self, *args: Value) -> Value:
-        """Run the form that fits; raises CelFailure when there is none."""
+        """Run the overload that fits; raises CelFailure when there is none."""
         return self.find(tuple(map(type, args))).run(*args)
-
-
-Table: TypeAlias = dict[tuple[str, bool], tuple[Overload, ...]]
-"""Functions by name and by whether they are methods."""
-
-
-def table(libraries: Iterable[Iterable[Overload]]) -> Table:
-    """Collect libraries; the forms of one function keep their order."""
-    found: dict[tuple[str, bool], list[Overload]] = {}
-    for library in libraries:
-        for one in library:
-            found.setdefault((one.function, one.method), []).append(one)
-    return {key: tuple(forms) for key, forms in found.items()}
 
 
 def size_of(value: Value) -> int:

@@ -1,18 +1,18 @@
-"""The most that evaluating a selector can cost on a device that keeps the API's limits.
+"""An upper bound of what evaluating a selector costs on a device that keeps the API's limits.
 
-The fast form does not count costs, so a selector gets one only when this bound is within the budget.
+The fast form does not count costs, so a selector gets one only when this bound is within the cost limit.
 """
 
 from typing import Final
 
-from apportion.cel.checked import Checked
-from apportion.cel.facts import LONGEST_LIST, LONGEST_TEXT
-from apportion.cel.syntax import ListLiteral, Macro, Node, children
+from apportion.cel.check.checked import Checked
+from apportion.cel.evaluate.device import LONGEST_LIST, LONGEST_TEXT
+from apportion.cel.syntax.tree import ListLiteral, Macro, Node, children
 from apportion.cel.types import Type
 from apportion.cel.values import Value
 
 _ATTRIBUTE: Final = (LONGEST_TEXT, LONGEST_LIST * LONGEST_TEXT)
-"""Size and weight of anything that a device holds; weight counts everything inside."""
+"""Largest size and weight of a value that a device holds; weight counts everything inside."""
 _SQUARE: Final = frozenset(
     {
         "contains",
@@ -47,7 +47,7 @@ _READS: Final = frozenset(
 """Functions that pass over their arguments at a tenth of a unit a character, at most twice."""
 _TEST: Final = 5
 _LOOP: Final = 20
-"""What one round of a comprehension costs beside its body, at most."""
+"""Most that one round of a comprehension costs in addition to its body."""
 
 
 def worst_cost(checked: Checked) -> int:

@@ -1,16 +1,17 @@
-"""What of a selector is constant, found once when it is compiled, as the reference implementation does.
+"""A checked selector: its tree, and what the checker found out about the nodes.
 
-In: a checked tree. Out: the value of every literal, of list and map literals of constants, and of conversions of
-constants (cel-go `OptOptimize`). Such nodes cost nothing at run time. A conversion that fails makes the whole
-selector fail, even where no evaluation would reach it.
+Constants are folded when a selector is compiled, as in the reference implementation (cel-go `OptOptimize`): literals, list
+and map literals of constants, and conversions of constants. They cost nothing at run time. A conversion that fails makes
+the whole selector fail, even where no evaluation would reach it.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from apportion.cel.checked import Checked
-from apportion.cel.closures import insert
-from apportion.cel.syntax import Call, Const, ListLiteral, MapLiteral, Node, children
-from apportion.cel.values import CelFailure, Value
+from apportion.cel.library.functions import Dispatch
+from apportion.cel.syntax.tree import Call, Const, ListLiteral, MapLiteral, Node, children
+from apportion.cel.types import Type
+from apportion.cel.values import CelFailure, Value, insert
 from apportion.errors import SelectorError
 
 _CONVERSIONS: Final = frozenset(
@@ -18,7 +19,26 @@ _CONVERSIONS: Final = frozenset(
 )
 
 
-def fold(checked: Checked) -> None:
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a call means: its possible overloads, and its arguments with the receiver as the first."""
+
+    dispatch: Dispatch
+    args: tuple[Node, ...]
+
+
+@dataclass(slots=True)
+class Checked:
+    """A tree without compile errors. The evaluators need `calls` and `constants`."""
+
+    root: Node
+    types: dict[Node, Type] = field(default_factory=dict)
+    calls: dict[Node, Resolved] = field(default_factory=dict)
+    constants: dict[Node, Value] = field(default_factory=dict)
+    """Values that are the same for every device: names of types, literals, conversions of literals."""
+
+
+def fold_constants(checked: Checked) -> None:
     """Complete `checked.constants`; raises SelectorError when a conversion of a constant fails."""
     known = checked.constants
     for node in reversed(_outside_in(checked)):
@@ -36,7 +56,7 @@ def fold(checked: Checked) -> None:
 
 
 def _outside_in(checked: Checked) -> list[Node]:
-    """Return all nodes that are evaluated, every node before its parts; a loop, because chains may be long."""
+    """Return all nodes that are evaluated, every node before its parts. A loop: chains may be longer than the stack."""
     found: list[Node] = []
     waiting = [checked.root]
     while waiting:
@@ -56,7 +76,7 @@ def _map(node: MapLiteral, known: dict[Node, Value]) -> None:
         for key, value, _ in node.entries:
             insert(found, known[key], known[value])
     except CelFailure:
-        return  # an error value, which only an evaluation that gets there may raise
+        return  # an error value, which is raised only when an evaluation reaches it
     known[node] = found
 
 

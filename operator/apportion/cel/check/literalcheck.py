@@ -6,12 +6,12 @@ Patterns, durations and timestamps that cannot be read, and list or map literals
 from collections.abc import Callable
 from typing import Final
 
-from apportion.cel.checked import Checked, Resolved
+from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.library.regexes import compiled
 from apportion.cel.library.stringformat import CLAUSES, TAKEN, clauses
 from apportion.cel.library.times import parse_duration, parse_timestamp
-from apportion.cel.parse import located
-from apportion.cel.syntax import Call, Const, ListLiteral, MapLiteral, children
+from apportion.cel.syntax.parse import located
+from apportion.cel.syntax.tree import Call, Const, ListLiteral, MapLiteral, children
 from apportion.cel.types import Type
 from apportion.cel.values import CelFailure
 

@@ -1,6 +1,6 @@
-"""What selectors see of a device: flat dicts for constant look-ups, nested ones for everything else.
+"""A device as selectors see it: flat dicts for look-ups of constant names, nested ones for everything else.
 
-In: a Device. Out: `Facts`, made once and kept in the device's own slot. The flat attributes are the device's.
+In: a Device. Out: `CelDevice`, made once and kept in the device's slot `cel`. The flat attributes are the device's own.
 """
 
 from typing import Any, Final
@@ -17,10 +17,10 @@ MOST_NAMES: Final = 32
 """Attributes and capacities of a device (resource.k8s.io)."""
 
 
-class Facts:
+class CelDevice:
     """One device as selectors see it."""
 
-    __slots__ = ("_device", "_value", "capacity", "usual")
+    __slots__ = ("_device", "_value", "capacity", "within_limits")
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -29,8 +29,8 @@ class Facts:
             qualify(name, device.driver): capacity.value for name, capacity in device.capacity.items()
         }
         """By full name."""
-        self.usual: bool = _keeps_limits(device, self.capacity)
-        """Whether the device keeps the API's limits, on which the fast path's cost bound rests."""
+        self.within_limits: bool = _keeps_limits(device, self.capacity)
+        """Whether the device keeps the API's limits, from which the fast form's cost bound is computed."""
 
     @property
     def value(self) -> dict[str, Value]:
@@ -46,13 +46,13 @@ class Facts:
         return self._value
 
 
-def facts(device: Device) -> Facts:
-    """Return the device's facts, made on first use."""
-    kept = device.facts
-    if type(kept) is not Facts:
-        kept = Facts(device)
-        # The slot is a cache of what the frozen fields already say.
-        object.__setattr__(device, "facts", kept)
+def cel_device(device: Device) -> CelDevice:
+    """Return the device as selectors see it, made on first use."""
+    kept = device.cel
+    if type(kept) is not CelDevice:
+        kept = CelDevice(device)
+        # The device is frozen, and the slot caches what its other fields say.
+        object.__setattr__(device, "cel", kept)
     return kept
 
 
@@ -68,13 +68,13 @@ def _keeps_limits(device: Device, capacity: dict[str, Quantity]) -> bool:
     return (
         len(device.attributes) + len(capacity) <= MOST_NAMES
         and len(device.driver) <= LONGEST_TEXT
-        and all(_usual(value) for value in device.attributes.values())
+        and all(_fits_limits(value) for value in device.attributes.values())
     )
 
 
-def _usual(value: Value) -> bool:
+def _fits_limits(value: Value) -> bool:
     if type(value) is str:
         return len(value) <= LONGEST_TEXT
     if type(value) is tuple:
-        return len(value) <= LONGEST_LIST and all(map(_usual, value))
+        return len(value) <= LONGEST_LIST and all(map(_fits_limits, value))
     return True

@@ -1,4 +1,4 @@
-"""The syntax tree of a selector. Every node knows where in the text it stands (an offset into the text).
+"""The syntax tree of a selector.
 
 Nodes compare by identity: the checker files what it learns under the node itself.
 """
@@ -10,30 +10,43 @@ from typing import TypeAlias
 from apportion.cel.values import Value
 
 
+class BadSyntax(Exception):  # noqa: N818 - becomes a SelectorError with line and column
+    """A part of the text that the parser takes but CEL does not. `at` is its place in the text."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(reason)
+        self.at = at
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Const:
-    """A literal."""
+class Located:
+    """What every node has."""
 
     at: int
+    """Where the node begins: an offset into the selector's text."""
     depth: int
+    """Levels of nodes from here down, this one included."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Located):
+    """A literal."""
+
     value: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ident:
+class Ident(Located):
     """A variable, a type name, or the first part of a qualified name."""
 
-    at: int
-    depth: int
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Select:
+class Select(Located):
     """`operand.field`, `operand.?field`, or with `test` the argument of `has()`."""
 
-    at: int
-    depth: int
     operand: "Node"
     field: str
     test: bool = False
@@ -41,76 +54,62 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(Located):
     """A function, a method (`target` is set) or an operator, which is named as in `_+_`."""
 
-    at: int
-    depth: int
     function: str
     target: "Node | None"
     args: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logic:
+class Logic(Located):
     """All operands of one chain of `&&` or `||`."""
 
-    at: int
-    depth: int
     conjunction: bool
     args: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Repeated:
-    """`!` or `-`, so many times in a row."""
+class Repeated(Located):
+    """A row of `times` operators `!` or `-`."""
 
-    at: int
-    depth: int
     operator: str
     times: int
     operand: "Node"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Conditional:
+class Conditional(Located):
     """`condition ? yes : no`."""
 
-    at: int
-    depth: int
     condition: "Node"
     yes: "Node"
     no: "Node"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListLiteral:
+class ListLiteral(Located):
     """`[a, ?b]`; `optional` holds the positions marked with `?`."""
 
-    at: int
-    depth: int
     items: tuple["Node", ...]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MapLiteral:
+class MapLiteral(Located):
     """`{k: v, ?k: o}`; every entry says whether it is optional."""
 
-    at: int
-    depth: int
     entries: tuple[tuple["Node", "Node", bool], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Macro:
+class Macro(Located):
     """A macro that binds variables: all, exists, exists_one, map, filter, transform*, bind, optMap, sortBy.
 
     `bodies` are evaluated with `names` bound; `source` is what they range over (for `bind`, the bound value).
     """
 
-    at: int
-    depth: int
     kind: str
     source: "Node"
     names: tuple[str, ...]

@@ -1,24 +1,25 @@
-"""Comprehensions: the macros that range over a list or the keys of a map.
+"""Comprehensions: the macros that iterate over a list or the keys of a map.
 
-Costs are those of the loops that the reference implementation's macros expand to (accumulator look-ups,
-conditions and list building included), so that the budget ends the same evaluations.
+Costs are those of the loops to which the reference implementation expands the macros (accumulator look-ups, conditions and
+list building included), so that the cost limit ends the same evaluations.
 """
 
 from collections.abc import Callable, Iterator
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias
 
-from apportion.cel.equality import compare, ordered
-from apportion.cel.run import Closure, Run
+from apportion.cel.evaluate.closures import Closure, Run
+from apportion.cel.library.equality import in_order, ordered
 from apportion.cel.values import GO_NAMES, CelFailure, Domains, Value, key_of, name_of, no_overload, value_of
 
 Fold: TypeAlias = Callable[[Run, Iterator[None]], Value]
+"""Computes the result; every step of the iterator binds the variables to the next values."""
 _APPEND: Final = 12
 """`accu + [item]`: the accumulator, a new list, the addition."""
 
 
 def items_of(source: Value) -> Any:
-    """Return what one variable ranges over; raises CelFailure for a value that cannot be ranged over."""
+    """Return the values of one variable; raises CelFailure for a source that is no list or map."""
     kind = type(source)
     if kind is tuple:
         return source
@@ -30,7 +31,7 @@ def items_of(source: Value) -> Any:
 
 
 def pairs_of(source: Value) -> Any:
-    """Return what two variables range over: index and item, or key and value."""
+    """Return the values of two variables: index and item, or key and value; raises CelFailure as `items_of`."""
     kind = type(source)
     if kind is tuple:
         return enumerate(source)
@@ -39,10 +40,10 @@ def pairs_of(source: Value) -> Any:
     raise CelFailure(f"unsupported comprehension range type: {_go_name(source)}")
 
 
-def make_fold(
+def comprehension(
     kind: str, source: Closure, slot: int, variables: int, bodies: tuple[Closure, ...], *, constant: bool
 ) -> Closure:
-    """Return the closure of a comprehension; `constant` says that the last body is a constant."""
+    """Return the closure of a comprehension; `constant`: the last body is a constant, which is cheaper to append."""
     fold = _FOLDS[kind](slot, bodies, _APPEND - 10 if constant else _APPEND)
     if variables == 1:
 
@@ -209,13 +210,6 @@ def _sort_by(slot: int, bodies: tuple[Closure, ...], _: int) -> Fold:
         return tuple(item for _, item in sorted(keyed, key=cmp_to_key(by_key)))
 
     return sort
-
-
-def in_order(one: Value, other: Value) -> int:
-    """Compare two items of a list to be sorted: they must be of one type that has an order."""
-    if type(one) is not type(other):
-        raise CelFailure("list elements must have the same type")
-    return compare(one, other)
 
 
 _FOLDS: Final[dict[str, Callable[[int, tuple[Closure, ...], int], Fold]]] = {

@@ -1,44 +1,40 @@
-"""The fast evaluator: a selector as one Python expression.
+"""The fast form of a selector: one Python expression.
 
-In: a checked tree. Out: a function of a Device that returns True or False, or raises anything at all. It may
-raise wherever CEL does, and wherever it does not know; the precise form then decides. That is exact: when
+In: a checked tree. Out: a function of a Device that returns True or False, or raises any exception. It raises wherever CEL
+gives an error, and wherever only the precise form knows the answer; the precise form then decides. That is exact: where
 left-to-right evaluation reaches an answer without an error, absorbing errors would give the same answer.
-
-No text of the user reaches Python source: constants do as their `repr`, names never do.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
-from apportion.cel.bound import worst_cost
-from apportion.cel.checked import Checked
-from apportion.cel.piece import Unsupported
-from apportion.cel.source import Writer
-from apportion.cel.sourcecalls import CALLS
-from apportion.cel.syntax import Call, Const, Node, children
+from apportion.cel.check.checked import Checked
+from apportion.cel.fast.calls import CALLS
+from apportion.cel.fast.cost import worst_cost
+from apportion.cel.fast.fragments import Unsupported
+from apportion.cel.fast.writer import Writer
+from apportion.cel.syntax.tree import Call, Const, Node, children
 from apportion.cel.values import COST_LIMIT
 from apportion.dra.device import Device
 
-Fast: TypeAlias = Callable[[Device], bool]
 
+class FastForm(NamedTuple):
+    """A compiled Python expression, and which of its string literals can be replaced."""
 
-class Quick(NamedTuple):
-    """A fast form, and which of the constants in it stand apart."""
-
-    match: Fast
+    match: Callable[[Device], bool]
     compared: Mapping[int, str]
-    """String literals that are only compared with what is none: place in the text -> name in the source."""
+    """String literals that `==` or `!=` compares with something else than a literal: offset in the text to global name."""
 
-    def saying(self, values: Mapping[int, str]) -> "Quick":
-        """Return the form of the selector that has other literals there, of equal length, by place."""
+    def with_literals(self, values: Mapping[int, str]) -> "FastForm":
+        """Return the form of the selector that has these literals instead, of equal lengths, by offset."""
         made = cast("FunctionType", self.match)
         names = made.__globals__ | {self.compared[at]: value for at, value in values.items()}
-        return Quick(FunctionType(made.__code__, names), self.compared)
+        return FastForm(FunctionType(made.__code__, names), self.compared)
 
 
-def fast(checked: Checked) -> Quick | None:
+def fast_form(checked: Checked) -> FastForm | None:
     """Return the fast form of a checked selector, None when it has none."""
     try:
         if worst_cost(checked) > COST_LIMIT:
@@ -47,15 +43,15 @@ def fast(checked: Checked) -> Quick | None:
         writer = Writer(checked, CALLS, compared)
         body = writer.boolean(checked.root)
         source = f"def match(d):\n{writer.prologue()}    return {body}\n"
-        names: dict[str, Any] = writer.names
+        names: dict[str, Any] = writer.values
         exec(compile(source, "<selector>", "exec"), names)  # noqa: S102 - our own names and reprs of constants only
     except (Unsupported, SyntaxError, RecursionError, MemoryError, ValueError):
         return None
-    return Quick(names["match"], {node.at: name for node, name in writer.kept.items()})
+    return FastForm(names["match"], {node.at: name for node, name in writer.literals.items()})
 
 
 def _compared(checked: Checked) -> frozenset[Const]:
-    """Return the string literals whose text decides nothing before a device is seen."""
+    """Return the string literals whose text matters only when a device is evaluated."""
     uses: Counter[Const] = Counter()
     free: Counter[Const] = Counter()
     waiting: list[Node] = [checked.root]

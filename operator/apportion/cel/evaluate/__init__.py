@@ -1,0 +1,1 @@
+"""A checked selector as closures, with CEL's exact semantics and costs."""

@@ -1,0 +1,1 @@
+"""A checked selector as one Python expression, where that is possible."""

@@ -1,0 +1,1 @@
+"""A selector's text becomes a tree."""
