@@ -27,10 +27,10 @@ def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
     assert made == committed
 
 
-@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.plural)
-def test_every_field_is_documented(kind: crd.Kind) -> None:
+@pytest.mark.parametrize("definition", crd.DEFINITIONS, ids=lambda definition: definition.plural)
+def test_every_field_is_documented(definition: crd.Definition) -> None:
     """`kubectl explain` has something to say about each field, in a sentence."""
-    version = crd.render(kind)["spec"]["versions"][0]
+    version = crd.render(definition)["spec"]["versions"][0]
     root = version["schema"]["openAPIV3Schema"]["properties"]
 
     silent = [
@@ -42,10 +42,10 @@ def test_every_field_is_documented(kind: crd.Kind) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.plural)
-def test_everything_that_repeats_is_bounded(kind: crd.Kind) -> None:
+@pytest.mark.parametrize("definition", crd.DEFINITIONS, ids=lambda definition: definition.plural)
+def test_everything_that_repeats_is_bounded(definition: crd.Definition) -> None:
     """Lists, maps and free text have a largest size, so that no object grows without end and CEL stays cheap."""
-    root = crd.render(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    root = crd.render(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     bound = {"array": "maxItems", "string": "maxLength"}
 
     endless = [

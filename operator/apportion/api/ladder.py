@@ -8,31 +8,31 @@ from pydantic import Field
 from apportion.api.model import Model
 from apportion.api.names import AttributeName, DriverName
 
+_DOMAIN_LENGTH = {
+    "rule": "self.attribute.indexOf('/') <= 63",
+    "message": "the domain of an attribute has at most 63 characters",
+    "fieldPath": ".attribute",
+}
+
 
 class LadderScope(StrEnum):
-    """What closeness decides."""
+    """Whether closeness decides about nodes, too."""
 
     CLUSTER = "Cluster"
     NODE = "Node"
 
 
 class RungSplit(StrEnum):
-    """How a set is dealt out that no single value can hold."""
+    """How a set of devices is divided that does not fit on one value of the attribute."""
 
     CLOSEST = "Closest"
     EVEN = "Even"
 
 
 class DriverAttribute(Model):
-    """What one driver calls a level."""
+    """The attribute that one driver uses for a level."""
 
-    rules = (
-        {
-            "rule": "self.attribute.indexOf('/') <= 63",
-            "message": "the domain of an attribute has at most 63 characters",
-            "fieldPath": ".attribute",
-        },
-    )
+    rules = (_DOMAIN_LENGTH,)
 
     driver: DriverName
     """Name of the driver."""
@@ -41,7 +41,7 @@ class DriverAttribute(Model):
 
 
 class FillOrder(Model):
-    """From which value so many devices are taken best."""
+    """From which value a number of devices is best taken."""
 
     take: Annotated[int, Field(ge=1, le=32)]
     """How many devices are taken from one value."""
@@ -68,13 +68,7 @@ class Fill(Model):
 class LadderRung(Model):
     """One level of closeness."""
 
-    rules = (
-        {
-            "rule": "self.attribute.indexOf('/') <= 63",
-            "message": "the domain of an attribute has at most 63 characters",
-            "fieldPath": ".attribute",
-        },
-    )
+    rules = (_DOMAIN_LENGTH,)
 
     attribute: AttributeName
     """Qualified name of a device attribute; devices with the same value are close at this level. A device that lists
@@ -83,7 +77,7 @@ class LadderRung(Model):
         tuple[DriverName, ...],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ()
-    """Drivers whose devices this level is about, beside those in perDriver. Absent: all that publish the
+    """Drivers whose devices this level compares, in addition to those in perDriver. Absent: all that publish the
     attribute."""
     per_driver: Annotated[
         tuple[DriverAttribute, ...],
@@ -95,8 +89,8 @@ class LadderRung(Model):
     """Drivers that publish the same values under a name of their own: their devices are close to all others with the
     same value. Default: none."""
     fill: Fill | None = None
-    """From which value devices are taken when several would be equally close; it goes before the strategy. Absent: the
-    strategy alone decides."""
+    """From which value devices are taken when several are equally close; it takes precedence over the strategy. Absent:
+    the strategy alone decides."""
     split: RungSplit = RungSplit.CLOSEST
-    """How a set is dealt out that no single value can hold. Closest: as many together as possible. Even: the same
-    number from each."""
+    """How a set of devices is divided that does not fit on one value. Closest: as many together as possible. Even: the
+    same number from each value."""

@@ -1,7 +1,7 @@
 """Fold a pydantic JSON schema into a structural schema (apiextensions.k8s.io/v1 JSONSchemaProps).
 
-In: what `model_json_schema()` returns. Out: a schema that the API server accepts: nothing is referenced, nothing is
-null, nothing is forbidden that pruning drops anyway. Raises TypeError on anything that has no such form.
+In: what `model_json_schema()` returns. Out: a schema that the API server accepts: without references, without null, without
+`additionalProperties: false` (the server prunes unknown fields). Raises TypeError for what has no structural form.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ def _fold(schema: Mapping[str, Any], definitions: Mapping[str, Schema], within: 
 
 
 def _settle_default(schema: Schema) -> None:
-    """Keep defaults that say something. The API server fills an object's own defaults in, if it is `{}`."""
+    """Drop empty defaults; an object with defaults inside gets `{}`, into which the API server fills them."""
     properties: Mapping[str, Schema] = schema.get("properties", {})
     if any("default" in child for child in properties.values()) and "default" in schema:
         schema["default"] = {}
@@ -86,7 +86,7 @@ def _resolve(
     definitions: Mapping[str, Schema],
     within: tuple[str, ...],
 ) -> tuple[Schema, tuple[str, ...]]:
-    """Inline references and unions with null; what stands beside them wins over what is inlined."""
+    """Inline references and unions with null; keys beside a reference win over those of its definition."""
     resolved = dict(schema)
     while "$ref" in resolved or "anyOf" in resolved:
         if reference := resolved.pop("$ref", None):
