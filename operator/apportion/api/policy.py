@@ -176,7 +176,8 @@ class AllocationPolicySpec(Model):
     partitions: PartitionSettings = PartitionSettings()
     """How dynamic partitions are kept and released."""
     unused_timeout: Duration = duration.default("60s")
-    """How long an allocation without a pod that uses it is kept before it is given back, as a duration (60s). Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
+    """How long an allocation without a pod that uses it is kept before it is given back, as a duration (60s).
+    Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
     queue: Queue = Queue()
     """The order of pending claims."""
 

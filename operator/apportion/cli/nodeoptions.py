@@ -1,4 +1,4 @@
-"""The options that say where a node's things are, the same for the agent and for an administrator beside it."""
+"""Options of a node's folders and drivers, the same for `apportion agent` and `apportion node`."""
 
 from pathlib import Path
 from typing import Annotated, TypeAlias
