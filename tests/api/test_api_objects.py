@@ -10,28 +10,7 @@ from apportion.api.model import Model
 from apportion.api.partition import HolderKind, Origin, Partition, Phase
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicy, QueueOrder, Strategy
 from apportion.errors import BrokenInput
-from tests.install.written_objects import PARTITION as WRITTEN
-
-PARTITION: dict[str, Any] = {
-    "apiVersion": "apportion.dev/v1alpha1",
-    "kind": "Partition",
-    "metadata": {"name": "n1-gpu-0-mig-1g10gb-19-3", "uid": "u1", "finalizers": ["apportion.dev/agent"]},
-    "spec": WRITTEN,
-    "status": {"phase": "Ready", "instance": {"gpuInstance": "9"}, "preparedBy": ["c-1"]},
-}
-
-
-def layout(**spec: Any) -> dict[str, Any]:
-    """Return a PartitionLayout, valid but for what is given."""
-    return {
-        "metadata": {"name": "sevenths"},
-        "spec": {"partitions": [{"profile": "1g.10gb", "count": 7}], **spec},
-    }
-
-
-def policy(**spec: Any) -> dict[str, Any]:
-    """Return an AllocationPolicy, valid but for what is given."""
-    return {"metadata": {"name": "p"}, "spec": {"deviceClasses": {"names": ["mig.apportion.dev"]}, **spec}}
+from tests.api.objects import PARTITION, layout, policy
 
 
 def test_a_partition_is_read_and_written_without_loss() -> None:

@@ -1,8 +1,6 @@
 """The files in crds/ are those that the models make, and every field in them is documented."""
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -10,6 +8,7 @@ from typer.testing import CliRunner
 
 from apportion.api import crd
 from apportion.cli.crds import crds
+from tests.api.schemas import fields
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,12 +59,3 @@ def test_everything_that_repeats_is_bounded(definition: crd.Definition) -> None:
         and "x-kubernetes-int-or-string" not in schema
     ]
     assert endless == []
-
-
-def fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return every field of a schema with its path."""
-    yield path, schema
-    for name, child in schema.get("properties", {}).items():
-        yield from fields(child, f"{path}.{name}")
-    for child in schema.get("items", {}).get("properties", {}).items():
-        yield from fields(child[1], f"{path}[].{child[0]}")

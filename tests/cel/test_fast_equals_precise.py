@@ -11,7 +11,7 @@ from apportion.dra.quantity import Quantity
 from apportion.dra.semver import Semver
 from apportion.errors import SelectorError
 from tests.cel.evaluators import is_fast, verdict
-from tests.cel.generate import GRAMMAR, devices, expressions
+from tests.cel.randomselectors import GRAMMAR, devices, expressions
 
 PROGRAMS = Programs()
 

@@ -13,7 +13,7 @@ from apportion.dra.device import Device
 from apportion.errors import SelectorError
 from tests.cel.devices import GPU, device
 from tests.cel.evaluators import is_fast
-from tests.cel.generate import quoted
+from tests.cel.randomselectors import quoted
 
 HOSTILE = [
     "__class__",

@@ -1,15 +1,15 @@
-"""Selectors against cel-go with upstream's environment, on expressions that nobody wrote down."""
+"""Selectors compared with cel-go in upstream's environment, on random expressions."""
 
 from tests.cel.evaluators import answer
-from tests.upstream.expressions import question
+from tests.upstream.expressions import selector_and_device
 from tests.upstream.oracle import Oracle
 
 SELECTORS = 2500
 
 
 def test_selectors_mean_what_they_mean_upstream(oracle: Oracle) -> None:
-    """Match, no match, an error when compiled or an error when asked: all libraries, all kinds of values."""
-    rows = [question(seed) for seed in range(SELECTORS)]
+    """Match, no match, compile error or evaluation error; all libraries, all types of values."""
+    rows = [selector_and_device(seed) for seed in range(SELECTORS)]
     kinds, wrong = set(), {}
     for row, upstream in zip(rows, oracle.ask(rows), strict=True):
         expected = {"kind": upstream["kind"]}

@@ -1,4 +1,4 @@
-"""Richer worlds from a seed: every feature that is on by default, in combinations that nobody wrote down."""
+"""Worlds from a seed, with random combinations of all features that are on by default."""
 
 from random import Random
 from typing import Any, Final
@@ -43,7 +43,7 @@ _TOLERATIONS: Final = (
 )
 
 
-def rich_world(seed: int, *, lists: bool) -> Raw:
+def random_world(seed: int, *, lists: bool) -> Raw:
     """Return one world; the same seed gives the same world."""
     return _Maker(Random(seed), lists=lists).world()  # noqa: S311 - a test's seed
 
@@ -53,9 +53,9 @@ class _Maker:
         self._random = random
         self._lists = lists
         self._each = False
-        """Some devices are on another node; upstream would ask selectors about them all the same."""
+        """Some devices are on another node; upstream evaluates selectors on them, too."""
         self._counted = False
-        """Upstream lets an admin's access use up counters (kubernetes #140729), ours does not."""
+        """Upstream counts admin access against counters (kubernetes #140729), ours does not."""
         self._allocated: Raw = {"devices": [], "shared": [], "capacity": []}
 
     def _once(self, chances: int) -> bool:
@@ -63,10 +63,10 @@ class _Maker:
 
     def world(self) -> Raw:
         slices = [
-            piece
+            slice_
             for driver in DRIVERS[: self._random.randint(1, 2)]
             for pool in ("node-1", "pool-b")[: 1 + self._once(4)]
-            for piece in self._pool(driver, pool)
+            for slice_ in self._pool(driver, pool)
         ]
         return {
             "features": FEATURES | {"ListTypeAttributes": self._lists},
@@ -253,15 +253,19 @@ class _Maker:
 
     def _request(self, number: int) -> Raw:
         if self._random.randrange(3):
-            return {"name": f"req-{number}", "exactly": self._way(admin=not self._counted and self._once(6))}
+            return {
+                "name": f"req-{number}",
+                "exactly": self._alternative(admin=not self._counted and self._once(6)),
+            }
         return {
             "name": f"req-{number}",
             "firstAvailable": [
-                self._way(admin=False) | {"name": f"sub-{way}"} for way in range(self._random.randint(1, 3))
+                self._alternative(admin=False) | {"name": f"sub-{way}"}
+                for way in range(self._random.randint(1, 3))
             ],
         }
 
-    def _way(self, *, admin: bool) -> Raw:
+    def _alternative(self, *, admin: bool) -> Raw:
         random = self._random
         row: Raw = {"deviceClassName": random.choice(["any", "any", *DRIVERS])}
         if self._once(9):
