@@ -128,7 +128,7 @@ def files() -> Mapping[str, str]:
 
 
 def write(folder: Path) -> tuple[Path, ...]:
-    """Write crds/ anew; returns the files. Raises OSError when the folder cannot be written."""
+    """Write the files of crds/ and return their paths. Raises OSError when the folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, text in files().items():

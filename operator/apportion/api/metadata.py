@@ -41,7 +41,7 @@ class Condition(Model):
     reason: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
     """Why, one CamelCase word for programs."""
     message: Annotated[str, Field(max_length=4096)] = ""
-    """Why, for people; names the object, the field and the reason."""
+    """Why, as a message for users; names the object, the field and the reason."""
     last_transition_time: datetime
     """When status last changed."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None

@@ -106,7 +106,7 @@ class Claim:
     created: str = ""
     """metadata.creationTimestamp (RFC 3339), for queue order."""
     allocated_by: str = ""
-    """Field manager that wrote `status.allocation`, as metadata.managedFields says; empty when unknown."""
+    """Field manager that wrote `status.allocation`, from metadata.managedFields; empty when unknown."""
 
     @property
     def key(self) -> str:
@@ -193,7 +193,7 @@ def config_from_json(devices: Json, at: str) -> list[Config]:
 
 
 def selectors_from_json(raw: Json, at: str) -> tuple[tuple[str, ...], bool]:
-    """Read CEL selectors; the flag says that a selector of an unknown kind is among them."""
+    """Read CEL selectors; the flag is set when there is a selector of another kind."""
     texts, unknown = [], False
     for path, row in reading.rows(raw, "selectors", at=at):
         cel = reading.table(row, "cel", at=path)

@@ -1,1 +1,1 @@
-"""Whether a selector makes sense, and what is known of it before any device is seen."""
+"""Step 2: names, types and constants of a selector."""

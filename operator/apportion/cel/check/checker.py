@@ -1,8 +1,8 @@
-"""The checker: whether every name, function and type of a selector makes sense, before any device is seen.
+"""The checker of names, functions and types, which needs no device.
 
-In: a syntax tree. Out: `Checked`, which knows the type of every node and the forms that every call may mean.
-Raises SelectorError with line and column: undeclared reference, undefined field, no matching overload, mixed
-literals, bad constant patterns, a result that is no bool.
+In: a syntax tree. Out: `Checked`, with the type of every node and the possible overloads of every call. Raises SelectorError
+with line and column: undeclared reference, undefined field, no matching overload, mixed literals, bad constant patterns, a
+result that is no bool.
 """
 
 from apportion.cel.check.checked import Checked, Resolved
@@ -35,16 +35,10 @@ from apportion.cel.values import TypeValue, Uint
 from apportion.errors import SelectorError
 
 _CONSTANTS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
-TYPE_NAMES = {
-    **{name: name for name in ("bool", "int", "uint", "double", "string", "bytes", "list", "map", "type")},
-    "null_type": "null_type",
-    "optional_type": "optional_type",
-    "google.protobuf.Timestamp": "google.protobuf.Timestamp",
-    "google.protobuf.Duration": "google.protobuf.Duration",
-    "net.IP": "net.IP",
-    "net.CIDR": "net.CIDR",
-}
-"""Type names that may stand as values."""
+_TYPE_NAMES = frozenset(
+    "bool int uint double string bytes list map type null_type optional_type net.IP net.CIDR".split()  # noqa: SIM905
+) | {"google.protobuf.Timestamp", "google.protobuf.Duration"}
+"""Types that may be used as values."""
 
 
 def check(text: str, root: Node) -> Checked:
@@ -63,7 +57,7 @@ def check(text: str, root: Node) -> Checked:
 
 
 def _declared(found: Type) -> str:
-    """Print a type as the reference implementation does in its last check."""
+    """Print a type as the reference implementation does in the error for a result that is no bool."""
     if not found.params:
         names = {
             "null": "null_type",
@@ -76,13 +70,13 @@ def _declared(found: Type) -> str:
 
 class _Checker(MacroCheck):
     def finish(self) -> None:
-        """Settle all types; what stayed open is dyn."""
+        """Resolve all types; type parameters that are still unbound become dyn."""
         types = self.checked.types
         for node, found in types.items():
             types[node] = self.unifier.resolve(found, final=True)
 
     def visit(self, node: Node) -> Type:
-        """Return a node's type. Its parts come first and without recursion, so that long chains are no deep stack."""
+        """Return a node's type, after those of its parts. A loop: chains may be longer than the stack."""
         types = self.checked.types
         waiting = [(node, False)]
         while waiting:
@@ -97,7 +91,7 @@ class _Checker(MacroCheck):
         return types[node]
 
     def _parts(self, node: Node) -> list[Node]:
-        """Return the parts that have a type of their own in the present scope."""
+        """Return the parts whose types are found in the present scope."""
         match node:
             case tree.Macro():
                 return [node.source]
@@ -110,7 +104,7 @@ class _Checker(MacroCheck):
         return list(children(node))
 
     def _namespace(self, node: tree.Call) -> str:
-        """Return the qualified name of a global function, "" when the target is a receiver."""
+        """Return the qualified name of a global function, "" for a method call."""
         qualifier = _qualified(node.target) if node.target is not None else ""
         name = f"{qualifier}.{node.function}"
         if qualifier and (name, False) in FUNCTIONS:
@@ -119,7 +113,7 @@ class _Checker(MacroCheck):
 
     def _names_type(self, node: tree.Select) -> bool:
         name = "" if node.test or node.optional else _qualified(node)
-        return name in TYPE_NAMES and name.split(".")[0] not in self.scope
+        return name in _TYPE_NAMES and name.split(".")[0] not in self.scope
 
     def _visit(self, node: Node) -> Type:
         match node:
@@ -149,13 +143,13 @@ class _Checker(MacroCheck):
         found = self.scope.get(node.name)
         if found is not None:
             return found
-        if node.name in TYPE_NAMES:
+        if node.name in _TYPE_NAMES:
             return self._type_name(node, node.name)
         raise self.error(node, f"undeclared reference to '{node.name}' (in container '')")
 
     def _type_name(self, node: Node, name: str) -> Type:
-        self.checked.constants[node] = TypeValue(TYPE_NAMES[name])
-        return type_of(parse_type(name) if "(" not in name else DYN)
+        self.checked.constants[node] = TypeValue(name)
+        return type_of(parse_type(name))
 
     def _select(self, node: tree.Select) -> Type:
         if self._names_type(node):

@@ -1,6 +1,6 @@
-"""Checks on constants that the types do not show (Kubernetes makes them at compile time since 1.29).
+"""Checks of constants, which Kubernetes makes at compile time since 1.29.
 
-Patterns, durations and timestamps that cannot be read, and list or map literals of mixed types.
+They find patterns, durations and timestamps that cannot be parsed, and list or map literals of mixed types.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,9 @@ _READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
 
 
 def check_literals(text: str, checked: Checked) -> None:
-    """Raise SelectorError for the first constant that can never work."""
-    # Iterative, with a mark for everything below a call of `format`, whose argument list may be mixed.
+    """Raise SelectorError for the first constant that always fails."""
+    # A loop, as chains may be longer than the stack. The flag marks nodes inside a call of `format`, whose argument list
+    # may be mixed.
     waiting = [(checked.root, False)]
     while waiting:
         node, exempt = waiting.pop()

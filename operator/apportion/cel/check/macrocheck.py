@@ -1,4 +1,4 @@
-"""Types of macros: what their variables range over, and what comes out."""
+"""The part of the checker for macros: the types of their variables and results."""
 
 from abc import abstractmethod
 
@@ -8,7 +8,7 @@ from apportion.cel.types import BOOL, DYN, INT, Type, list_of, map_of, optional_
 
 
 class MacroCheck(Scope):
-    """The part of the checker that knows macros."""
+    """Checks macros; the checker extends it."""
 
     @abstractmethod
     def visit(self, node: Node) -> Type:
@@ -74,7 +74,7 @@ class MacroCheck(Scope):
         return body
 
     def _ranged(self, node: Macro, source: Type) -> tuple[Type, ...]:
-        """Return the types of the variables that range over `source`."""
+        """Return the types of the variables that iterate over `source`."""
         pair = len(node.names) == 2
         if source.name == "list":
             return (INT, source.params[0]) if pair else source.params

@@ -21,7 +21,7 @@ _KINDS: Final = {"attributes": "attribute", "capacity": "capacity"}
 
 
 def path_of(node: Node, bound: Bound) -> Path | None:
-    """Return the path that this node looks up, None when it is none or not constant."""
+    """Return the path that this node looks up, None for other nodes and computed names."""
     keys: list[str] = []
     while True:
         if isinstance(node, Ident):
@@ -39,7 +39,7 @@ def path_of(node: Node, bound: Bound) -> Path | None:
 
 
 def _last_step(node: Node) -> tuple[Node, str] | None:
-    """Return (container, key) when the node looks a constant key up: plainly, optionally, or as a test."""
+    """Return (container, key) when the node looks up or tests a constant key, also optionally."""
     if isinstance(node, Select):
         return node.operand, node.field
     if isinstance(node, Call) and node.function in ("_[_]", "_[?_]"):
@@ -52,7 +52,7 @@ def _last_step(node: Node) -> tuple[Node, str] | None:
 
 
 def entry_of(node: Node, bound: Bound) -> tuple[str, str] | None:
-    """Return (kind, full name) when the node reads, or tests for, one attribute or capacity."""
+    """Return (kind, full name) when the node reads or tests one attribute or capacity."""
     step = _last_step(node)
     if step is None:
         return None

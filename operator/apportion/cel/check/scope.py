@@ -1,4 +1,4 @@
-"""Scope: the names that a part of a selector sees, and the words for what does not fit."""
+"""The state of a check: the names in scope, the types found so far, and the errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from apportion.errors import SelectorError
 
 
 class Scope:
-    """The state of one check."""
+    """The state of one check. `scope` holds the types of the variables."""
 
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
@@ -21,7 +21,7 @@ class Scope:
 
     @contextmanager
     def names(self, bound: dict[str, Type]) -> Iterator[None]:
-        """Bind variables for a while."""
+        """Bind variables while the context lasts."""
         outer = self.scope
         self.scope = {**outer, **bound}
         try:
@@ -30,31 +30,31 @@ class Scope:
             self.scope = outer
 
     def new(self) -> Type:
-        """Return a type that nothing is known of yet."""
+        """Return a new type parameter."""
         return self.unifier.fresh((Type("T"),))[0]
 
     def shown(self, found: Type) -> str:
-        """Return a type as messages show it."""
+        """Return a type as in messages."""
         return str(self.unifier.resolve(found, final=True))
 
     def error(self, node: Node, reason: str) -> SelectorError:
-        """Return an error that says where."""
+        """Return an error with the line and column of the node."""
         return located(self.text, node.at, reason)
 
     def no_overload(
         self, node: Node, name: str, actual: tuple[Type, ...], *, method: bool = False
     ) -> SelectorError:
-        """Return the error of a call that takes no such arguments."""
+        """Return the error of a call without an overload for these argument types."""
         shown = [self.shown(found) for found in actual]
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if method and shown else f"({', '.join(shown)})"
         return self.error(node, f"found no matching overload for '{name}' applied to '{applied}'")
 
     def must_be_bool(self, node: Node, found: Type, name: str, shown: tuple[Type, ...]) -> None:
-        """Raise SelectorError unless the type is bool, or may be."""
+        """Raise SelectorError unless the type is, or can be, bool; `name` and `shown` are for the message."""
         if not self.unifier.assignable((found,), (BOOL,)):
             raise self.no_overload(node, name, shown)
 
 
 def unwrapped(found: Type) -> tuple[Type, bool]:
-    """Return what an optional holds, and whether it is an optional."""
+    """Return the type inside an optional and True; for any other type, the type and False."""
     return (found.params[0], True) if found.name == "optional_type" and found.params else (found, False)

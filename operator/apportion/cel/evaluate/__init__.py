@@ -1,1 +1,1 @@
-"""A checked selector as closures, with CEL's exact semantics and costs."""
+"""Step 3: a checked selector to closures, with CEL's exact semantics and costs."""

@@ -20,22 +20,22 @@ _APPEND: Final = 12
 
 def items_of(source: Value) -> Any:
     """Return the values of one variable; raises CelFailure for a source that is no list or map."""
-    kind = type(source)
-    if kind is tuple:
+    cls = type(source)
+    if cls is tuple:
         return source
-    if kind is dict:
+    if cls is dict:
         return [value_of(key) for key in source]
-    if kind is Domains:
+    if cls is Domains:
         return list(source)
     raise CelFailure(f"got '{_go_name(source)}', expected iterable type")
 
 
 def pairs_of(source: Value) -> Any:
     """Return the values of two variables: index and item, or key and value; raises CelFailure as `items_of`."""
-    kind = type(source)
-    if kind is tuple:
+    cls = type(source)
+    if cls is tuple:
         return enumerate(source)
-    if kind is dict or kind is Domains:
+    if cls is dict or cls is Domains:
         return [(value_of(key), value) for key, value in source.items()]
     raise CelFailure(f"unsupported comprehension range type: {_go_name(source)}")
 

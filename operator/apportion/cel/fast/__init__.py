@@ -1,1 +1,1 @@
-"""A checked selector as one Python expression, where that is possible."""
+"""Step 3, the fast form: a checked selector to one Python expression, where that is possible."""

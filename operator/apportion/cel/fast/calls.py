@@ -41,7 +41,7 @@ def index(writer: Writer, node: Call) -> Fragment | None:
 
 
 def equality(writer: Writer, node: Call) -> Fragment | None:
-    """Write `==` and `!=`; beside a constant, one test of a class decides whether Python's operator will do."""
+    """Write `==` and `!=`; against a constant, one test of the other side's class allows Python's operator."""
     compared = compared_to(writer, node)
     if compared is not None:
         return compared

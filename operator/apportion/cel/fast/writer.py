@@ -141,7 +141,7 @@ class Writer(Names):
         return Fragment(f"{self.flat(kind)}[{name!a}]", Quantity if kind == "capacity" else None)
 
     def path(self, node: Node) -> Fragment | None:
-        """Write a look-up along constant names, None when the node is none."""
+        """Write a look-up along constant names; None for other nodes."""
         path = path_of(node, self.bound)
         return None if path is None else self._walk(path)
 
@@ -193,18 +193,18 @@ class Writer(Names):
         match node.kind:
             case "exists" | "all":
                 text = f"{'any' if node.kind == 'exists' else 'all'}({self.boolean(node.bodies[0])} {loop})"
-                kind: type | None = bool
+                cls: type | None = bool
             case "exists_one":
-                text, kind = f"(sum([{self.boolean(node.bodies[0])} {loop}]) == 1)", bool
+                text, cls = f"(sum([{self.boolean(node.bodies[0])} {loop}]) == 1)", bool
             case "filter":
-                text, kind = f"tuple([{names[0]} {loop} if {self.boolean(node.bodies[0])}])", tuple
+                text, cls = f"tuple([{names[0]} {loop} if {self.boolean(node.bodies[0])}])", tuple
             case "map" | "transform_list":
-                text, kind = f"tuple([{self.fragment(node.bodies[0]).text} {loop}])", tuple
+                text, cls = f"tuple([{self.fragment(node.bodies[0]).text} {loop}])", tuple
             case _:
                 raise Unsupported
         self.bound, self._variables = kept
-        # What is ranged over gets a name first: Python allows no assignment inside the iterable.
-        return Fragment(f"({text} if ({over} := {source}) is not None else NSO())", kind)
+        # The source gets a name first: Python allows no assignment inside the iterable.
+        return Fragment(f"({text} if ({over} := {source}) is not None else NSO())", cls)
 
     def _bind(self, node: tree.Macro) -> Fragment:
         (variable,) = node.names
@@ -212,7 +212,7 @@ class Writer(Names):
         kept = self.bound, self._variables
         self._variables = {name: text for name, text in self._variables.items() if name != variable}
         if path is not None:
-            # The path is looked up where it is used, which is just as lazy.
+            # The path is looked up where the variable is used, which is lazy too.
             self.bound = {**self.bound, variable: path}
             body = self.fragment(node.bodies[0])
         else:
@@ -226,4 +226,4 @@ class Writer(Names):
 
 
 WriteCall: TypeAlias = Callable[[Writer, tree.Call], Fragment | None]
-"""Writes a call; None leaves it to the general form. Raises Unsupported."""
+"""Writes a call; returns None where the general form must do, raises Unsupported where there is no fast form."""

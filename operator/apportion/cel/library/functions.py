@@ -141,10 +141,10 @@ class Dispatch:
 
 def size_of(value: Value) -> int:
     """Return what the cost model takes as a value's size; 1 for anything without parts."""
-    kind = type(value)
-    if kind is str or kind is tuple or kind is bytes or kind is dict or kind is Domains:
+    cls = type(value)
+    if cls is str or cls is tuple or cls is bytes or cls is dict or cls is Domains:
         return len(value)
-    if kind is Optional and value.present:
+    if cls is Optional and value.present:
         return size_of(value.value)
     size: Any = getattr(value, "cost_size", 1)
     return int(size)
@@ -176,12 +176,12 @@ def items(args: tuple[Value, ...], _: Value) -> int:
 
 
 def _visit(value: Value) -> int:
-    kind = type(value)
-    if kind is str or kind is bytes:
+    cls = type(value)
+    if cls is str or cls is bytes:
         return len(value) // 10
-    if kind is tuple:
+    if cls is tuple:
         return sum(map(_visit, value))
-    if kind is dict or kind is Domains:
+    if cls is dict or cls is Domains:
         return sum(_visit(key) + _visit(item) for key, item in value.items())
     return 1
 

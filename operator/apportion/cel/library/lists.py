@@ -43,8 +43,8 @@ def _above(one: Value, other: Value) -> bool:
         return False
 
 
-def _sum(kind: str) -> Callable[[tuple[Value, ...]], Value]:
-    zero, wanted, add = _SUMS[kind]
+def _sum(of_type: str) -> Callable[[tuple[Value, ...]], Value]:
+    zero, wanted, add = _SUMS[of_type]
 
     def total(found: tuple[Value, ...]) -> Value:
         # A list of dyn may hold another type than the chosen form says; the first item decides.
@@ -160,14 +160,14 @@ def _squared(args: tuple[Value, ...], made: Value) -> int:
 
 def _each() -> tuple[Overload, ...]:
     out = []
-    for kind in _COMPARABLE:
+    for item in _COMPARABLE:
         out += [
-            declare(f"list({kind}) isSorted() -> bool", _is_sorted, items),
-            declare(f"list({kind}) min() -> {kind}", _extreme("min", largest=False), items),
-            declare(f"list({kind}) max() -> {kind}", _extreme("max", largest=True), items),
-            declare(f"list({kind}) sort() -> list({kind})", _sort, _squared),
+            declare(f"list({item}) isSorted() -> bool", _is_sorted, items),
+            declare(f"list({item}) min() -> {item}", _extreme("min", largest=False), items),
+            declare(f"list({item}) max() -> {item}", _extreme("max", largest=True), items),
+            declare(f"list({item}) sort() -> list({item})", _sort, _squared),
         ]
-    return (*out, *(declare(f"list({kind}) sum() -> {kind}", _sum(kind), items) for kind in _SUMS))
+    return (*out, *(declare(f"list({item}) sum() -> {item}", _sum(item), items) for item in _SUMS))
 
 
 OVERLOADS = (

@@ -24,22 +24,22 @@ from apportion.dra.semver import Semver
 
 def find(container: Value, key: Value) -> Value:
     """Return `container[key]`; raises CelFailure when there is none."""
-    kind = type(container)
-    if kind is Domains:
+    cls = type(container)
+    if cls is Domains:
         if type(key) is not str:
             raise no_overload()
         return container.get(key, NO_NAMES)
-    if kind is dict:
+    if cls is dict:
         try:
             return container[key_of(key)]
         except (KeyError, TypeError):
             raise CelFailure(f"no such key: {shown(key)}") from None
-    if kind is tuple:
+    if cls is tuple:
         position = _position(key)
         if 0 <= position < len(container):
             return container[position]
         raise CelFailure(f"index out of bounds: {position}")
-    if kind is Optional:
+    if cls is Optional:
         return find_optional(container, key)
     raise no_overload()
 
@@ -58,18 +58,18 @@ def find_field(container: Value, name: str) -> Value:
 
 def find_optional(container: Value, key: Value) -> Optional:
     """Return what `container[?key]` gives: the value if there is one."""
-    kind = type(container)
-    if kind is Optional:
+    cls = type(container)
+    if cls is Optional:
         return find_optional(container.value, key) if container.present else container
-    if kind is Domains:
+    if cls is Domains:
         return Optional(find(container, key))
-    if kind is dict:
+    if cls is dict:
         name = key_of(key)
         try:
             return Optional(container[name]) if name in container else NONE
         except TypeError:
             return NONE
-    if kind is tuple:
+    if cls is tuple:
         position = _position(key)
         if 0 <= position < len(container):
             return Optional(container[position])
@@ -80,24 +80,24 @@ def find_optional(container: Value, key: Value) -> Optional:
 
 def has(container: Value, name: str) -> bool:
     """Return what `has(container.name)` gives. A map of domains always has every name (DRA's rule)."""
-    kind = type(container)
-    if kind is dict:
+    cls = type(container)
+    if cls is dict:
         return name in container
-    if kind is Domains:
+    if cls is Domains:
         return True
-    if kind is Optional:
+    if cls is Optional:
         return container.present and has(container.value, name)
-    if kind is tuple:
+    if cls is tuple:
         raise no_overload()
     return False
 
 
 def inside(needle: Value, container: Value) -> bool:
     """Return what `needle in container` gives."""
-    kind = type(container)
-    if kind is tuple:
+    cls = type(container)
+    if cls is tuple:
         return contains(needle, container)
-    if kind is dict or kind is Domains:
+    if cls is dict or cls is Domains:
         try:
             return key_of(needle) in container
         except TypeError:

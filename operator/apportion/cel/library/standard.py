@@ -80,7 +80,7 @@ def _comparisons() -> list[Overload]:
     ]
     out = []
     for name, test in tests:
-        pairs = [(kind, kind) for kind in _ORDERED] + [(a, b) for a in _NUMBERS for b in _NUMBERS]
+        pairs = [(one, one) for one in _ORDERED] + [(a, b) for a in _NUMBERS for b in _NUMBERS]
         for one, other in pairs:
             cost = _shorter if one in ("string", "bytes") else None
             out.append(
@@ -119,8 +119,8 @@ OVERLOADS = (
     declare("_[?_](optional(map(A, B)), A) -> optional(B)", find_optional),
     declare("@in(A, list(A)) -> bool", inside, _searched_list),
     declare("@in(A, map(A, B)) -> bool", inside),
-    *(declare(f"size({kind}) -> int", _size) for kind in ("bytes", "list(A)", "map(A, B)", "string")),
-    *(declare(f"{kind} size() -> int", _size) for kind in ("bytes", "list(A)", "map(A,B)", "string")),
+    *(declare(f"size({one}) -> int", _size) for one in ("bytes", "list(A)", "map(A, B)", "string")),
+    *(declare(f"{one} size() -> int", _size) for one in ("bytes", "list(A)", "map(A,B)", "string")),
     declare("string contains(string) -> bool", lambda text, part: part in text, _product),
     declare("string startsWith(string) -> bool", str.startswith, second),
     declare("string endsWith(string) -> bool", str.endswith, second),

@@ -162,13 +162,13 @@ def _special(value: float) -> str:
 
 def _text_of(value: Value) -> str:
     """Return what `%s` makes of a value."""
-    kind = type(value)
-    if kind is tuple:
+    cls = type(value)
+    if cls is tuple:
         return f"[{', '.join(map(_as_item, value))}]"
-    if kind is dict or kind is Domains:
+    if cls is dict or cls is Domains:
         rows = sorted((_as_item(value_of(key)), _as_item(item)) for key, item in value.items())
         return f"{{{', '.join(f'{key}:{item}' for key, item in rows)}}}"
-    write = _WRITERS.get(kind)
+    write = _WRITERS.get(cls)
     if write is None:
         raise _refused("s", value)
     return write(value)
@@ -176,15 +176,15 @@ def _text_of(value: Value) -> str:
 
 def _as_item(value: Value) -> str:
     """Print a value inside a list or map, where it is written as a literal."""
-    kind = type(value)
-    if kind is str:
+    cls = type(value)
+    if cls is str:
         return _quoted(value)
-    if kind is bytes:
+    if cls is bytes:
         return f"b{_quoted(value.decode(errors='replace'))}"
-    if kind is float:
+    if cls is float:
         return f'"{_text_of(value)}"' if _special(value) else f"{value:.{_DIGITS}f}"
-    if kind is Timestamp or kind is Duration:
-        return f"{'timestamp' if kind is Timestamp else 'duration'}({_quoted(_text_of(value))})"
+    if cls is Timestamp or cls is Duration:
+        return f"{'timestamp' if cls is Timestamp else 'duration'}({_quoted(_text_of(value))})"
     return _text_of(value)
 
 

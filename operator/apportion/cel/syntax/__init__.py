@@ -1,1 +1,1 @@
-"""A selector's text becomes a tree."""
+"""Step 1: a selector's text to a syntax tree."""

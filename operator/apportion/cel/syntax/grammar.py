@@ -1,7 +1,7 @@
-"""The grammar: cel-python's text with what DRA selectors need and it lacks. Out: a lark parser.
+"""The grammar of selectors: cel-python's, with the additions that DRA selectors need. Out: a lark parser.
 
-Every rule that is replaced must still read as it did; if a new release of cel-python changes one, the import
-fails here and loudly.
+Every replaced rule is compared with the text that it had when the replacement was written; when a release of cel-python
+changes one of them, the import fails.
 """
 
 import re
@@ -24,8 +24,8 @@ MLSTRING_LIT   : /[rR]?"""(?:\\[abfnrtv"'\\]|\\\d{3}|\\x[0-9a-fA-F]{2}|\\u[0-9a-
 BYTES_LIT      : /[bB]/ MLSTRING_LIT | /[bB]/ STRING_LIT
 '''.replace(r"\'", "'")  # fmt: skip
 
-# Optional look-ups and entries, field names in backticks, trailing commas in literals, digits after a point.
-# Of strings only the end matters here; their escapes are read, and refused, later.
+# Added: optional look-ups and entries, field names in backticks, trailing commas in literals. Required: digits after a
+# point. Strings are only delimited here; `literals` reads their escapes.
 _OURS: Final = r'''
 member         : member_dot | member_dot_arg | member_index | member_object | primary
                | member_opt_dot | member_opt_index
@@ -55,7 +55,7 @@ QUOTED_IDENT   : /`[a-zA-Z0-9_.\-\/ ]+`/
 
 def grammar_text() -> str:
     """Return the patched grammar; raises RuntimeError when a patch no longer applies."""
-    # Found without importing it: the package pulls in an evaluator that we do not use.
+    # Found without an import, which would load an evaluator that is not used.
     spec = find_spec("celpy")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("cel-python is not installed")
@@ -73,7 +73,7 @@ def _rules(block: str) -> list[str]:
 
 
 def make_parser(builder: Any) -> Lark:
-    """Return a parser that calls `builder`'s methods as rules are reduced, so that no depth costs recursion."""
+    """Return a parser that calls the methods of `builder` while it reduces rules, without recursion."""
     return Lark(
         grammar_text(),
         parser="lalr",
