@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import AttributeName, DriverName
 
 _DOMAIN_LENGTH = {
@@ -45,23 +45,14 @@ class FillOrder(Model):
 
     take: Annotated[int, Field(ge=1, le=32)]
     """How many devices are taken from one value."""
-    free: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=128)], ...],
-        Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ]
+    free: Annotated[tuple[Annotated[int, Field(ge=1, le=128)], ...], listed("set", least=1, most=32)]
     """How many devices the value has free, best first. Counts that are not listed come after them, fewest first."""
 
 
 class Fill(Model):
     """Take devices from the value that has the fewest free, so that the others stay whole."""
 
-    order: Annotated[
-        tuple[FillOrder, ...],
-        Field(
-            max_length=32,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["take"]},
-        ),
-    ] = ()
+    order: Annotated[tuple[FillOrder, ...], listed("map", key="take", most=32)] = ()
     """Exceptions, by how many devices are taken from one value. Default: none."""
 
 
@@ -73,19 +64,10 @@ class LadderRung(Model):
     attribute: AttributeName
     """Qualified name of a device attribute; devices with the same value are close at this level. A device that lists
     several values counts for the first. Example: resource.kubernetes.io/pcieRoot"""
-    drivers: Annotated[
-        tuple[DriverName, ...],
-        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    drivers: Annotated[tuple[DriverName, ...], listed("set", most=16)] = ()
     """Drivers whose devices this level compares, in addition to those in perDriver. Absent: all that publish the
     attribute."""
-    per_driver: Annotated[
-        tuple[DriverAttribute, ...],
-        Field(
-            max_length=16,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["driver"]},
-        ),
-    ] = ()
+    per_driver: Annotated[tuple[DriverAttribute, ...], listed("map", key="driver", most=16)] = ()
     """Drivers that publish the same values under a name of their own: their devices are close to all others with the
     same value. Default: none."""
     fill: Fill | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import ProfileName
 from apportion.api.selector import DeviceSelector, LabelSelector
 
@@ -41,18 +41,7 @@ class LayoutPartition(Model):
     count: Annotated[int, Field(ge=1, le=64)] | None = None
     """Number of partitions on every card; the operator chooses the positions. Either this or placements."""
     placements: (
-        Annotated[
-            tuple[LayoutPlacement, ...],
-            Field(
-                min_length=1,
-                max_length=64,
-                json_schema_extra={
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["start"],
-                },
-            ),
-        ]
-        | None
+        Annotated[tuple[LayoutPlacement, ...], listed("map", key="start", least=1, most=64)] | None
     ) = None
     """Exact positions on every card (MIG only). Either this or count."""
 
@@ -94,20 +83,10 @@ class PartitionLayoutSpec(Model):
 
     node_selector: LabelSelector = LabelSelector()
     """Labels of the nodes. Absent or empty: all nodes that have fitting devices."""
-    devices: Annotated[
-        tuple[DeviceSelector, ...],
-        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    devices: Annotated[tuple[DeviceSelector, ...], listed("atomic", most=32)] = ()
     """Conditions on whole cards, all of which must hold; the same CEL as in a ResourceClaim. Absent: every card
     that offers all the profiles below."""
-    partitions: Annotated[
-        tuple[LayoutPartition, ...],
-        Field(
-            min_length=1,
-            max_length=32,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
-        ),
-    ]
+    partitions: Annotated[tuple[LayoutPartition, ...], listed("map", key="profile", least=1, most=32)]
     """Partitions of every selected card, one entry for each profile. The rest of a card stays available to claims that
     name a profile."""
     device_classes: LayoutDeviceClasses = LayoutDeviceClasses()
@@ -132,10 +111,7 @@ class PartitionLayoutStatus(Model):
 
     nodes: LayoutNodes = LayoutNodes()
     """Numbers of nodes."""
-    device_classes: Annotated[
-        tuple[Annotated[str, Field(max_length=253)], ...],
-        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    device_classes: Annotated[tuple[Annotated[str, Field(max_length=253)], ...], listed("set", most=32)] = ()
     """Names of the DeviceClasses that the operator made for this layout."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The metadata.generation that this status describes."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 
 
 class ObjectMeta(Model):
@@ -48,10 +48,4 @@ class Condition(Model):
     """The metadata.generation that this condition describes."""
 
 
-Conditions = Annotated[
-    tuple[Condition, ...],
-    Field(
-        max_length=16,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    ),
-]
+Conditions = Annotated[tuple[Condition, ...], listed("map", key="type", most=16)]

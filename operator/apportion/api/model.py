@@ -1,9 +1,9 @@
 """The base class of the models. In: decoded JSON. Out: a frozen value, or BrokenInput naming the field."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from apportion.errors import BrokenInput
@@ -46,6 +46,16 @@ class Model(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return the object as the API server takes it: camelCase names, absent values left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def listed(
+    kind: Literal["atomic", "set", "map"], *, most: int, least: int | None = None, key: str = ""
+) -> Any:
+    """Return the bounds of a list field, and how server-side apply merges it: whole, as a set, or as a map by `key`."""
+    extra: dict[str, Any] = {"x-kubernetes-list-type": kind}
+    if key:
+        extra["x-kubernetes-list-map-keys"] = [key]
+    return Field(min_length=least, max_length=most, json_schema_extra=extra)
 
 
 def _broken(error: ValidationError) -> BrokenInput:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import DeviceName, DriverName, NodeName, PoolName, ProfileName
 
 
@@ -126,10 +126,7 @@ class PartitionStatus(Model):
     """Ids that the driver gave, for instance gpuInstance and computeInstance of a MIG partition, vnpu of a vNPU."""
     uuid: Annotated[str, Field(max_length=128)] | None = None
     """UUID that the driver gave, for instance MIG-1f2e...; absent before the cut and for drivers that give none."""
-    prepared_by: Annotated[
-        tuple[Annotated[str, Field(max_length=64)], ...],
-        Field(max_length=256, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    prepared_by: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], listed("set", most=256)] = ()
     """UIDs of the ResourceClaims whose containers may use it now. Not empty: it is in use, never removed."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
     """The metadata.generation that this status describes."""

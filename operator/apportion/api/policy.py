@@ -9,7 +9,7 @@ from apportion.api import duration
 from apportion.api.duration import Duration
 from apportion.api.ladder import LadderRung, LadderScope
 from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import ClassName, ProfileName
 from apportion.api.selector import LabelSelector
 
@@ -47,10 +47,7 @@ class PolicyClasses(Model):
         },
     )
 
-    names: Annotated[
-        tuple[ClassName, ...],
-        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    names: Annotated[tuple[ClassName, ...], listed("set", most=64)] = ()
     """Names of DeviceClasses. They need not exist yet."""
     selector: LabelSelector | None = None
     """Labels of DeviceClasses; an empty selector selects all of them. The policy covers a class that is named or
@@ -86,13 +83,7 @@ class Demand(Model):
 
     source: DemandSource = DemandSource.LEARNED
     """Learned: what recent claims asked for. Profiles: the mix below."""
-    profiles: Annotated[
-        tuple[ProfileShare, ...],
-        Field(
-            max_length=64,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
-        ),
-    ] = ()
+    profiles: Annotated[tuple[ProfileShare, ...], listed("map", key="profile", most=64)] = ()
     """The expected mix, one entry for each profile; only with source Profiles."""
 
     @model_validator(mode="after")
@@ -118,13 +109,7 @@ class PartitionSettings(Model):
     idle_timeout: Duration = duration.default("300s")
     """How long a released partition is kept for the next claim before it is removed, as a duration (300s,
     1h30m). 0s removes it at once."""
-    warm: Annotated[
-        tuple[WarmPartitions, ...],
-        Field(
-            max_length=64,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
-        ),
-    ] = ()
+    warm: Annotated[tuple[WarmPartitions, ...], listed("map", key="profile", most=64)] = ()
     """Idle partitions to keep ready, one entry for each profile. Default: none."""
     wait_for_ready: bool = True
     """True: the gate of a pod is removed when its partition is cut, so that the pod can still get another one if the cut
@@ -157,13 +142,7 @@ class AllocationPolicySpec(Model):
     strategy: Strategy = Strategy.LEAST_FRAGMENTATION
     """How to choose among devices that fit. LeastFragmentation: keep room for the partitions that are asked for.
     Pack: fill nodes and cards that are in use. Spread: take empty ones. FirstFit: what kube-scheduler would take."""
-    ladder: (
-        Annotated[
-            tuple[LadderRung, ...],
-            Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-        ]
-        | None
-    ) = None
+    ladder: Annotated[tuple[LadderRung, ...], listed("atomic", most=16)] | None = None
     """Which devices are close to each other, closest level first; a preference, not a requirement (for that the claim has
     matchAttribute). All devices of a pod are compared: the worst level among the pairs counts first, then
     the sum of the levels, then the strategy; strategy FirstFit ignores it. Absent: same card, NVLink or
@@ -186,8 +165,7 @@ class AllocationPolicyStatus(Model):
     """Current effect of the policy."""
 
     managed_classes: Annotated[
-        tuple[Annotated[str, Field(max_length=253)], ...],
-        Field(max_length=1024, json_schema_extra={"x-kubernetes-list-type": "set"}),
+        tuple[Annotated[str, Field(max_length=253)], ...], listed("set", most=1024)
     ] = ()
     """Existing DeviceClasses that obey this policy."""
     pending: Annotated[int, Field(ge=0)] = 0

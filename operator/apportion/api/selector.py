@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 
 
 class LabelOperator(StrEnum):
@@ -32,10 +32,7 @@ class LabelRequirement(Model):
     """Key of the label."""
     operator: LabelOperator
     """In, NotIn (value is, is not one of values), Exists, DoesNotExist (the label is there, is not there)."""
-    values: Annotated[
-        tuple[Annotated[str, Field(max_length=63)], ...],
-        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    values: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], listed("atomic", most=64)] = ()
     """Values for In and NotIn."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -56,10 +53,7 @@ class LabelSelector(Model):
 
     match_labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=64)
     """Labels that the object must have, with exactly these values."""
-    match_expressions: Annotated[
-        tuple[LabelRequirement, ...],
-        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    match_expressions: Annotated[tuple[LabelRequirement, ...], listed("atomic", most=32)] = ()
     """Further conditions on labels."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
