@@ -85,9 +85,9 @@ class Domains(dict[str, dict[str, Value]]):
     __slots__ = ()
 
 
-NO_NAMES: Final[dict[str, Value]] = {}
+EMPTY_DOMAIN: Final[dict[str, Value]] = {}
 
-NAMES: Final[dict[type, str]] = {
+TYPE_NAMES: Final[dict[type, str]] = {
     bool: "bool",
     int: "int",
     Uint: "uint",
@@ -122,7 +122,7 @@ GO_NAMES: Final = {
 
 def name_of(value: Value) -> str:
     """Return CEL's name of a value's type."""
-    return NAMES.get(type(value), "dyn")
+    return TYPE_NAMES.get(type(value), "dyn")
 
 
 def no_overload() -> CelFailure:

@@ -9,7 +9,7 @@ from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.check.literalcheck import check_literals
 from apportion.cel.check.macrocheck import MacroCheck
 from apportion.cel.check.scope import unwrapped
-from apportion.cel.library.environment import FUNCTIONS, NAMES
+from apportion.cel.library.environment import FUNCTION_NAMES, FUNCTIONS
 from apportion.cel.library.functions import Dispatch
 from apportion.cel.syntax import tree
 from apportion.cel.syntax.tree import Node, children
@@ -35,7 +35,7 @@ from apportion.cel.values import TypeValue, Uint
 from apportion.errors import SelectorError
 
 _CONSTANTS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
-_TYPE_NAMES = frozenset(
+_VALUE_TYPES = frozenset(
     "bool int uint double string bytes list map type null_type optional_type net.IP net.CIDR".split()  # noqa: SIM905
 ) | {"google.protobuf.Timestamp", "google.protobuf.Duration"}
 """Types that may be used as values."""
@@ -95,7 +95,7 @@ class _Checker(MacroCheck):
         match node:
             case tree.Macro():
                 return [node.source]
-            case tree.Call() if node.function not in NAMES and not self._namespace(node):
+            case tree.Call() if node.function not in FUNCTION_NAMES and not self._namespace(node):
                 return []
             case tree.Call() if node.target is not None and self._namespace(node):
                 return list(node.args)
@@ -113,7 +113,7 @@ class _Checker(MacroCheck):
 
     def _names_type(self, node: tree.Select) -> bool:
         name = "" if node.test or node.optional else _qualified(node)
-        return name in _TYPE_NAMES and name.split(".")[0] not in self.scope
+        return name in _VALUE_TYPES and name.split(".")[0] not in self.scope
 
     def _visit(self, node: Node) -> Type:
         match node:
@@ -143,7 +143,7 @@ class _Checker(MacroCheck):
         found = self.scope.get(node.name)
         if found is not None:
             return found
-        if node.name in _TYPE_NAMES:
+        if node.name in _VALUE_TYPES:
             return self._type_name(node, node.name)
         raise self.error(node, f"undeclared reference to '{node.name}' (in container '')")
 
@@ -177,7 +177,7 @@ class _Checker(MacroCheck):
         namespace = self._namespace(node)
         if namespace:
             return self._resolve(node, namespace, node.args, method=False)
-        if node.function not in NAMES:
+        if node.function not in FUNCTION_NAMES:
             raise self.error(node, f"undeclared reference to '{node.function}' (in container '')")
         if node.target is not None:
             return self._resolve(node, node.function, (node.target, *node.args), method=True)

@@ -10,7 +10,7 @@ from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.library.regexes import compiled
 from apportion.cel.library.stringformat import CLAUSES, TAKEN, clauses
 from apportion.cel.library.times import parse_duration, parse_timestamp
-from apportion.cel.syntax.parse import located
+from apportion.cel.syntax.parse import error_at
 from apportion.cel.syntax.tree import Call, Const, ListLiteral, MapLiteral, children
 from apportion.cel.types import Type
 from apportion.cel.values import CelFailure
@@ -54,7 +54,7 @@ def _check_call(text: str, node: Call, checked: Checked) -> None:
         try:
             read(arg.value)
         except CelFailure as error:
-            raise located(text, arg.at, f"invalid {node.function} argument: {error}") from None
+            raise error_at(text, arg.at, f"invalid {node.function} argument: {error}") from None
 
 
 def _check_format(text: str, node: Call, resolved: Resolved, checked: Checked) -> None:
@@ -65,17 +65,17 @@ def _check_format(text: str, node: Call, resolved: Resolved, checked: Checked) -
     try:
         verbs = [verb for _, verb, _ in clauses(pattern.value) if verb]
     except CelFailure as error:
-        raise located(text, node.at, str(error)) from None
+        raise error_at(text, node.at, str(error)) from None
     wanted, count = len(verbs), len(values.items)
     if wanted > count:
-        raise located(text, node.at, f"index {count} out of range")
+        raise error_at(text, node.at, f"index {count} out of range")
     for verb, item in zip(verbs, values.items, strict=False):
         found = checked.types[item].name
         if found not in TAKEN[verb] and found != "dyn":
-            raise located(text, item.at, f"error during formatting: {CLAUSES[verb]}, was given {found}")
+            raise error_at(text, item.at, f"error during formatting: {CLAUSES[verb]}, was given {found}")
     if count > wanted:
         reason = f"too many arguments supplied to string.format (expected {wanted}, got {count})"
-        raise located(text, node.at, reason)
+        raise error_at(text, node.at, reason)
 
 
 def _check_list(text: str, node: ListLiteral, checked: Checked) -> None:
@@ -83,7 +83,7 @@ def _check_list(text: str, node: ListLiteral, checked: Checked) -> None:
     for index, item in enumerate(node.items):
         found = _opened(checked.types[item]) if index in node.optional else checked.types[item]
         if expected is not None and found != expected:
-            raise located(text, item.at, f"expected type '{expected}' but found '{found}'")
+            raise error_at(text, item.at, f"expected type '{expected}' but found '{found}'")
         expected = found
 
 
@@ -94,7 +94,7 @@ def _check_map(text: str, node: MapLiteral, checked: Checked) -> None:
         if expected is not None:
             for item, one, other in zip((key, value), expected, found, strict=True):
                 if one != other:
-                    raise located(text, item.at, f"expected type '{one}' but found '{other}'")
+                    raise error_at(text, item.at, f"expected type '{one}' but found '{other}'")
         expected = expected or found
 
 

@@ -18,12 +18,12 @@ class MacroCheck(Scope):
         """Return the type of a macro's result; raises SelectorError."""
         source = self.unifier.resolve(self.visit(node.source))
         if node.kind == "bind":
-            with self.names({node.names[0]: source}):
+            with self.bind({node.names[0]: source}):
                 return self.visit(node.bodies[0])
         if node.kind in ("opt_map", "opt_flat_map"):
             return self._optional_macro(node, source)
         variables = self._ranged(node, source)
-        with self.names(dict(zip(node.names, variables, strict=True))):
+        with self.bind(dict(zip(node.names, variables, strict=True))):
             bodies = [self.visit(body) for body in node.bodies]
         return self._macro_result(node, source, variables, bodies)
 
@@ -65,7 +65,7 @@ class MacroCheck(Scope):
         inner, wrapped = unwrapped(source)
         if not wrapped and inner != DYN:
             raise self.no_overload(node, "hasValue", (source,), method=True)
-        with self.names({node.names[0]: inner}):
+        with self.bind({node.names[0]: inner}):
             body = self.visit(node.bodies[0])
         if node.kind == "opt_map":
             return optional_of(body)

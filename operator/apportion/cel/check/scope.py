@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from apportion.cel.check.checked import Checked
-from apportion.cel.syntax.parse import located
+from apportion.cel.syntax.parse import error_at
 from apportion.cel.syntax.tree import Node
 from apportion.cel.types import BOOL, DEVICE, Type, Unifier
 from apportion.errors import SelectorError
@@ -20,7 +20,7 @@ class Scope:
         self.scope: dict[str, Type] = {"device": DEVICE}
 
     @contextmanager
-    def names(self, bound: dict[str, Type]) -> Iterator[None]:
+    def bind(self, bound: dict[str, Type]) -> Iterator[None]:
         """Bind variables while the context lasts."""
         outer = self.scope
         self.scope = {**outer, **bound}
@@ -39,7 +39,7 @@ class Scope:
 
     def error(self, node: Node, reason: str) -> SelectorError:
         """Return an error with the line and column of the node."""
-        return located(self.text, node.at, reason)
+        return error_at(self.text, node.at, reason)
 
     def no_overload(
         self, node: Node, name: str, actual: tuple[Type, ...], *, method: bool = False

@@ -42,7 +42,7 @@ def index(writer: Writer, node: Call) -> Fragment | None:
 
 def equality(writer: Writer, node: Call) -> Fragment | None:
     """Write `==` and `!=`; against a constant, one test of the other side's class allows Python's operator."""
-    compared = compared_to(writer, node)
+    compared = compare_to_zero(writer, node)
     if compared is not None:
         return compared
     left, right = map(writer.fragment, node.args)
@@ -64,7 +64,7 @@ def equality(writer: Writer, node: Call) -> Fragment | None:
 
 def order(writer: Writer, node: Call) -> Fragment | None:
     """Write `<` and its like against constants."""
-    compared = compared_to(writer, node)
+    compared = compare_to_zero(writer, node)
     if compared is not None:
         return compared
     left, right = map(writer.fragment, node.args)
@@ -84,7 +84,7 @@ def _tested(
     return Fragment(writer.guarded(subject, cls, test, lambda t: f"{call}({t}, {arg})"), bool)
 
 
-def compared_to(writer: Writer, node: Call) -> Fragment | None:
+def compare_to_zero(writer: Writer, node: Call) -> Fragment | None:
     """Write `a.compareTo(b) <op> 0` as `a <op> b`."""
     left, right = node.args
     if not (
@@ -97,10 +97,10 @@ def compared_to(writer: Writer, node: Call) -> Fragment | None:
     ):
         return None
     sign = _ORDER[node.function]
-    return amounts(writer, left, sign, f"{{}} {sign} 0")
+    return write_comparison(writer, left, sign, f"{{}} {sign} 0")
 
 
-def amounts(writer: Writer, node: Call, sign: str, exact: str) -> Fragment | None:
+def write_comparison(writer: Writer, node: Call, sign: str, exact: str) -> Fragment | None:
     """Write a comparison of two quantities or versions; `exact` turns the exact function's answer into a bool."""
     if node.target is None:
         return None
@@ -132,10 +132,10 @@ def amounts(writer: Writer, node: Call, sign: str, exact: str) -> Fragment | Non
 
 def comparison(writer: Writer, node: Call) -> Fragment | None:
     """Write `isGreaterThan` and `isLessThan`."""
-    return amounts(writer, node, _COMPARE[node.function], "{}")
+    return write_comparison(writer, node, _COMPARE[node.function], "{}")
 
 
-def made(writer: Writer, node: Call) -> Fragment | None:
+def constant_call(writer: Writer, node: Call) -> Fragment | None:
     """Write `quantity("40Gi")` and `semver("1.2.3")` as constants."""
     values = [arg.value for arg in node.args if isinstance(arg, Const)]
     if len(values) != len(node.args):
@@ -265,8 +265,8 @@ CALLS: Final[Mapping[str, WriteCall]] = {
     "_>=_": order,
     "isGreaterThan": comparison,
     "isLessThan": comparison,
-    "quantity": made,
-    "semver": made,
+    "quantity": constant_call,
+    "semver": constant_call,
     "matches": matches,
     "startsWith": text_test,
     "endsWith": text_test,

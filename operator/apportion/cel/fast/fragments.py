@@ -1,6 +1,7 @@
-"""Fragments of Python source, and the names that they may refer to.
+"""Fragments of Python source, and the names that they may use.
 
-No text of the user reaches Python source: constants do as their `repr` or under a name of ours, CEL names never do.
+The user's text never becomes Python code: constants are written as literals or get a name, and names of CEL are never used
+as Python names.
 """
 
 from collections.abc import Callable
@@ -30,8 +31,8 @@ def _refuse() -> Value:
     raise no_overload()
 
 
-class Names:
-    """The names that the source of one selector refers to. `values` holds the global ones."""
+class Namespace:
+    """The names that the source of one selector uses. `values` holds the global ones."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.check.reads import Path, entry_of, path_of
-from apportion.cel.fast.fragments import Fragment, Names, Unsupported
+from apportion.cel.fast.fragments import Fragment, Namespace, Unsupported
 from apportion.cel.library.functions import CLASSES
 from apportion.cel.syntax import tree
 from apportion.cel.syntax.tree import Node
@@ -29,11 +29,11 @@ _CERTAIN: Final[dict[str, type]] = {
 """Classes that a function's declared result makes certain."""
 
 
-class Writer(Names):
+class Writer(Namespace):
     """Writes the source of one selector."""
 
     def __init__(
-        self, checked: Checked, writers: Mapping[str, "WriteCall"], named: frozenset[tree.Const] = frozenset()
+        self, checked: Checked, writers: Mapping[str, "WriteCall"], named: frozenset[tree.Const]
     ) -> None:
         """`writers`: how calls of some functions are written, by function. `named`: constants that get a name each."""
         super().__init__()

@@ -45,4 +45,4 @@ def _functions() -> dict[tuple[str, bool], tuple[Overload, ...]]:
 
 FUNCTIONS: Final = _functions()
 """Overloads by function name and by whether it is a method, in the order of their declaration."""
-NAMES: Final = frozenset(name for name, _ in FUNCTIONS)
+FUNCTION_NAMES: Final = frozenset(name for name, _ in FUNCTIONS)

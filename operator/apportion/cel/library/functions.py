@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from apportion.cel.library.equality import STRICT
 from apportion.cel.types import Type, parse_type
 from apportion.cel.values import (
-    NAMES,
+    TYPE_NAMES,
     CelFailure,
     Computed,
     Domains,
@@ -56,7 +56,7 @@ CLASSES: Final[dict[str, tuple[type, ...]]] = {
 def own_type(name: str, cls: type) -> None:
     """Add a type of a library's own, whose values cannot be compared with other types."""
     CLASSES[name] = (cls,)
-    NAMES[cls] = name
+    TYPE_NAMES[cls] = name
     STRICT.add(cls)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from apportion.cel.library.equality import contains
 from apportion.cel.values import (
-    NO_NAMES,
+    EMPTY_DOMAIN,
     NONE,
     CelFailure,
     Domains,
@@ -28,7 +28,7 @@ def find(container: Value, key: Value) -> Value:
     if cls is Domains:
         if type(key) is not str:
             raise no_overload()
-        return container.get(key, NO_NAMES)
+        return container.get(key, EMPTY_DOMAIN)
     if cls is dict:
         try:
             return container[key_of(key)]

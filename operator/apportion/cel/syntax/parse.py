@@ -26,11 +26,11 @@ def parse(text: str) -> Node:
     except VisitError as error:  # pragma: no cover - lark wraps only when it walks trees
         raise SelectorError(f"compilation failed: {error.orig_exc}") from None
     except BadSyntax as error:
-        raise located(text, error.at, error.reason) from None
+        raise error_at(text, error.at, error.reason) from None
     return found
 
 
-def located(text: str, at: int, reason: str) -> SelectorError:
+def error_at(text: str, at: int, reason: str) -> SelectorError:
     """Return the compile error for a place in the text."""
     line = text.count("\n", 0, at) + 1
     column = at - (text.rfind("\n", 0, at) + 1) + 1
@@ -47,4 +47,4 @@ def _syntax_error(text: str, error: UnexpectedInput) -> SelectorError:
         seen = "<EOF>" if token is None or token.type == "$END" else str(token)[:40]
         at = len(text) if seen == "<EOF>" else at
         what = f"mismatched input {seen!r}"
-    return located(text, at, f"Syntax error: {what}")
+    return error_at(text, at, f"Syntax error: {what}")
