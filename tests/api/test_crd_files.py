@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
-    """`make crds` after a change of the models is part of that change."""
+    """A change of the models includes `make crds`."""
     app = typer.Typer()
     app.command()(crds)
 
@@ -28,7 +28,7 @@ def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("definition", crd.DEFINITIONS, ids=lambda definition: definition.plural)
 def test_every_field_is_documented(definition: crd.Definition) -> None:
-    """`kubectl explain` has something to say about each field, in a sentence."""
+    """`kubectl explain` shows a description of each field."""
     version = crd.render(definition)["spec"]["versions"][0]
     root = version["schema"]["openAPIV3Schema"]["properties"]
 
@@ -43,7 +43,7 @@ def test_every_field_is_documented(definition: crd.Definition) -> None:
 
 @pytest.mark.parametrize("definition", crd.DEFINITIONS, ids=lambda definition: definition.plural)
 def test_everything_that_repeats_is_bounded(definition: crd.Definition) -> None:
-    """Lists, maps and free text have a largest size, so that no object grows without end and CEL stays cheap."""
+    """Lists, maps and free text have a largest size, which bounds objects and the costs of CEL rules."""
     root = crd.render(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     bound = {"array": "maxItems", "string": "maxLength"}
 

@@ -1,4 +1,4 @@
-"""Random selectors and devices: well typed, badly typed, and hostile."""
+"""Random selectors and devices: well typed, badly typed and hostile."""
 
 import re
 
@@ -173,7 +173,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @st.composite
 def expressions(draw: st.DrawFn) -> str:
-    """Return a selector; nearly all of them compile, and what they read may be of any type."""
+    """Return a selector; nearly all compile, and the attributes that they read may be of any type."""
     left = draw(st.sampled_from([1, 2, 3, 4, 6, 8, 12, 24]))
 
     def expand(symbol: str) -> str:

@@ -1,4 +1,4 @@
-"""Upstream's own table for selectors, recorded as data, against our compiler."""
+"""The cases of upstream's own selector tests, recorded as data, with our compiler."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_every_stored_expression_of_upstream_gets_upstreams_answer() -> None:
 
 
 def test_every_evaluation_costs_what_it_costs_upstream() -> None:
-    """The budget ends the same evaluations as upstream's only if the units are the same."""
+    """The cost limit ends the same evaluations as upstream's only if the units are the same."""
     checked, wrong = 0, []
     for row in rows():
         if row["expect"]["kind"] != "match" or row["actual"].get("cost") is None:

@@ -1,4 +1,4 @@
-"""The fast form of a selector may only ever say what the precise form says."""
+"""The fast form of a selector gives the same answer as the precise form."""
 
 from itertools import product
 
@@ -90,8 +90,8 @@ VALUES = [
 
 
 @pytest.mark.parametrize("text", TEMPLATES)
-def test_both_evaluators_agree_on_every_operator_and_every_kind_of_value(text: str) -> None:
-    """All pairs, so that no guard of the fast form can be missing by luck."""
+def test_both_evaluators_agree_on_every_operator_and_every_type_of_value(text: str) -> None:
+    """All pairs, so that every class test of the fast form is needed and checked."""
     for value, amount in product(
         [*VALUES, None], ("1", "1000m", "1Ki", "-1") if "capacity" in text else ("1",)
     ):
@@ -111,7 +111,7 @@ def test_both_evaluators_agree_on_every_operator_and_every_kind_of_value(text: s
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(expressions(), devices)
 def test_both_evaluators_agree_on_every_selector_and_device(text: str, device: Device) -> None:
-    """Well typed or not, with absorbed errors or without: one answer, and the batch gives it too."""
+    """Well typed or not, with absorbed errors or without: one answer, also in a batch."""
     try:
         program = compile_selector(text)
     except SelectorError:
@@ -130,7 +130,7 @@ def test_both_evaluators_agree_on_every_selector_and_device(text: str, device: D
 def test_a_program_gives_the_same_answer_to_devices_that_agree_on_what_it_reads(
     text: str, one: Device, other: Device
 ) -> None:
-    """`reads` is what a cache of results may be keyed by."""
+    """A cache of results may use what `reads` names as its key."""
     try:
         program = compile_selector(text)
     except SelectorError:

@@ -12,7 +12,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.model import Model
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
-from apportion.api.schema import Schema, fold
+from apportion.api.schema import Schema, structural
 
 _HEADER = "# Made by `make crds` from operator/apportion/api; change the models, not this file.\n"
 _AGE = ("Age", "date", ".metadata.creationTimestamp")
@@ -139,7 +139,7 @@ def write(folder: Path) -> tuple[Path, ...]:
 
 
 def _schema(definition: Definition) -> Schema:
-    root = fold(definition.root.model_json_schema(by_alias=True))
+    root = structural(definition.root.model_json_schema(by_alias=True))
     metadata: Schema = {"type": "object"}
     if definition.longest_name is not None:
         metadata["properties"] = {"name": {"type": "string", "maxLength": definition.longest_name}}

@@ -1,4 +1,4 @@
-"""Fold a pydantic JSON schema into a structural schema (apiextensions.k8s.io/v1 JSONSchemaProps).
+"""Turn a pydantic JSON schema into a structural schema (apiextensions.k8s.io/v1 JSONSchemaProps).
 
 In: what `model_json_schema()` returns. Out: a schema that the API server accepts: without references, without null, without
 `additionalProperties: false` (the server prunes unknown fields). Raises TypeError for what has no structural form.
@@ -36,40 +36,42 @@ _DEFINITIONS = "#/$defs/"
 _NULL = {"type": "null"}
 
 
-def fold(schema: Mapping[str, Any]) -> Schema:
+def structural(schema: Mapping[str, Any]) -> Schema:
     """Return the structural schema of a model's JSON schema."""
     definitions: Mapping[str, Schema] = schema.get("$defs", {})
-    return _fold(schema, definitions, ())
+    return _structural(schema, definitions, ())
 
 
-def _fold(schema: Mapping[str, Any], definitions: Mapping[str, Schema], within: tuple[str, ...]) -> Schema:
+def _structural(
+    schema: Mapping[str, Any], definitions: Mapping[str, Schema], within: tuple[str, ...]
+) -> Schema:
     resolved, within = _resolve(schema, definitions, within)
-    folded: Schema = {}
+    found: Schema = {}
     for key, value in resolved.items():
         match key:
             case "properties":
-                folded[key] = {name: _fold(child, definitions, within) for name, child in value.items()}
+                found[key] = {name: _structural(child, definitions, within) for name, child in value.items()}
             case "items":
-                folded[key] = _fold(value, definitions, within)
+                found[key] = _structural(value, definitions, within)
             case "additionalProperties" if isinstance(value, dict):
-                folded[key] = _fold(value, definitions, within)
+                found[key] = _structural(value, definitions, within)
             case "additionalProperties" if value is False:
                 pass
             case "const":
-                folded["enum"] = [value]
+                found["enum"] = [value]
             case "exclusiveMinimum" | "exclusiveMaximum":
-                folded[f"{key[9:].lower()}"] = value
-                folded[key] = True
+                found[f"{key[9:].lower()}"] = value
+                found[key] = True
             case "description":
-                folded[key] = " ".join(value.split())
+                found[key] = " ".join(value.split())
             case _ if key in _KEPT or key.startswith("x-kubernetes-"):
-                folded[key] = value
+                found[key] = value
             case _ if key in _DROPPED:
                 pass
             case _:
                 raise TypeError(f"{key}: {value!r} has no form in a structural schema")
-    _settle_default(folded)
-    return {key: folded[key] for key in (*_FIRST, *folded) if key in folded}
+    _settle_default(found)
+    return {key: found[key] for key in (*_FIRST, *found) if key in found}
 
 
 def _settle_default(schema: Schema) -> None:
