@@ -1,4 +1,4 @@
-"""Where apportion starts: the only reader of arguments and environment."""
+"""The command line of apportion; no other module reads arguments or environment variables."""
 
 import asyncio
 import signal
@@ -6,7 +6,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -15,7 +15,7 @@ import typer
 
 from apportion import __version__, logs
 from apportion.agent.foreign import Foreign
-from apportion.cli import allocate, node, places, release, select
+from apportion.cli import allocate, node, nodeoptions, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -61,8 +61,6 @@ def operator(
     ] = 15.0,
 ) -> None:
     """Run the operator: allocate claims, own partitions."""
-    from dataclasses import replace
-
     from apportion.app import run_operator
 
     logs.set_up(log_format.value)
@@ -79,18 +77,18 @@ def operator(
 @app.command()
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
-    backend: places.Backends = "auto",
-    host_root: places.HostRoot = places.HOST_ROOT,
-    simulation: places.Simulation = None,
-    plugins_dir: places.PluginsDir = places.PLUGINS_DIR,
+    backend: nodeoptions.Backends = "auto",
+    host_root: nodeoptions.HostRoot = nodeoptions.HOST_ROOT,
+    simulation: nodeoptions.Simulation = None,
+    plugins_dir: nodeoptions.PluginsDir = nodeoptions.PLUGINS_DIR,
     registry_dir: Annotated[
         Path, typer.Option(help="Kubelet's folder for registration sockets.", envvar="REGISTRY_DIR")
     ] = Path("/var/lib/kubelet/plugins_registry"),
-    cdi_dir: places.CdiDir = places.CDI_DIR,
-    state_dir: places.StateDir = places.STATE_DIR,
-    driver_gpu: places.DriverGpu = places.DRIVER_GPU,
-    driver_npu: places.DriverNpu = places.DRIVER_NPU,
-    driver_rdma: places.DriverRdma = places.DRIVER_RDMA,
+    cdi_dir: nodeoptions.CdiDir = nodeoptions.CDI_DIR,
+    state_dir: nodeoptions.StateDir = nodeoptions.STATE_DIR,
+    driver_gpu: nodeoptions.DriverGpu = nodeoptions.DRIVER_GPU,
+    driver_npu: nodeoptions.DriverNpu = nodeoptions.DRIVER_NPU,
+    driver_rdma: nodeoptions.DriverRdma = nodeoptions.DRIVER_RDMA,
     foreign: Annotated[
         Foreign,
         typer.Option(
@@ -133,11 +131,11 @@ def agent(
 app.command()(crds)
 
 
-def _node_tools(where: node.Where) -> node.Tools:
+def _node_tools(options: node.NodeOptions) -> node.Tools:
     from apportion.agent.byhand import NodeTools
     from apportion.agent.settings import AgentOptions
 
-    return NodeTools(AgentOptions(**asdict(where)))
+    return NodeTools(AgentOptions(**asdict(options)))
 
 
 app.add_typer(node.commands(_node_tools), name="node")
@@ -153,7 +151,7 @@ def version() -> None:
 
 
 def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) -> None:
-    """Run a long-lived role until SIGTERM or SIGINT; a clear refusal to start is exit status 1."""
+    """Run the operator or the agent until SIGTERM or SIGINT; an ApportionError ends it with exit status 1."""
 
     async def until_told() -> None:
         stop = asyncio.Event()

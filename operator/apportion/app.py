@@ -1,7 +1,7 @@
-"""App: build the operator's graph and run it.
+"""App: builds the parts of the operator and runs them.
 
-Observing and acting are two things: reflectors and kopf feed the snapshot all the time; the cycle acts while this
-replica holds the lease, and never before every kind was listed and every listed object observed.
+Reflectors and kopf feed the snapshot all the time, in every replica. The cycle acts only while this replica holds the lease,
+and only after every kind was listed and every listed object observed.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ MANAGER = "apportion-operator"
 """Field manager of everything that the operator writes, and name on its Events."""
 
 _REST = 1.0
-"""Seconds without a pass after which there is time to tidy up."""
+"""Seconds without a pass after which upkeep may run."""
 _STUCK = 60.0
 """Seconds without a pass after which a leader counts as dead."""
 
@@ -49,7 +49,7 @@ _log = structlog.get_logger()
 
 
 def features_of(version: tuple[int, int]) -> Features:
-    """Return what the server's version has on by default (kubernetes feature gates)."""
+    """Return the feature gates that are on by default in this version of Kubernetes."""
     return replace(DEFAULT_FEATURES, fractional_capacity_range=version >= (1, 37))
 
 
@@ -59,7 +59,7 @@ class App:
     def __init__(
         self, settings: OperatorSettings, client: Client, version: tuple[int, int], stop: asyncio.Event
     ) -> None:
-        """`stop` ends it, by whomever it is set."""
+        """Setting `stop`, here or outside, ends the operator."""
         clock, now = time.monotonic, lambda: datetime.now(UTC)
         self._client = client
         self.window = Window(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
@@ -101,7 +101,7 @@ class App:
         self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
 
     def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
-        """Take in one event."""
+        """Receive one watch event."""
         self.snapshot.observe(kind, change, raw)
 
     def connection(self) -> kopf.ConnectionInfo:
@@ -119,11 +119,11 @@ class App:
         )
 
     def stopping(self) -> None:
-        """Take in that the process shall end: kopf has the signal handlers, and tells us when it has stopped itself."""
+        """Learn that kopf has stopped, which has the signal handlers, and stop too."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Run until it is told to stop, or a part dies; the process then ends and is started anew."""
+        """Run until `stop` is set or a part fails; the process then ends, and Kubernetes starts it again."""
         registry = kopf.OperatorRegistry()
         handlers.register(registry, self)
         await self._health.start()
@@ -142,8 +142,8 @@ class App:
                     kopf.operator(registry=registry, clusterwide=True, standalone=True, stop_flag=self._stop)
                 )
                 await asyncio.wait((watcher, told), return_when=asyncio.FIRST_COMPLETED)
-                # The lease goes back only after the last write has ended, and at once then: another replica waits.
-                # kopf would first wait some seconds for our tasks.
+                # The lease is released as soon as the last write has ended, because another replica waits for it; kopf
+                # would first wait some seconds for our tasks.
                 acting.cancel()
                 await asyncio.wait((acting,))
                 for task in (told, *tasks):
@@ -153,11 +153,11 @@ class App:
             await self._health.stop()
 
     async def _lead(self) -> None:
-        """Act whenever this replica holds the lease, after the picture is complete."""
+        """Act whenever this replica holds the lease and the snapshot is complete."""
         while True:
             await self.lease.gained.wait()
             await self._synced()
-            # The first claim should not wait for views of all nodes to be built.
+            # Views of all nodes are built now, so that the first claim does not wait for them.
             self.snapshot.state.settle()
             collector = Collector()
             collector.take_over(time.monotonic())
@@ -184,7 +184,7 @@ class App:
             group.create_task(self.partitions.run())
 
     async def _rest(self, collector: Collector) -> None:
-        """Use moments without a pass for what would make a claim wait later."""
+        """While no claim waits, do work that a later claim would have to wait for."""
         while True:
             await asyncio.sleep(_REST)
             if self.cycle.age() >= _REST:

@@ -1,24 +1,24 @@
-"""The garbage collector, told when to work: a full pass over a large cluster takes longer than a claim may wait.
+"""When Python's garbage collector runs: a full pass over a large cluster's objects takes longer than a claim may wait.
 
-In: calls at quiet moments. Out: nothing; memory of cycles is freed. Young objects are still looked at on the way, few at a
-time, which takes some milliseconds at most.
+In: calls while no claim waits. Out: nothing; memory of reference cycles is freed. Passes over few young objects still run at
+any time; they take some milliseconds at most.
 """
 
 import gc
 from dataclasses import dataclass
 
 YOUNG = 4_000
-"""Objects more than before after which the young ones are looked at: few, so that a pass is short, yet so many that less
-than one claim in a hundred meets one."""
+"""New objects after which the young generation is collected: few enough for a short pass, and so many that less than one
+claim in a hundred meets one."""
 
 AGED = 250
-"""Passes over the young after which those that survived one are looked at, if no quiet moment came before: a claim that
-meets this pass waits half a second, so it is for an operator that never rests."""
+"""Young collections after which the middle generation is collected too. A claim that meets this pass waits half a second, so
+it happens only in an operator that is never idle."""
 
 NEVER = 1 << 30
 
 EVERY = 60.0
-"""Seconds between passes over what is new since the last one."""
+"""Seconds between passes over the objects that are new since the last one."""
 
 WHOLE = 3600.0
 """Seconds between passes over everything."""
@@ -26,18 +26,18 @@ WHOLE = 3600.0
 
 @dataclass(slots=True)
 class Collector:
-    """When the passes were. One per process."""
+    """The times of the last passes, in seconds. One per process."""
 
     _new: float = 0.0
     _whole: float = 0.0
 
     def take_over(self, now: float) -> None:
-        """Look at everything once, take what was loaded out of sight, and leave full passes to `quiet`."""
+        """Collect once, freeze what was loaded, and leave full passes to `quiet`."""
         gc.set_threshold(YOUNG, AGED, NEVER)
         self._pass(now)
 
     def quiet(self, now: float) -> None:
-        """Nothing waits at the moment: look at what is new, or at everything, if it is time."""
+        """Collect new or all objects if it is time; called while no claim waits."""
         if now - self._whole >= WHOLE:
             self._pass(now)
         elif now - self._new >= EVERY:

@@ -1,30 +1,29 @@
-"""What can go wrong, and what follows from it.
+"""The exceptions of apportion, and what the caller does about them.
 
 ApportionError
-├── BrokenInput          an object can never work as written; it names object, field and reason
+├── BrokenInput          an object can never work as written; names field and reason
 │   ├── SelectorError        a CEL text that does not compile, or fails on a device
 │   └── TooMuch              more results, configs or requests than the API takes
-├── BrokenNode           this node's slices contradict each other; the next node may do
 ├── ApiError             the API server refused, or did not answer
-│   ├── Overtaken            somebody wrote first: forget, look again (409, failed precondition)
+│   ├── Overtaken            another writer was first: read again (409, failed precondition)
 │   ├── Missing              the object is not there (404)
 │   ├── Expired              the watch's version is too old: list again (410)
-│   └── Unreachable          no answer, or one that says "later" (429, 5xx, time-out)
+│   └── Unreachable          no answer, or one that says to try later (429, 5xx, time-out)
 ├── NotLeading           the lease is gone or about to go: write nothing
-├── NotReady             a partner has not answered yet: try again later
+├── NotReady             something else must happen first: try again later
 └── HardwareError        the driver said no
     ├── Busy                 a process still holds the partition
-    ├── NoRoom               no free place, or one that we half made ourselves
+    ├── NoRoom               no free place, or an unfinished partition of ours is there
     ├── Unsupported          this hardware or driver cannot do it, now or ever
     └── Lost                 the device left the bus
 """
 
 
 class ApportionError(Exception):
-    """Anything that apportion raises on purpose; its text is fit for a person."""
+    """Base class of what apportion raises on purpose; its text is a message for users."""
 
 
-class BrokenInput(ApportionError):  # noqa: N818 - named after what is broken, as the tree above reads
+class BrokenInput(ApportionError):  # noqa: N818 - named after what is broken
     """An object can never work as written.
 
     `field` is the path inside the object (`spec.devices.requests[0].exactly.selectors[1]`), "" if it is
@@ -45,10 +44,6 @@ class TooMuch(BrokenInput):
     """More results, configs or requests than the API takes."""
 
 
-class BrokenNode(ApportionError):  # noqa: N818
-    """Only this node's slices are at fault."""
-
-
 class ApiError(ApportionError):
     """The API server refused a request; `status` is the HTTP status, 0 when there was no answer."""
 
@@ -58,7 +53,7 @@ class ApiError(ApportionError):
 
 
 class Overtaken(ApiError):  # noqa: N818
-    """Somebody wrote the object first (HTTP 409, or a precondition that no longer holds)."""
+    """Another writer changed the object first (HTTP 409, or a precondition that no longer holds)."""
 
 
 class Missing(ApiError):  # noqa: N818
@@ -78,7 +73,7 @@ class NotLeading(ApportionError):  # noqa: N818
 
 
 class NotReady(ApportionError):  # noqa: N818
-    """What is asked for depends on something that has not happened yet; trying again is right."""
+    """Something that the request depends on has not happened yet; the caller tries again."""
 
 
 class HardwareError(ApportionError):
@@ -90,7 +85,7 @@ class Busy(HardwareError):  # noqa: N818
 
 
 class NoRoom(HardwareError):  # noqa: N818
-    """No free place for the partition, or the place is taken by one that we half made ourselves."""
+    """No free place for the partition, or an unfinished partition of ours is in its place."""
 
 
 class Unsupported(HardwareError):  # noqa: N818

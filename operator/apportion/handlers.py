@@ -1,4 +1,4 @@
-"""Every kopf handler of the operator, on one page. Handlers only tell the app what they saw."""
+"""All kopf handlers of the operator. They only pass events on to the app."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -8,24 +8,24 @@ import kopf
 from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, OWN, PARTITIONS, POLICIES, Kind
 
 FED_BY_KOPF = (CLAIMS, CLASSES, PARTITIONS, LAYOUTS, POLICIES)
-"""Kinds whose objects are small; nodes, pods and slices come by reflectors (kopf copies each object on each event)."""
+"""Kinds whose objects are small. Reflectors watch nodes, pods and slices, since kopf copies each object on each event."""
 
 
 class App(Protocol):
     """What handlers may call."""
 
     def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
-        """Take in one event."""
+        """Receive one watch event."""
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
 
     def stopping(self) -> None:
-        """Take in that the process shall end."""
+        """Learn that kopf has stopped, so that the process ends."""
 
 
-class OwnKindsOnly(kopf.AnnotationsDiffBaseStorage):
-    """Keep diffs for nobody: foreign objects are never diffed, copied or annotated, and ours need no diff."""
+class NoDiffs(kopf.AnnotationsDiffBaseStorage):
+    """Turns kopf's diffs off: no handler needs one, and objects of others must not be annotated."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
         """Return an empty essence, which spares kopf a deep copy of every object on every event."""
@@ -34,14 +34,14 @@ class OwnKindsOnly(kopf.AnnotationsDiffBaseStorage):
 
 
 def register(registry: kopf.OperatorRegistry, app: App) -> None:
-    """Register all handlers. Each returns None on purpose: kopf would write any other value into the object."""
+    """Register all handlers. They return None: kopf would write any other value into the object."""
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
         settings.scanning.disabled = True
         settings.posting.enabled = False
         settings.persistence.finalizer = f"{OWN}/finalizer"
-        settings.persistence.diffbase_storage = OwnKindsOnly()
+        settings.persistence.diffbase_storage = NoDiffs()
         settings.watching.server_timeout = 300
         settings.watching.chunk_size = 500
         settings.networking.request_timeout = 30

@@ -1,4 +1,4 @@
-"""Logs: one line an event, structured, ours and the libraries' alike."""
+"""Structured logs, one line an event; those of libraries have the same form."""
 
 import logging
 import sys
@@ -40,5 +40,5 @@ def set_up(form: Format, level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # kopf tells of every object and every connection at INFO.
+    # kopf logs every object and every connection at INFO.
     logging.getLogger("kopf").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Settings of the operator: what can be tuned, its unit, and what the default means."""
+"""Settings of the operator, with units."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,10 @@ class CycleSettings:
     """Seconds after which a cycle starts even if changes keep coming, so that a busy cluster cannot starve it."""
 
     idle: float = 2.0
-    """Seconds after which a cycle starts although nothing changed: time-outs and exclusions end by the clock."""
+    """Seconds after which a cycle starts although nothing changed, because time-outs and exclusions end."""
 
     writes: int = 32
-    """How many requests may be under way at once."""
+    """How many writes to the API server may run at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,21 @@ class LeaseSettings:
     """Seconds between renewals."""
 
     reserve: float = 5.5
-    """Seconds that must be left for a write to begin; more than `patience`."""
+    """Seconds that the lease must still be valid when a write begins; more than `patience`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """Everything that the operator is told from outside."""
+    """All settings of the operator."""
 
     namespace: str = "apportion-system"
-    """Where the operator lives, and its Lease."""
+    """Namespace of the operator and of its Lease."""
 
     identity: str = "apportion"
-    """Names this replica in the Lease; unique, best the pod's name and a random end."""
+    """Name of this replica in the Lease; must be unique, for instance the pod's name and a random suffix."""
 
     kubeconfig: Path | None = None
-    """How to reach the API server; None: the pod's service account."""
+    """Kubeconfig file; None: the pod's service account."""
 
     patience: float = 5.0
     """Seconds after which a request counts as failed."""

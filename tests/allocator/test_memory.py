@@ -20,7 +20,7 @@ from apportion.dra import claim as claims
 from apportion.dra import device as devices
 from apportion.dra import slice as slices
 from apportion.dra.deviceclass import DeviceClass
-from apportion.dra.sharing import Sharing
+from apportion.dra.reading import Sharing
 from tests.allocator.builders import A, amounts, claim, device, piece, want
 
 TABLES = (

@@ -1,4 +1,4 @@
-"""What users write becomes values: defaults, refusals that name the field, tolerance for what is newer."""
+"""Objects of users are read as values: defaults, errors that name the field, unknown fields."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,32 +10,11 @@ from apportion.api.model import Model
 from apportion.api.partition import HolderKind, Origin, Partition, Phase
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicy, QueueOrder, Strategy
 from apportion.errors import BrokenInput
-from tests.install.written_objects import PARTITION as WRITTEN
-
-PARTITION: dict[str, Any] = {
-    "apiVersion": "apportion.dev/v1alpha1",
-    "kind": "Partition",
-    "metadata": {"name": "n1-gpu-0-mig-1g10gb-19-3", "uid": "u1", "finalizers": ["apportion.dev/agent"]},
-    "spec": WRITTEN,
-    "status": {"phase": "Ready", "instance": {"gpuInstance": "9"}, "preparedBy": ["c-1"]},
-}
-
-
-def layout(**spec: Any) -> dict[str, Any]:
-    """Return a PartitionLayout, valid but for what is given."""
-    return {
-        "metadata": {"name": "sevenths"},
-        "spec": {"partitions": [{"profile": "1g.10gb", "count": 7}], **spec},
-    }
-
-
-def policy(**spec: Any) -> dict[str, Any]:
-    """Return an AllocationPolicy, valid but for what is given."""
-    return {"metadata": {"name": "p"}, "spec": {"deviceClasses": {"names": ["mig.apportion.dev"]}, **spec}}
+from tests.api.objects import PARTITION, layout, policy
 
 
 def test_a_partition_is_read_and_written_without_loss() -> None:
-    """What goes in as JSON comes out as the same JSON, and reads as typed values in between."""
+    """JSON that is read as a value is written as the same JSON."""
     partition = Partition.from_json(PARTITION)
 
     assert partition.spec.origin is Origin.CLAIM
@@ -49,21 +28,21 @@ def test_a_partition_is_read_and_written_without_loss() -> None:
         ]
 
 
-def test_a_partition_nobody_holds_has_no_holder_in_its_json() -> None:
-    """Absent is how the API says idle: null would be a change in every comparison."""
+def test_an_idle_partition_has_no_holder_in_its_json() -> None:
+    """Absent means idle; null would count as a change in every comparison."""
     raw = {**PARTITION, "spec": {key: value for key, value in PARTITION["spec"].items() if key != "holder"}}
 
     assert "holder" not in Partition.from_json(raw).to_json()["spec"]
 
 
-def test_unknown_fields_are_passed_over() -> None:
-    """A newer apportion may have written more; an older one reads what it knows."""
+def test_unknown_fields_are_ignored() -> None:
+    """An older apportion can read the objects of a newer one."""
     raw = {**PARTITION, "spec": {**PARTITION["spec"], "colour": "red"}, "extra": 1}
 
     assert Partition.from_json(raw) == Partition.from_json(PARTITION)
 
 
-def test_a_layout_says_little_and_gets_defaults() -> None:
+def test_a_layout_gets_defaults() -> None:
     """Only the partitions are needed; classes are made, one node at a time changes, idle cards only."""
     spec = PartitionLayout.from_json(layout()).spec
 
@@ -73,7 +52,7 @@ def test_a_layout_says_little_and_gets_defaults() -> None:
     assert spec.node_selector.matches({"any": "node"})
 
 
-def test_a_policy_says_little_and_gets_defaults() -> None:
+def test_a_policy_gets_defaults() -> None:
     """The defaults that the schema publishes are those that the models use."""
     spec = AllocationPolicy.from_json(policy()).spec
 
@@ -86,7 +65,7 @@ def test_a_policy_says_little_and_gets_defaults() -> None:
 
 
 def test_classes_without_a_policy_are_found_by_their_label() -> None:
-    """The policy that holds when there is none covers exactly the managed label."""
+    """The default policy covers exactly the classes with the managed label."""
     selector = DEFAULT_POLICY.device_classes.selector
 
     assert selector is not None
@@ -175,7 +154,7 @@ def test_a_broken_object_is_refused_with_field_and_reason(
     field: str,
     reason: str,
 ) -> None:
-    """Whoever wrote the object learns which field to mend, by its path in the YAML."""
+    """The error names the field by its path in the YAML."""
     with pytest.raises(BrokenInput) as refusal:
         model.from_json(raw)
 
@@ -184,7 +163,7 @@ def test_a_broken_object_is_refused_with_field_and_reason(
 
 
 def test_a_refusal_counts_the_further_mistakes() -> None:
-    """One reason is shown; that there are more is said."""
+    """One reason is shown, with the number of further ones."""
     raw = {**PARTITION, "spec": {**PARTITION["spec"], "device": "GPU 0", "parent": "GPU 0"}}
 
     with pytest.raises(BrokenInput, match=r"spec\.device: .* \(and 1 more\)"):

@@ -1,8 +1,6 @@
 """The files in crds/ are those that the models make, and every field in them is documented."""
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -10,12 +8,13 @@ from typer.testing import CliRunner
 
 from apportion.api import crd
 from apportion.cli.crds import crds
+from tests.api.schemas import fields
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
-    """`make crds` after a change of the models is part of that change."""
+    """A change of the models includes `make crds`."""
     app = typer.Typer()
     app.command()(crds)
 
@@ -27,10 +26,10 @@ def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
     assert made == committed
 
 
-@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.plural)
-def test_every_field_is_documented(kind: crd.Kind) -> None:
-    """`kubectl explain` has something to say about each field, in a sentence."""
-    version = crd.render(kind)["spec"]["versions"][0]
+@pytest.mark.parametrize("definition", crd.DEFINITIONS, ids=lambda definition: definition.plural)
+def test_every_field_is_documented(definition: crd.Definition) -> None:
+    """`kubectl explain` shows a description of each field."""
+    version = crd.render(definition)["spec"]["versions"][0]
     root = version["schema"]["openAPIV3Schema"]["properties"]
 
     silent = [
@@ -42,10 +41,10 @@ def test_every_field_is_documented(kind: crd.Kind) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("kind", crd.KINDS, ids=lambda kind: kind.plural)
-def test_everything_that_repeats_is_bounded(kind: crd.Kind) -> None:
-    """Lists, maps and free text have a largest size, so that no object grows without end and CEL stays cheap."""
-    root = crd.render(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+@pytest.mark.parametrize("definition", crd.DEFINITIONS, ids=lambda definition: definition.plural)
+def test_everything_that_repeats_is_bounded(definition: crd.Definition) -> None:
+    """Lists, maps and free text have a largest size, which bounds objects and the costs of CEL rules."""
+    root = crd.render(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     bound = {"array": "maxItems", "string": "maxLength"}
 
     endless = [
@@ -60,12 +59,3 @@ def test_everything_that_repeats_is_bounded(kind: crd.Kind) -> None:
         and "x-kubernetes-int-or-string" not in schema
     ]
     assert endless == []
-
-
-def fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return every field of a schema with its path."""
-    yield path, schema
-    for name, child in schema.get("properties", {}).items():
-        yield from fields(child, f"{path}.{name}")
-    for child in schema.get("items", {}).get("properties", {}).items():
-        yield from fields(child[1], f"{path}[].{child[0]}")

@@ -1,11 +1,11 @@
-"""The fold from JSON schema to structural schema, case by case."""
+"""JSON schemas become structural schemas."""
 
 from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from pydantic import BaseModel, Field
 
-from apportion.api.schema import fold
+from apportion.api.schema import structural
 
 
 class Inner(BaseModel):
@@ -28,7 +28,7 @@ class Outer(BaseModel):
 @pytest.fixture(scope="module")
 def properties() -> dict[str, Any]:
     """Return what the fold makes of Outer's fields."""
-    return dict(fold(Outer.model_json_schema())["properties"])
+    return dict(structural(Outer.model_json_schema())["properties"])
 
 
 def test_a_reference_is_inlined_and_its_surroundings_win(properties: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ def test_titles_and_closed_objects_leave_no_trace() -> None:
     class Closed(BaseModel, extra="forbid"):
         name: str = Field(title="A Title", examples=["x"])
 
-    assert fold(Closed.model_json_schema()) == {
+    assert structural(Closed.model_json_schema()) == {
         "type": "object",
         "properties": {"name": {"type": "string"}},
         "required": ["name"],
@@ -110,4 +110,4 @@ class Pair(BaseModel):
 def test_what_has_no_structural_form_is_an_error(model: type[BaseModel]) -> None:
     """A cycle, a union of different things, a list with positions: found when the CRDs are made, not on a cluster."""
     with pytest.raises(TypeError):
-        fold(model.model_json_schema())
+        structural(model.model_json_schema())

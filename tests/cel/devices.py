@@ -1,4 +1,4 @@
-"""Devices for the tests, in the API's own form."""
+"""Devices of a ResourceSlice."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What can never work is refused before any device is seen, with line, column and reason."""
+"""Compile errors: a selector that always fails is refused with line, column and reason."""
 
 import pytest
 
@@ -67,7 +67,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED, ids=[text[:40] for text, _ in REFUSED])
-def test_a_selector_that_can_never_work_is_refused_with_its_reason(text: str, reason: str) -> None:
+def test_a_selector_that_always_fails_is_refused_with_its_reason(text: str, reason: str) -> None:
     """The message is one short line."""
     with pytest.raises(SelectorError) as caught:
         compile_selector(text)

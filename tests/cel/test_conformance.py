@@ -1,17 +1,11 @@
-"""Upstream's own table for selectors, recorded as data, against our compiler."""
+"""The cases of upstream's own selector tests, recorded as data, with our compiler."""
 
 from typing import Any
 
 import orjson
 import pytest
 
-from apportion.cel import compile_selector
-from apportion.cel.check import check
-from apportion.cel.facts import facts
-from apportion.cel.parse import parse
-from apportion.cel.precise import cost_of
-from apportion.dra.device import Device
-from apportion.errors import SelectorError
+from tests.cel.evaluators import answer, as_device, cost_of
 from tests.shared import shared
 
 
@@ -19,25 +13,6 @@ def rows() -> list[dict[str, Any]]:
     """Return the rows that a scheduler must satisfy."""
     cases = orjson.loads(shared("conformance/cel.json").read_bytes())["cases"]
     return [row for row in cases if row["envType"] == "StoredExpressions"]
-
-
-def as_device(row: dict[str, Any]) -> Device:
-    """Return the row's device."""
-    fields = ("attributes", "capacity", "allowMultipleAllocations")
-    raw = {"name": "d", **{key: row[key] for key in fields if row[key] is not None}}
-    return Device.from_json(raw, driver=row["driver"], pool="pool")
-
-
-def answer(row: dict[str, Any]) -> tuple[str, Any]:
-    """Return what we say: the kind of outcome, and the verdict or the error's text."""
-    try:
-        program = compile_selector(row["expression"])
-    except SelectorError as error:
-        return "compileError", str(error)
-    try:
-        return "match", program.match(as_device(row))
-    except SelectorError as error:
-        return "matchError", str(error)
 
 
 def test_every_stored_expression_of_upstream_gets_upstreams_answer() -> None:
@@ -54,13 +29,12 @@ def test_every_stored_expression_of_upstream_gets_upstreams_answer() -> None:
 
 
 def test_every_evaluation_costs_what_it_costs_upstream() -> None:
-    """The budget ends the same evaluations as upstream's only if the units are the same."""
+    """The cost limit ends the same evaluations as upstream's only if the units are the same."""
     checked, wrong = 0, []
     for row in rows():
         if row["expect"]["kind"] != "match" or row["actual"].get("cost") is None:
             continue
-        text = row["expression"]
-        found = cost_of(check(text, parse(text)), facts(as_device(row)).value)
+        found = cost_of(row["expression"], as_device(row))
         checked += 1
         if found != row["actual"]["cost"]:
             wrong.append((row["name"], found, row["actual"]["cost"]))

@@ -1,4 +1,4 @@
-"""Selectors made to hurt: no text reaches Python source, no depth or size takes the process down."""
+"""Hostile selectors: their text never becomes Python code, and no depth or size ends the process."""
 
 import resource
 import time
@@ -12,7 +12,8 @@ from apportion.cel import compile_selector
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
 from tests.cel.devices import GPU, device
-from tests.cel.generate import quoted
+from tests.cel.evaluators import is_fast
+from tests.cel.randomselectors import quoted
 
 HOSTILE = [
     "__class__",
@@ -33,7 +34,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_only_a_name(name: str) -> None:
-    """Domains, names and strings with quotes and code in them are looked up and compared, nothing else."""
+    """Domains, names and strings that contain quotes and code are only looked up and compared."""
     holder = Device(
         driver=name, pool="pool", name="device", attributes={f"{name}/{name}": name, "d/x": 1}, capacity={}
     )
@@ -52,7 +53,7 @@ def test_a_hostile_name_is_only_a_name(name: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=30))
 def test_any_text_as_a_string_is_that_string(value: str) -> None:
-    """Whatever Unicode holds, in a literal it is data."""
+    """Any Unicode text in a literal is data."""
     holder = Device(driver=value, pool="pool", name="device", attributes={"d/x": value})
     raw = "".join(f"\\U{ord(char):08x}" for char in value if not 0xD800 <= ord(char) <= 0xDFFF)
     wanted = "".join(char for char in value if not 0xD800 <= ord(char) <= 0xDFFF)
@@ -68,7 +69,7 @@ def test_any_text_as_a_string_is_that_string(value: str) -> None:
     )
 )
 def test_any_text_compiles_or_is_refused(text: str) -> None:
-    """Nothing but SelectorError comes out of the compiler."""
+    """The compiler raises SelectorError only."""
     with suppress(SelectorError):
         compile_selector(text).match(device())
 
@@ -93,8 +94,8 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
     ],
     ids=range(14),
 )
-def test_depth_and_length_break_nothing(text: str, verdict: bool) -> None:  # noqa: FBT001
-    """Chains, nesting and long literals compile in moderate time and give their answer."""
+def test_deep_and_long_selectors_are_evaluated(text: str, verdict: bool) -> None:  # noqa: FBT001
+    """Chains, nesting and long literals compile in seconds and give the right answer."""
     start = time.process_time()
     program = compile_selector(text)
     assert program.match(device()) is verdict
@@ -140,8 +141,8 @@ def nested(levels: int, inner: str) -> str:
         "lists.range(1000).map(x, lists.range(1000)).flatten().map(x, x * 2).size() == 0",
     ],
 )
-def test_the_budget_ends_what_would_not_end(text: str) -> None:
-    """A million cost units, as upstream; the time and memory stay small, whichever evaluator runs."""
+def test_the_cost_limit_ends_expensive_selectors(text: str) -> None:
+    """The limit is a million cost units, as upstream; time and memory stay small in both evaluators."""
     program = compile_selector(text)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()
@@ -152,16 +153,16 @@ def test_the_budget_ends_what_would_not_end(text: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
-def test_what_stays_within_the_budget_is_answered() -> None:
-    """Ten thousand rounds are legal, and quick in the fast form."""
+def test_a_selector_within_the_cost_limit_is_answered() -> None:
+    """Ten thousand rounds are allowed, and have a fast form."""
     program = compile_selector(nested(4, "device.driver != 'x'"))
-    assert program.is_fast
+    assert is_fast(program)
     assert program.match(device()) is True
     assert program.match_precisely(device()) is True
 
 
 def test_a_device_beyond_the_api_limits_is_counted_exactly() -> None:
-    """The fast form trusts the API's limits; a device that breaks them goes to the exact form and its budget."""
+    """The fast form assumes the API's limits; a device beyond them is evaluated by the precise form, which counts costs."""
     names = {f"n{number}": {"int": number} for number in range(40)}
     text = nested(3, 'device.attributes["gpu.example.com"].all(k, k != "x")')
     assert compile_selector(text).match(device()) is True
@@ -172,7 +173,7 @@ def test_a_device_beyond_the_api_limits_is_counted_exactly() -> None:
 
 
 def test_error_messages_stay_short_however_large_the_values() -> None:
-    """No message carries a whole value, and nesting does not multiply it."""
+    """No message contains a whole value, and nesting does not multiply it."""
     clauses = " && ".join(f'device.attributes["d"].a{number} == "x"' for number in range(300))
     with pytest.raises(SelectorError) as caught:
         compile_selector(clauses).match(device())
@@ -189,8 +190,8 @@ def test_error_messages_stay_short_however_large_the_values() -> None:
         assert len(str(caught.value)) < 400
 
 
-def test_a_pattern_that_backtracks_elsewhere_takes_no_time_here() -> None:
-    """RE2 knows no exponential patterns, and its memo is bounded."""
+def test_a_pattern_that_would_backtrack_takes_linear_time() -> None:
+    """RE2 does not backtrack, and the memo of results is bounded."""
     program = compile_selector('device.attributes["d"].x.matches("^(a+)+$")')
     start = time.process_time()
     for number in range(6000):

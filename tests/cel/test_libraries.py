@@ -260,7 +260,7 @@ def test_what_the_documents_say_holds(text: str) -> None:
 
 @pytest.mark.parametrize("row", lines(FAILS))
 def test_what_fails_fails_with_a_reason(row: str) -> None:
-    """A run-time failure is neither match nor no match; it says why."""
+    """A run-time failure is neither match nor no match; the error has a reason."""
     text, reason = (part.strip() for part in row.rsplit("|", 1))
     program = compile_selector(text)
     with pytest.raises(SelectorError, match="CEL runtime error") as caught:

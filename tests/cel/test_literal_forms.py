@@ -1,13 +1,14 @@
-"""Selectors that differ in the strings they compare with are compiled once; nobody can tell by the answers."""
+"""Selectors that differ only in equally long compared strings are compiled once, with unchanged answers."""
 
 import pytest
 
 from apportion.cel import Program, Programs, compile_selector
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
+from tests.cel.evaluators import is_fast, verdict
 
 WORDS = ("A100", "H100", "a\n00", "5+5 ", "[a-z", "1.0.", "10Gi", "gpu ")
-"""Strings of one length; some are no pattern, no version, no amount."""
+"""Strings of one length; some are no pattern, no version, no quantity."""
 
 FRAMES = [
     'device.driver == "{}"',
@@ -43,22 +44,18 @@ DEVICES = [
 ]
 
 
-def said(program: Program | SelectorError) -> object:
-    """Return all that can be seen of a program."""
+def results(program: Program | SelectorError) -> object:
+    """Return all observable results of a program."""
     if isinstance(program, SelectorError):
         return str(program)
-    found: list[object] = [program.source, program.reads, program.is_fast]
+    found: list[object] = [program.source, program.reads, is_fast(program)]
     for device in DEVICES:
-        for match in (program.match, program.match_precisely):
-            try:
-                found.append(match(device))
-            except SelectorError as error:
-                found.append(str(error))
+        found += [verdict(program, device, precisely=precisely) for precisely in (False, True)]
     return found
 
 
-def alone(text: str) -> Program | SelectorError:
-    """Return the program that no other text has anything to do with."""
+def uncached(text: str) -> Program | SelectorError:
+    """Compile a text without a cache."""
     try:
         return compile_selector(text)
     except SelectorError as error:
@@ -67,26 +64,26 @@ def alone(text: str) -> Program | SelectorError:
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_texts_compiled_after_others_like_them_say_the_same(frame: str) -> None:
-    """Whatever string stands in the frame, and whatever stood there before: verdicts and messages are the text's own."""
+    """For every string in the frame, and after every other string in it: the text's own verdicts and messages."""
     for first in ("A100", "gpu "):
         programs = Programs()
         programs.get(frame.replace("{}", first))
         for word in WORDS:
             text = frame.replace("{}", word)
-            assert said(programs.get(text)) == said(alone(text)), text
+            assert results(programs.get(text)) == results(uncached(text)), text
 
 
 def test_a_longer_string_is_another_form() -> None:
-    """Places in messages follow the text."""
+    """Columns in messages are those of the text."""
     programs = Programs()
     for word in ("a", "bb", "ccc"):
         for more in ("|| true", '|| device.driver == "gpu "', "&& device.nothing"):
             text = f'device.driver != "{word}" {more}'
-            assert said(programs.get(text)) == said(alone(text))
+            assert results(programs.get(text)) == results(uncached(text))
 
 
 def test_a_form_costs_no_second_compilation() -> None:
-    """What was found out about one text is the next one's too, not found out again."""
+    """The second program shares what was found out about the first."""
     programs = Programs()
     first = programs.get('device.driver == "driver-0000" && device.attributes["d"].model != "A100"')
     other = programs.get('device.driver == "driver-0001" && device.attributes["d"].model != "H100"')

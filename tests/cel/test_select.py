@@ -1,4 +1,4 @@
-"""`apportion select`: the offline door to selectors."""
+"""`apportion select`: selectors without a cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def test_a_person_gets_a_table() -> None:
 
 
 def test_bad_input_is_named_and_ends_with_two() -> None:
-    """A broken expression, file or form: one line on standard error, no stack trace."""
+    """A broken expression, file or output format: one line on standard error, no stack trace."""
     cases: list[tuple[tuple[str, ...], str, str]] = [
         (("-e", "device.foo", "-f", "-"), "[]", "undefined field 'foo'"),
         (("-e", "true", "-f", "/nonexistent"), "", "/nonexistent: No such file"),
@@ -77,7 +77,7 @@ def test_bad_input_is_named_and_ends_with_two() -> None:
         assert "Traceback" not in done.output
 
 
-def test_a_compile_error_is_an_answer_too_when_json_is_asked_for() -> None:
+def test_a_compile_error_is_an_answer_in_json_output() -> None:
     """Scripts read the reason from standard output."""
     done = run("-e", "1", "-f", "-", "-o", "json", stdin="[]")
     assert done.exit_code == 2
@@ -117,8 +117,8 @@ def test_lines_are_answered_one_by_one_and_a_bad_line_does_not_stop_the_rest() -
     assert "unsupported attribute value" in answers[6]["message"]
 
 
-def test_the_conformance_rows_pass_through_the_door() -> None:
-    """The rows of the recorded table, as lines."""
+def test_the_conformance_cases_get_upstreams_answers() -> None:
+    """The recorded cases, one a line."""
     cases = orjson.loads(shared("conformance/cel.json").read_bytes())["cases"]
     rows = [row for row in cases if row["envType"] == "StoredExpressions"]
     done = run("-f", "-", "--jsonl", stdin=b"\n".join(map(orjson.dumps, rows)))

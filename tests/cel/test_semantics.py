@@ -1,4 +1,4 @@
-"""The rules that a reader of the CEL specification would miss: DRA's look-ups, errors that are absorbed or not."""
+"""Rules of DRA selectors beyond the CEL specification: look-ups, and which errors are absorbed."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_the_rules_of_dra_selectors_hold(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "reason"), FAILS)
 def test_an_error_is_not_no_match(text: str, reason: str) -> None:
-    """A failing selector raises; it never says no."""
+    """A failing selector raises an error; the result is not false."""
     program = compile_selector(text)
     for match in (program.match, program.match_precisely):
         with pytest.raises(SelectorError) as caught:
@@ -88,7 +88,7 @@ def test_an_error_is_not_no_match(text: str, reason: str) -> None:
 
 
 def test_a_batch_gives_every_device_its_own_verdict() -> None:
-    """Match, no match and error stand in the devices' order."""
+    """Match, no match and error are in the order of the devices."""
     other: dict[str, Any] = {**GPU, "attributes": {"index": {"int": 1}}}
     found = compile_selector(f"{D}.index == 3").matches([device(), device(other), device({})])
     assert found[:2] == [True, False]
@@ -115,13 +115,13 @@ def test_a_batch_gives_every_device_its_own_verdict() -> None:
     ],
 )
 def test_a_program_says_what_it_can_read(text: str, reads: set[tuple[str, str]] | None) -> None:
-    """None stands for anything."""
+    """None: it may read anything."""
     found = compile_selector(text).reads
     assert found == (None if reads is None else frozenset(reads))
 
 
 def test_the_cache_keeps_programs_and_failures_and_forgets_the_least_recently_used() -> None:
-    """A text is compiled once while it is remembered, whatever came of it."""
+    """A text is compiled once while it is kept, whether it compiles or not."""
     programs = Programs(most=2)
     first, broken = programs.get("true"), programs.get("nope")
     assert isinstance(broken, SelectorError)

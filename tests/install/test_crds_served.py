@@ -33,10 +33,10 @@ class Served:
     @pytest.mark.parametrize(
         ("path", "words"),
         [
-            ("partition", "The operator writes it, the node agent cuts it"),
-            ("partition.spec", "Who uses it. Absent: nobody does, it is idle"),
+            ("partition", "The operator writes it; the node agent cuts it"),
+            ("partition.spec", "The object that uses it. Absent: it is idle"),
             ("partition.status.phase", "Pending: not begun, or waiting for room"),
-            ("playout.spec.partitions", "Exact places on every card (MIG only)"),
+            ("playout.spec.partitions", "Exact positions on every card (MIG only)"),
             ("apol.spec.partitions.idleTimeout", "as a duration (300s, 1h30m)"),
         ],
     )

@@ -301,7 +301,7 @@ def test_tilt_names_objects_and_targets_that_exist(binaries: Binaries) -> None:
     ((overlay,), _) = tiltfile.all("kustomize")[0]
     objects = rendered(binaries, overlay)
     workloads = {item["metadata"]["name"] for item in objects if item["kind"] in {"Deployment", "DaemonSet"}}
-    crds = {f"{kind.plural}.apportion.dev" for kind in crd.KINDS}
+    crds = {f"{definition.plural}.apportion.dev" for definition in crd.DEFINITIONS}
     resources = tiltfile.all("k8s_resource")
     locals_ = {names[0]: words for names, words in tiltfile.all("local_resource")}
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))

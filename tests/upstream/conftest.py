@@ -1,4 +1,4 @@
-"""The program that answers as upstream does."""
+"""The fixture with upstream's program."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from tests.upstream.oracle import Oracle, build
 
 @pytest.fixture(scope="session")
 def oracle() -> Oracle:
-    """Give upstream's allocator, built from its Go module."""
+    """Return upstream's allocator, built from its Go module."""
     return build()

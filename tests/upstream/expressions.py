@@ -1,23 +1,21 @@
-"""Selectors at random for the comparison with cel-go: every library of the environment, and devices of all kinds."""
+"""Random selectors from every library of the environment, and random devices, for the comparison with cel-go."""
 
 import re
 from random import Random
 from typing import Any, Final
 
-from tests.cel.generate import GRAMMAR, QUANTITIES, STRINGS, VERSIONS, quoted
+from tests.cel.randomselectors import GRAMMAR, QUANTITIES, STRINGS, VERSIONS
 from tests.upstream.phrases import MORE, SHORT
+from tests.upstream.texts import TEXTS
 
-_TEXTS: Final = {"QS": tuple(map(quoted, QUANTITIES)), "VS": tuple(map(quoted, VERSIONS))}
-_SYMBOLS: Final = {
-    name: (*GRAMMAR.get(name, ()), *MORE.get(name, ()), *_TEXTS.get(name, ())) for name in (*GRAMMAR, *MORE)
-}
+_SYMBOLS: Final = {name: (*GRAMMAR.get(name, ()), *MORE.get(name, ())) for name in (*GRAMMAR, *MORE)} | TEXTS
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _DOMAINS: Final = ("gpu.example.com", "other.example.com")
 _NAMES: Final = ("model", "x", "class")
 
 
-def question(seed: int) -> dict[str, Any]:
-    """Return a selector and the device that it is asked about; the same seed gives the same."""
+def selector_and_device(seed: int) -> dict[str, Any]:
+    """Return a selector and the device on which it is evaluated; the same seed gives the same."""
     random = Random(seed)  # noqa: S311 - a test's seed
     return {"expression": _expression(random), **_device(random)}
 

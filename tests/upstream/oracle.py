@@ -1,4 +1,4 @@
-"""Upstream's allocator and selector compiler as a program: worlds and selectors in, its answers out."""
+"""Upstream's allocator and selector compiler as a program. In: worlds and selectors. Out: upstream's answers."""
 
 import hashlib
 import os

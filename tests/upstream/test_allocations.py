@@ -1,7 +1,7 @@
-"""The allocator against kube-scheduler's own, on worlds that nobody wrote down.
+"""The allocator compared with kube-scheduler's, on random worlds.
 
-Left aside, because they are known and meant: a request for all devices that breaks a constraint is a fatal error
-upstream even where counting shows before that there is no solution, or another alternative would do.
+Left out is one known and intended difference: a request for all devices that breaks a constraint is a fatal error upstream,
+even where counting has shown before that there is no solution, or where another alternative would do.
 """
 
 import pytest
@@ -9,27 +9,27 @@ import pytest
 from apportion.allocator.search.scorer import Strategy
 from tests.allocator.conformance import answer, differences
 from tests.upstream.oracle import Json, Oracle
-from tests.upstream.richworlds import rich_world
+from tests.upstream.randomworlds import random_world
 
 WORLDS = 1500
-_KNOWN = "because a claim constraint would not be satisfied"
+_KNOWN_DIFFERENCE = "because a claim constraint would not be satisfied"
 
 
 def _worlds() -> list[Json]:
-    return [rich_world(seed, lists=seed % 2 == 1) for seed in range(WORLDS)]
+    return [random_world(seed, lists=seed % 2 == 1) for seed in range(WORLDS)]
 
 
 def test_first_fit_chooses_what_upstream_chooses(oracle: Oracle) -> None:
     """Verdict, devices, capacity, config and node selector; no solution and errors alike."""
     wrong, solved = {}, 0
     for seed, (world, expected) in enumerate(zip(_worlds(), oracle.ask(_worlds()), strict=True)):
-        if _KNOWN in (expected.get("error") or {}).get("text", ""):
+        if _KNOWN_DIFFERENCE in (expected.get("error") or {}).get("text", ""):
             continue
         found = answer(world, Strategy.FIRST_FIT)
         solved += found["kind"] == "results"
-        unlike = differences({"expect": expected, "exactOrder": False}, found)
-        if unlike:
-            wrong[seed] = unlike
+        unequal = differences({"expect": expected, "exactOrder": False}, found)
+        if unequal:
+            wrong[seed] = unequal
     assert wrong == {}
     assert solved > WORLDS // 5
 

@@ -12,29 +12,29 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.model import Model
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
-from apportion.api.schema import Schema, fold
+from apportion.api.schema import Schema, structural
 
 _HEADER = "# Made by `make crds` from operator/apportion/api; change the models, not this file.\n"
 _AGE = ("Age", "date", ".metadata.creationTimestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """What a CRD says beside its schema."""
+class Definition:
+    """A CRD without its schema."""
 
     root: type[Model]
     plural: str
     short: str
     columns: tuple[tuple[str, str, str], ...]
-    """Title, type and path of what `kubectl get` shows."""
+    """Columns of `kubectl get`: title, type and path."""
     selectable: tuple[str, ...] = ()
-    """Fields that watches may select by on the server."""
+    """Fields by which the API server can filter watches and lists."""
     longest_name: int | None = None
     """Longest metadata.name in characters, where it is less than Kubernetes allows."""
 
 
-KINDS = (
-    Kind(
+DEFINITIONS = (
+    Definition(
         root=Partition,
         plural="partitions",
         short="part",
@@ -49,7 +49,7 @@ KINDS = (
         ),
         selectable=(".spec.nodeName", ".spec.driver"),
     ),
-    Kind(
+    Definition(
         root=PartitionLayout,
         plural="partitionlayouts",
         short="playout",
@@ -61,7 +61,7 @@ KINDS = (
         ),
         longest_name=63,  # the name is the value of the device attribute `layout`: 64 bytes at most
     ),
-    Kind(
+    Definition(
         root=AllocationPolicy,
         plural="allocationpolicies",
         short="apol",
@@ -76,22 +76,22 @@ KINDS = (
 )
 
 
-def render(kind: Kind) -> Mapping[str, Any]:
-    """Return the CRD of a kind."""
-    name = kind.root.__name__
+def render(definition: Definition) -> Mapping[str, Any]:
+    """Return the CRD as an object."""
+    name = definition.root.__name__
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "metadata": {"name": f"{definition.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
             "scope": "Cluster",
             "names": {
                 "kind": name,
                 "listKind": f"{name}List",
-                "plural": kind.plural,
+                "plural": definition.plural,
                 "singular": name.lower(),
-                "shortNames": [kind.short],
+                "shortNames": [definition.short],
                 "categories": ["apportion"],
             },
             "versions": [
@@ -102,14 +102,14 @@ def render(kind: Kind) -> Mapping[str, Any]:
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [
                         {"name": title, "type": type_, "jsonPath": path}
-                        for title, type_, path in kind.columns
+                        for title, type_, path in definition.columns
                     ],
                     **(
-                        {"selectableFields": [{"jsonPath": path} for path in kind.selectable]}
-                        if kind.selectable
+                        {"selectableFields": [{"jsonPath": path} for path in definition.selectable]}
+                        if definition.selectable
                         else {}
                     ),
-                    "schema": {"openAPIV3Schema": _schema(kind)},
+                    "schema": {"openAPIV3Schema": _schema(definition)},
                 },
             ],
         },
@@ -118,7 +118,7 @@ def render(kind: Kind) -> Mapping[str, Any]:
 
 def files() -> Mapping[str, str]:
     """Return the files of crds/ by name: one for each CRD, and the kustomization that lists them."""
-    written = {f"{kind.plural}.yaml": _HEADER + _yaml(render(kind)) for kind in KINDS}
+    written = {f"{definition.plural}.yaml": _HEADER + _yaml(render(definition)) for definition in DEFINITIONS}
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -128,7 +128,7 @@ def files() -> Mapping[str, str]:
 
 
 def write(folder: Path) -> tuple[Path, ...]:
-    """Write crds/ anew; returns the files. Raises OSError when the folder cannot be written."""
+    """Write the files of crds/ and return their paths. Raises OSError when the folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, text in files().items():
@@ -138,11 +138,11 @@ def write(folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _schema(kind: Kind) -> Schema:
-    root = fold(kind.root.model_json_schema(by_alias=True))
+def _schema(definition: Definition) -> Schema:
+    root = structural(definition.root.model_json_schema(by_alias=True))
     metadata: Schema = {"type": "object"}
-    if kind.longest_name is not None:
-        metadata["properties"] = {"name": {"type": "string", "maxLength": kind.longest_name}}
+    if definition.longest_name is not None:
+        metadata["properties"] = {"name": {"type": "string", "maxLength": definition.longest_name}}
     return {
         "type": "object",
         "description": root["description"],

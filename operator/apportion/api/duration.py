@@ -8,7 +8,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 LONGEST = timedelta(days=7)
-"""Nothing that we wait for takes longer than a week; a longer value is a mistake."""
+"""Longest duration; no time-out of apportion is reasonably longer."""
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -57,5 +57,5 @@ Duration = Annotated[
 
 
 def default(text: str) -> Any:
-    """Return a field that holds this duration unless told otherwise, and says so as text in its schema."""
+    """Return a field with this default, which the schema shows as text."""
     return Field(default=parse(text), json_schema_extra={"default": text})

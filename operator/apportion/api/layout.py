@@ -1,4 +1,4 @@
-"""PartitionLayout: partitions that are cut ahead of demand and become devices of their own."""
+"""PartitionLayout: partitions that are cut before claims ask for them, and become devices of their own."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import ProfileName
 from apportion.api.selector import DeviceSelector, LabelSelector
 
@@ -20,14 +20,14 @@ def _number_or_percent(value: int | str) -> int | str:
 
 
 class LayoutPlacement(Model):
-    """Where on the card one partition goes."""
+    """Position of one partition on the card."""
 
     start: Annotated[int, Field(ge=0, le=63)]
     """First memory slice, counted from 0; the profile gives the size."""
 
 
 class LayoutPartition(Model):
-    """How many partitions of one profile every card gets, or where exactly."""
+    """How many partitions of one profile every card gets, or at which positions."""
 
     rules = (
         {
@@ -39,22 +39,11 @@ class LayoutPartition(Model):
     profile: ProfileName
     """MIG profile (1g.10gb) or Ascend vNPU template (vir05_1c_16g). Each profile may appear once."""
     count: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Number of partitions on every card; the operator chooses where. Either this or placements."""
+    """Number of partitions on every card; the operator chooses the positions. Either this or placements."""
     placements: (
-        Annotated[
-            tuple[LayoutPlacement, ...],
-            Field(
-                min_length=1,
-                max_length=64,
-                json_schema_extra={
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["start"],
-                },
-            ),
-        ]
-        | None
+        Annotated[tuple[LayoutPlacement, ...], listed("map", key="start", least=1, most=64)] | None
     ) = None
-    """Exact places on every card (MIG only). Either this or count."""
+    """Exact positions on every card (MIG only). Either this or count."""
 
     @model_validator(mode="after")
     def _one_of_count_and_placements(self) -> Self:
@@ -70,7 +59,7 @@ class LayoutDeviceClasses(Model):
     """Whether the operator makes one DeviceClass for each profile, named <layout>-<profile> in lower case with
     only letters, digits and dashes. It never changes a DeviceClass that it did not make."""
     labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=32)
-    """Labels for these DeviceClasses, beside apportion.dev/managed=true."""
+    """Labels for these DeviceClasses, in addition to apportion.dev/managed=true."""
 
 
 class Rollout(Model):
@@ -84,32 +73,22 @@ class Rollout(Model):
     """How many nodes may be changed at the same time: a number, or a percentage of the selected nodes (rounded
     up, at least 1)."""
     only_idle: bool = True
-    """True: a card is changed only once no claim uses it or a partition of it; until then its node counts as
-    blocked. False: partitions that nobody uses are changed at once, the others when they are released. A
-    partition in use is never removed."""
+    """True: a card is changed only when no claim uses it or a partition of it; until then its node counts as
+    blocked. False: unused partitions are changed at once, the others when they are released. A partition in use is
+    never removed."""
 
 
 class PartitionLayoutSpec(Model):
-    """Which cards on which nodes are cut into what."""
+    """The selected cards, and the partitions into which they are cut."""
 
     node_selector: LabelSelector = LabelSelector()
     """Labels of the nodes. Absent or empty: all nodes that have fitting devices."""
-    devices: Annotated[
-        tuple[DeviceSelector, ...],
-        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    devices: Annotated[tuple[DeviceSelector, ...], listed("atomic", most=32)] = ()
     """Conditions on whole cards, all of which must hold; the same CEL as in a ResourceClaim. Absent: every card
     that offers all the profiles below."""
-    partitions: Annotated[
-        tuple[LayoutPartition, ...],
-        Field(
-            min_length=1,
-            max_length=32,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
-        ),
-    ]
-    """What every selected card is cut into, one entry for each profile. What is left of a card stays available to
-    claims that name a profile."""
+    partitions: Annotated[tuple[LayoutPartition, ...], listed("map", key="profile", least=1, most=32)]
+    """Partitions of every selected card, one entry for each profile. The rest of a card stays available to claims that
+    name a profile."""
     device_classes: LayoutDeviceClasses = LayoutDeviceClasses()
     """The DeviceClasses by which claims ask for these partitions."""
     rollout: Rollout = Rollout()
@@ -124,7 +103,7 @@ class LayoutNodes(Model):
     ready: Annotated[int, Field(ge=0)] = 0
     """Nodes whose selected cards all have the layout."""
     blocked: Annotated[int, Field(ge=0)] = 0
-    """Nodes that cannot get it now, because cards are in use or the partitions do not fit; see conditions."""
+    """Nodes that cannot get the layout now, because cards are in use or the partitions do not fit; see conditions."""
 
 
 class PartitionLayoutStatus(Model):
@@ -132,19 +111,16 @@ class PartitionLayoutStatus(Model):
 
     nodes: LayoutNodes = LayoutNodes()
     """Numbers of nodes."""
-    device_classes: Annotated[
-        tuple[Annotated[str, Field(max_length=253)], ...],
-        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    device_classes: Annotated[tuple[Annotated[str, Field(max_length=253)], ...], listed("set", most=32)] = ()
     """Names of the DeviceClasses that the operator made for this layout."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The metadata.generation that this status speaks of."""
+    """The metadata.generation that this status describes."""
     conditions: Conditions = ()
     """Details, by type: Ready, and Accepted, which is False when the layout cannot work as written."""
 
 
 class PartitionLayout(Model):
-    """Static partitions: cuts the selected cards ahead of demand and makes DeviceClasses for the result.
+    """Static partitions: cuts the selected cards before claims ask for them, and makes DeviceClasses for the result.
 
     Each partition becomes a device with the attribute `layout`, which claims use like any other device.
     """
@@ -153,6 +129,6 @@ class PartitionLayout(Model):
     kind: Literal["PartitionLayout"] = "PartitionLayout"
     metadata: ObjectMeta
     spec: PartitionLayoutSpec
-    """Which cards on which nodes are cut into what."""
+    """The selected cards, and the partitions into which they are cut."""
     status: PartitionLayoutStatus = PartitionLayoutStatus()
     """How far the layout has come."""

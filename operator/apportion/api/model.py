@@ -1,15 +1,15 @@
-"""The base of every model here. In: decoded JSON. Out: a frozen value, or BrokenInput naming the field."""
+"""The base class of the models. In: decoded JSON. Out: a frozen value, or BrokenInput naming the field."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from apportion.errors import BrokenInput
 
 _UNION_TAGS = frozenset({"int", "str"})
-"""pydantic puts the member of a union that it tried into an error's path; a person looks for fields only."""
+"""Members of unions, which pydantic puts into the path of an error; messages name fields only."""
 
 
 def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -18,9 +18,9 @@ def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 class Model(BaseModel):
-    """A frozen value with camelCase names outside.
+    """A frozen value whose JSON has camelCase names.
 
-    Unknown fields are dropped, so that an older program reads what a newer one wrote.
+    Unknown fields are dropped, so that an older program can read the objects of a newer one.
     """
 
     model_config = ConfigDict(
@@ -33,19 +33,29 @@ class Model(BaseModel):
     )
 
     rules: ClassVar[tuple[Mapping[str, str], ...]] = ()
-    """CEL rules for what a schema cannot say; `x-kubernetes-validations` of the CRD."""
+    """CEL rules for what a schema cannot express; `x-kubernetes-validations` of the CRD."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Read what the API server or a file holds; raises BrokenInput naming the first broken field."""
+        """Read an object of the API server or a file; raises BrokenInput naming the first broken field."""
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
             raise _broken(error) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the API server takes: camelCase names, absent values left out."""
+        """Return the object as the API server takes it: camelCase names, absent values left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def listed(
+    kind: Literal["atomic", "set", "map"], *, most: int, least: int | None = None, key: str = ""
+) -> Any:
+    """Return the bounds of a list field, and how server-side apply merges it: whole, as a set, or as a map by `key`."""
+    extra: dict[str, Any] = {"x-kubernetes-list-type": kind}
+    if key:
+        extra["x-kubernetes-list-map-keys"] = [key]
+    return Field(min_length=least, max_length=most, json_schema_extra=extra)
 
 
 def _broken(error: ValidationError) -> BrokenInput:

@@ -1,4 +1,4 @@
-"""Names and the forms that Kubernetes gives them (resource.k8s.io/v1, limits as published in its API)."""
+"""Types of names, with the patterns and lengths of the Kubernetes API (resource.k8s.io/v1)."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Partition: one MIG instance or vNPU on one node, wanted or live."""
+"""Partition: one MIG instance or vNPU on one node, desired or existing."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import DeviceName, DriverName, NodeName, PoolName, ProfileName
 
 
@@ -19,7 +19,7 @@ class Origin(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a partition is in its life."""
+    """Phase in the life of a partition."""
 
     PENDING = "Pending"
     CREATING = "Creating"
@@ -37,7 +37,7 @@ class HolderKind(StrEnum):
 
 
 class Placement(Model):
-    """Where on its card a MIG partition lies."""
+    """Position of a MIG partition on its card."""
 
     start: Annotated[int, Field(ge=0, le=63)]
     """First memory slice, counted from 0."""
@@ -46,7 +46,7 @@ class Placement(Model):
 
 
 class Holder(Model):
-    """Who uses a partition."""
+    """The object that uses a partition."""
 
     rules = (
         {
@@ -69,7 +69,7 @@ _IMMUTABLE = ("nodeName", "driver", "pool", "device", "parent", "profile", "orig
 
 
 class PartitionSpec(Model):
-    """What the operator wants. Only `holder` may change; anything else is another Partition."""
+    """The desired partition. Only `holder` may change; anything else is another Partition."""
 
     rules = (
         *(
@@ -107,32 +107,29 @@ class PartitionSpec(Model):
     profile: ProfileName
     """MIG profile (1g.10gb) or Ascend vNPU template (vir05_1c_16g)."""
     placement: Placement | None = None
-    """Where on the card it lies, in memory slices. Absent for vNPUs: their driver places them itself."""
+    """Position on the card, in memory slices. Absent for vNPUs: their driver places them itself."""
     origin: Origin
     """Why it was made. Claim: a ResourceClaim got this device. Layout: a PartitionLayout asks for it. Warm: an
     AllocationPolicy keeps some ready."""
     holder: Holder | None = None
-    """Who uses it. Absent: nobody does, it is idle and waits for the next claim until the policy's idle timeout
+    """The object that uses it. Absent: it is idle, and is kept for the next claim until the policy's idle timeout
     ends."""
 
 
 class PartitionStatus(Model):
-    """What the node agent did."""
+    """The partition as the node agent reports it."""
 
     phase: Phase | None = None
     """Pending: not begun, or waiting for room on the card. Creating: being cut. Ready: usable by its holder.
-    Idle: usable, held by nobody. Releasing: being removed. Failed: the driver refused, see conditions."""
+    Idle: usable, without a holder. Releasing: being removed. Failed: the driver refused, see conditions."""
     instance: dict[str, Annotated[str, Field(max_length=128)]] = Field(default_factory=dict, max_length=16)
     """Ids that the driver gave, for instance gpuInstance and computeInstance of a MIG partition, vnpu of a vNPU."""
     uuid: Annotated[str, Field(max_length=128)] | None = None
-    """UUID that the driver gave, for instance MIG-1f2e...; absent before the cut and where there is none."""
-    prepared_by: Annotated[
-        tuple[Annotated[str, Field(max_length=64)], ...],
-        Field(max_length=256, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    """UUID that the driver gave, for instance MIG-1f2e...; absent before the cut and for drivers that give none."""
+    prepared_by: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], listed("set", most=256)] = ()
     """UIDs of the ResourceClaims whose containers may use it now. Not empty: it is in use, never removed."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The metadata.generation that this status speaks of."""
+    """The metadata.generation that this status describes."""
     conditions: Conditions = ()
     """Details, by type: Ready, and Failed with the driver's reason."""
 
@@ -140,13 +137,13 @@ class PartitionStatus(Model):
 class Partition(Model):
     """One partition of an accelerator on one node: a MIG instance of an NVIDIA GPU or a vNPU of an Ascend NPU.
 
-    The operator writes it, the node agent cuts it and reports here. Not made by hand: write a PartitionLayout.
+    The operator writes it; the node agent cuts it and reports its status. Do not create it by hand: write a PartitionLayout.
     """
 
     api_version: Literal["apportion.dev/v1alpha1"] = "apportion.dev/v1alpha1"
     kind: Literal["Partition"] = "Partition"
     metadata: ObjectMeta
     spec: PartitionSpec
-    """What the operator wants. Only `holder` may change."""
+    """The desired partition. Only `holder` may change."""
     status: PartitionStatus = PartitionStatus()
-    """What the node agent did."""
+    """The partition as the node agent reports it."""

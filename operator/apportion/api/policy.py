@@ -1,4 +1,4 @@
-"""AllocationPolicy: which DeviceClasses we manage, and how we choose among their devices."""
+"""AllocationPolicy: which DeviceClasses apportion manages, and how it chooses among their devices."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -9,13 +9,13 @@ from apportion.api import duration
 from apportion.api.duration import Duration
 from apportion.api.ladder import LadderRung, LadderScope
 from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 from apportion.api.names import ClassName, ProfileName
 from apportion.api.selector import LabelSelector
 
 
 class Strategy(StrEnum):
-    """How to choose among devices and nodes that all fit."""
+    """How to choose among devices and nodes that fit."""
 
     LEAST_FRAGMENTATION = "LeastFragmentation"
     PACK = "Pack"
@@ -38,7 +38,7 @@ class QueueOrder(StrEnum):
 
 
 class PolicyClasses(Model):
-    """The DeviceClasses that a policy is for."""
+    """The DeviceClasses that a policy covers."""
 
     rules = (
         {
@@ -47,14 +47,11 @@ class PolicyClasses(Model):
         },
     )
 
-    names: Annotated[
-        tuple[ClassName, ...],
-        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
+    names: Annotated[tuple[ClassName, ...], listed("set", most=64)] = ()
     """Names of DeviceClasses. They need not exist yet."""
     selector: LabelSelector | None = None
-    """Labels of DeviceClasses; an empty selector means all of them. A class that names or selector covers is
-    meant."""
+    """Labels of DeviceClasses; an empty selector selects all of them. The policy covers a class that is named or
+    selected."""
 
     @model_validator(mode="after")
     def _names_or_selector(self) -> Self:
@@ -64,7 +61,7 @@ class PolicyClasses(Model):
 
 
 class ProfileShare(Model):
-    """How often one profile is asked for."""
+    """Share of one profile in the demand."""
 
     profile: ProfileName
     """MIG profile or Ascend vNPU template."""
@@ -85,14 +82,8 @@ class Demand(Model):
     )
 
     source: DemandSource = DemandSource.LEARNED
-    """Learned: what was asked for of late. Profiles: the mix below."""
-    profiles: Annotated[
-        tuple[ProfileShare, ...],
-        Field(
-            max_length=64,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
-        ),
-    ] = ()
+    """Learned: what recent claims asked for. Profiles: the mix below."""
+    profiles: Annotated[tuple[ProfileShare, ...], listed("map", key="profile", most=64)] = ()
     """The expected mix, one entry for each profile; only with source Profiles."""
 
     @model_validator(mode="after")
@@ -108,27 +99,21 @@ class WarmPartitions(Model):
     profile: ProfileName
     """MIG profile or Ascend vNPU template."""
     count: Annotated[int, Field(ge=0, le=10_000)]
-    """Idle partitions of this profile to keep, in the whole cluster. They give way to claims that need their
-    room."""
+    """Idle partitions of this profile to keep, in the whole cluster. They are removed when a claim needs their
+    place."""
 
 
 class PartitionSettings(Model):
-    """The life of dynamic partitions."""
+    """How dynamic partitions are kept and released."""
 
     idle_timeout: Duration = duration.default("300s")
     """How long a released partition is kept for the next claim before it is removed, as a duration (300s,
     1h30m). 0s removes it at once."""
-    warm: Annotated[
-        tuple[WarmPartitions, ...],
-        Field(
-            max_length=64,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
-        ),
-    ] = ()
+    warm: Annotated[tuple[WarmPartitions, ...], listed("map", key="profile", most=64)] = ()
     """Idle partitions to keep ready, one entry for each profile. Default: none."""
     wait_for_ready: bool = True
-    """True: a gated pod is let go once its partition is cut, so that a failed cut costs it nothing. False: it is
-    let go as soon as the allocation is written, and its start waits on the node."""
+    """True: the gate of a pod is removed when its partition is cut, so that the pod can still get another one if the cut
+    fails. False: the gate is removed when the allocation is written, and the pod waits on the node for the cut."""
 
 
 class Queue(Model):
@@ -151,53 +136,46 @@ class AllocationPolicySpec(Model):
     )
 
     device_classes: PolicyClasses
-    """DeviceClasses that this policy is for. A class that two policies cover obeys the older policy; the other one
+    """DeviceClasses that this policy covers. A class that two policies cover obeys the older policy; the newer one
     gets a condition. Classes with the label apportion.dev/managed=true are managed without a policy too, with
     this kind's defaults."""
     strategy: Strategy = Strategy.LEAST_FRAGMENTATION
-    """How to choose among places that all fit. LeastFragmentation: keep room for the partitions that are asked for.
+    """How to choose among devices that fit. LeastFragmentation: keep room for the partitions that are asked for.
     Pack: fill nodes and cards that are in use. Spread: take empty ones. FirstFit: what kube-scheduler would take."""
-    ladder: (
-        Annotated[
-            tuple[LadderRung, ...],
-            Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-        ]
-        | None
-    ) = None
-    """Which devices are close to each other, closest level first; a preference, never a must (that is
-    matchAttribute in the claim). All devices of a pod are compared: the worst level among the pairs counts first, then
-    the sum of the levels, then the strategy; strategy FirstFit pays no attention to it. Absent: same card, NVLink or
+    ladder: Annotated[tuple[LadderRung, ...], listed("atomic", most=16)] | None = None
+    """Which devices are close to each other, closest level first; a preference, not a requirement (for that the claim has
+    matchAttribute). All devices of a pod are compared: the worst level among the pairs counts first, then
+    the sum of the levels, then the strategy; strategy FirstFit ignores it. Absent: same card, NVLink or
     HCCS group, PCIe root, NUMA node. Empty: no preference."""
     ladder_scope: LadderScope = LadderScope.CLUSTER
-    """What the ladder decides. Cluster: the node, too: one where the devices are closer wins over one that the strategy
-    likes better. Node: only the devices on the node that the strategy chooses."""
+    """What the ladder decides. Cluster: also the node: closer devices take precedence over the strategy's choice of a
+    node. Node: only the devices on the node that the strategy chooses."""
     demand: Demand = Demand()
     """The demand that LeastFragmentation keeps room for."""
     partitions: PartitionSettings = PartitionSettings()
-    """The life of dynamic partitions."""
+    """How dynamic partitions are kept and released."""
     unused_timeout: Duration = duration.default("60s")
-    """How long an allocation may stay without a pod that wants it before it is given back, as a duration (60s).
+    """How long an allocation without a pod that uses it is kept before it is given back, as a duration (60s).
     Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
     queue: Queue = Queue()
     """The order of pending claims."""
 
 
 class AllocationPolicyStatus(Model):
-    """What the policy does at present."""
+    """Current effect of the policy."""
 
     managed_classes: Annotated[
-        tuple[Annotated[str, Field(max_length=253)], ...],
-        Field(max_length=1024, json_schema_extra={"x-kubernetes-list-type": "set"}),
+        tuple[Annotated[str, Field(max_length=253)], ...], listed("set", most=1024)
     ] = ()
-    """DeviceClasses that exist and obey this policy."""
+    """Existing DeviceClasses that obey this policy."""
     pending: Annotated[int, Field(ge=0)] = 0
     """Claims of these classes that wait for devices."""
     allocated: Annotated[int, Field(ge=0)] = 0
     """Claims of these classes that have their devices."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
-    """The metadata.generation that this status speaks of."""
+    """The metadata.generation that this status describes."""
     conditions: Conditions = ()
-    """Details, by type: Accepted, which is False when the policy overlaps another or cannot work as written."""
+    """Details, by type: Accepted, which is False when the policy overlaps another one or cannot work as written."""
 
 
 class AllocationPolicy(Model):
@@ -209,10 +187,10 @@ class AllocationPolicy(Model):
     spec: AllocationPolicySpec
     """Which DeviceClasses are managed, and how their devices are chosen."""
     status: AllocationPolicyStatus = AllocationPolicyStatus()
-    """What the policy does at present."""
+    """Current effect of the policy."""
 
 
 DEFAULT_POLICY = AllocationPolicySpec(
     device_classes=PolicyClasses(selector=LabelSelector(match_labels={"apportion.dev/managed": "true"})),
 )
-"""What holds for managed DeviceClasses that no policy covers."""
+"""The policy of managed DeviceClasses that no AllocationPolicy covers."""

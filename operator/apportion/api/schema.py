@@ -1,7 +1,7 @@
-"""Fold a pydantic JSON schema into a structural schema (apiextensions.k8s.io/v1 JSONSchemaProps).
+"""Turn a pydantic JSON schema into a structural schema (apiextensions.k8s.io/v1 JSONSchemaProps).
 
-In: what `model_json_schema()` returns. Out: a schema that the API server accepts: nothing is referenced, nothing is
-null, nothing is forbidden that pruning drops anyway. Raises TypeError on anything that has no such form.
+In: what `model_json_schema()` returns. Out: a schema that the API server accepts: without references, without null, without
+`additionalProperties: false` (the server prunes unknown fields). Raises TypeError for what has no structural form.
 """
 
 from collections.abc import Mapping
@@ -36,44 +36,46 @@ _DEFINITIONS = "#/$defs/"
 _NULL = {"type": "null"}
 
 
-def fold(schema: Mapping[str, Any]) -> Schema:
+def structural(schema: Mapping[str, Any]) -> Schema:
     """Return the structural schema of a model's JSON schema."""
     definitions: Mapping[str, Schema] = schema.get("$defs", {})
-    return _fold(schema, definitions, ())
+    return _structural(schema, definitions, ())
 
 
-def _fold(schema: Mapping[str, Any], definitions: Mapping[str, Schema], within: tuple[str, ...]) -> Schema:
+def _structural(
+    schema: Mapping[str, Any], definitions: Mapping[str, Schema], within: tuple[str, ...]
+) -> Schema:
     resolved, within = _resolve(schema, definitions, within)
-    folded: Schema = {}
+    found: Schema = {}
     for key, value in resolved.items():
         match key:
             case "properties":
-                folded[key] = {name: _fold(child, definitions, within) for name, child in value.items()}
+                found[key] = {name: _structural(child, definitions, within) for name, child in value.items()}
             case "items":
-                folded[key] = _fold(value, definitions, within)
+                found[key] = _structural(value, definitions, within)
             case "additionalProperties" if isinstance(value, dict):
-                folded[key] = _fold(value, definitions, within)
+                found[key] = _structural(value, definitions, within)
             case "additionalProperties" if value is False:
                 pass
             case "const":
-                folded["enum"] = [value]
+                found["enum"] = [value]
             case "exclusiveMinimum" | "exclusiveMaximum":
-                folded[f"{key[9:].lower()}"] = value
-                folded[key] = True
+                found[f"{key[9:].lower()}"] = value
+                found[key] = True
             case "description":
-                folded[key] = " ".join(value.split())
+                found[key] = " ".join(value.split())
             case _ if key in _KEPT or key.startswith("x-kubernetes-"):
-                folded[key] = value
+                found[key] = value
             case _ if key in _DROPPED:
                 pass
             case _:
                 raise TypeError(f"{key}: {value!r} has no form in a structural schema")
-    _settle_default(folded)
-    return {key: folded[key] for key in (*_FIRST, *folded) if key in folded}
+    _settle_default(found)
+    return {key: found[key] for key in (*_FIRST, *found) if key in found}
 
 
 def _settle_default(schema: Schema) -> None:
-    """Keep defaults that say something. The API server fills an object's own defaults in, if it is `{}`."""
+    """Drop empty defaults; an object with defaults inside gets `{}`, into which the API server fills them."""
     properties: Mapping[str, Schema] = schema.get("properties", {})
     if any("default" in child for child in properties.values()) and "default" in schema:
         schema["default"] = {}
@@ -86,7 +88,7 @@ def _resolve(
     definitions: Mapping[str, Schema],
     within: tuple[str, ...],
 ) -> tuple[Schema, tuple[str, ...]]:
-    """Inline references and unions with null; what stands beside them wins over what is inlined."""
+    """Inline references and unions with null; keys beside a reference win over those of its definition."""
     resolved = dict(schema)
     while "$ref" in resolved or "anyOf" in resolved:
         if reference := resolved.pop("$ref", None):

@@ -1,4 +1,4 @@
-"""Which objects are meant: by their labels (nodes, DeviceClasses), or by CEL (devices)."""
+"""Selectors: of nodes and DeviceClasses by labels, of devices by CEL."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apportion.api.model import Model
+from apportion.api.model import Model, listed
 
 
 class LabelOperator(StrEnum):
-    """How a label's value relates to a list."""
+    """Operator of a condition on a label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -32,10 +32,7 @@ class LabelRequirement(Model):
     """Key of the label."""
     operator: LabelOperator
     """In, NotIn (value is, is not one of values), Exists, DoesNotExist (the label is there, is not there)."""
-    values: Annotated[
-        tuple[Annotated[str, Field(max_length=63)], ...],
-        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    values: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], listed("atomic", most=64)] = ()
     """Values for In and NotIn."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -52,18 +49,15 @@ class LabelRequirement(Model):
 
 
 class LabelSelector(Model):
-    """Objects with these labels. All conditions must hold; without any, every object is meant."""
+    """Objects with these labels. All conditions must hold; a selector without conditions selects every object."""
 
     match_labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict, max_length=64)
     """Labels that the object must have, with exactly these values."""
-    match_expressions: Annotated[
-        tuple[LabelRequirement, ...],
-        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    match_expressions: Annotated[tuple[LabelRequirement, ...], listed("atomic", most=32)] = ()
     """Further conditions on labels."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether an object with these labels is meant."""
+        """Say whether it selects an object with these labels."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
@@ -73,7 +67,7 @@ class CelSelector(Model):
     """A CEL expression over one device, as in a ResourceClaim."""
 
     expression: Annotated[str, Field(min_length=1, max_length=10240)]
-    """Must return true for a device that is meant; sees device.driver, device.attributes, device.capacity.
+    """Returns true for a selected device; can read device.driver, device.attributes and device.capacity.
     Example: device.attributes['gpu.apportion.dev'].productName == 'NVIDIA H100 80GB HBM3'"""
 
 

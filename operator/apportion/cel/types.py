@@ -1,4 +1,4 @@
-"""Static types of CEL: what the checker knows about an expression before any device is seen.
+"""Static types of CEL: the types of expressions, which the checker finds without a device.
 
 In: type expressions as the CEL documents write them ("list(string)", "map(A, dyn)"). Out: `Type` values and
 the assignability rules of the CEL checker (unification with type parameters; `dyn` fits everything).
@@ -35,10 +35,7 @@ DOUBLE = Type("double")
 STRING = Type("string")
 BYTES = Type("bytes")
 NULL = Type("null")
-TIMESTAMP = Type("timestamp")
-DURATION = Type("duration")
 QUANTITY = Type("kubernetes.Quantity")
-SEMVER = Type("kubernetes.Semver")
 DEVICE = Type("kubernetes.DRADevice")
 
 _ALIASES = {
@@ -102,19 +99,19 @@ def _parse(tokens: list[str]) -> tuple[Type, list[str]]:
 
 
 class Unifier:
-    """Substitutions of type parameters, found while an expression is checked."""
+    """The types to which type parameters are bound while an expression is checked."""
 
     def __init__(self) -> None:
         self.bound: dict[Type, Type] = {}
         self._fresh = 0
 
     def fresh(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        """Copy a declaration's types with type parameters that nobody else uses."""
+        """Copy the types of a declaration with new type parameters."""
         self._fresh += 1
         return tuple(_renamed(item, self._fresh) for item in types)
 
     def assignable(self, actual: tuple[Type, ...], formal: tuple[Type, ...]) -> bool:
-        """Say whether these arguments fit these parameters; remembers the substitutions when they do."""
+        """Say whether these arguments fit these parameters; if so, keeps the bindings."""
         kept = dict(self.bound)
         if all(self._fits(one, other) for one, other in zip(actual, formal, strict=True)):
             return True
@@ -153,7 +150,7 @@ class Unifier:
         )
 
     def _bind(self, param: Type, to: Type) -> bool | None:
-        """Bind `param`; None when `to` contains it and nothing is known yet."""
+        """Bind `param` and say whether it fits; None when it is unbound and `to` contains it."""
         if param == to:
             return True
         known = self.bound.get(param)

@@ -24,7 +24,7 @@ class CelFailure(Exception):  # noqa: N818 - the CEL documents call it an error 
     """Evaluation gave an error value; `&&` and `||` may still absorb it."""
 
 
-class CostExceeded(Exception):  # noqa: N818 - said as upstream says it
+class CostExceeded(Exception):  # noqa: N818 - named as in upstream's message
     """The evaluation spent its budget; nothing absorbs that."""
 
 
@@ -73,15 +73,21 @@ class Optional:
 NONE: Final = Optional(None, present=False)
 
 
-class Domains(dict[str, dict[str, Value]]):
-    """Attributes or capacity by domain. Looking up an unknown domain gives an empty map (DRA's rule)."""
+class Computed(Quantity):
+    """What `add` and `sub` return. Upstream it is a pointer type, so that `capacity == q.add(q)` fails."""
 
     __slots__ = ()
 
 
-NO_NAMES: Final[dict[str, Value]] = {}
+class Domains(dict[str, dict[str, Value]]):
+    """Attributes or capacity by domain. An unknown domain gives an empty map (DRA's rule)."""
 
-NAMES: Final[dict[type, str]] = {
+    __slots__ = ()
+
+
+EMPTY_DOMAIN: Final[dict[str, Value]] = {}
+
+TYPE_NAMES: Final[dict[type, str]] = {
     bool: "bool",
     int: "int",
     Uint: "uint",
@@ -97,9 +103,10 @@ NAMES: Final[dict[type, str]] = {
     TypeValue: "type",
     Optional: "optional_type",
     Quantity: "kubernetes.Quantity",
+    Computed: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
 }
-"""CEL's name of each class; the libraries add theirs."""
+"""CEL's name of each class; libraries add the names of their own types (`functions.own_type`)."""
 
 GO_NAMES: Final = {
     "bool": "types.Bool",
@@ -115,7 +122,7 @@ GO_NAMES: Final = {
 
 def name_of(value: Value) -> str:
     """Return CEL's name of a value's type."""
-    return NAMES.get(type(value), "dyn")
+    return TYPE_NAMES.get(type(value), "dyn")
 
 
 def no_overload() -> CelFailure:
@@ -133,10 +140,20 @@ def shown(value: Value) -> str:
 
 
 def key_of(value: Value) -> Value:
-    """Return the dict key for a CEL map key."""
+    """Return the dict key of a CEL map key."""
     return Flag(value) if type(value) is bool else value
 
 
 def value_of(key: Value) -> Value:
     """Return the CEL value of a dict key."""
     return key.value if type(key) is Flag else key
+
+
+def insert(into: dict[Value, Value], key: Value, value: Value) -> None:
+    """Add an entry to a map under construction; raises CelFailure for a bad or repeated key."""
+    if type(key) not in (bool, int, str, Uint):
+        raise CelFailure(f"unsupported key type: {name_of(key)}")
+    name = key_of(key)
+    if name in into:
+        raise CelFailure("insert failed: key already exists")
+    into[name] = value

@@ -1,1 +1,1 @@
-"""Commands for people: read-only views of the cluster, and offline doors to the allocator."""
+"""Commands for users: the allocator and selectors without a cluster, CRDs, the node's hardware, uninstallation."""

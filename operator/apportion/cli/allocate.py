@@ -1,4 +1,4 @@
-"""`apportion allocate`: ask the allocator offline, without a cluster.
+"""`apportion allocate`: run the allocator without a cluster.
 
 In: a world as JSON or YAML (nodes, classes, slices, claims). Out: what each claim would get, or why nothing fits.
 Exit status: 0 answered, 2 bad input.
@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How to choose."""
+    """How to choose among devices that fit."""
 
     strategy: Strategy
     ladder: Ladder | None = None
@@ -55,14 +55,13 @@ def command(
             help="An AllocationPolicy (YAML): its strategy and its ladder are used. Default: no ladder."
         ),
     ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
+    output: document.Output = "text",
     jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool, typer.Option("--jsonl", help="One world a line in, one JSON answer a line out, in order.")
     ] = False,
 ) -> None:
     """Choose devices for the claims of a world, without a cluster."""
-    if output not in {"text", "json"}:
-        raise document.refuse(f"-o {output}: there are text and json")
+    document.require_format(output)
     how = _how(policy, strategy)
     programs = Programs()
     if jsonl:
@@ -100,7 +99,7 @@ def _answer_line(line: bytes, how: How, programs: Programs) -> Answer:
 
 
 def _answer(world: World, how: How) -> Answer:
-    """Return the answer as the conformance data writes it."""
+    """Return the answer in the form of the conformance data."""
     try:
         found = allocate(world.state, world.demand, Terms(how.strategy, ladder=how.ladder))
     except BrokenInput as error:
@@ -113,12 +112,12 @@ def _answer(world: World, how: How) -> Answer:
         }
     explanation = found.explanation.to_json()
     if found.verdict == "node":
-        return _error("node", _broken(world, found)) | {"explanation": explanation}
+        return _error("node", _broken(world)) | {"explanation": explanation}
     answer: Answer = {"kind": "none", "explanation": explanation}
     return answer | ({"budget": True} if found.verdict == "budget" else {})
 
 
-def _broken(world: World, _refusal: Refusal) -> str:
+def _broken(world: World) -> str:
     found = "; ".join(f"{one.object}: {one.field}: {one.reason}" for one in world.state.findings()[:3])
     return f"invalid resource pools were encountered: {found}"
 

@@ -1,13 +1,13 @@
-"""Document: what a command reads from a file or standard input, and how it answers.
+"""Input and output of the commands.
 
 In: a path (`-` for standard input). Out: decoded JSON or YAML, lines, JSON text; a broken input ends the command with one
-clear sentence and exit status 2.
+sentence on standard error and exit status 2.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -16,11 +16,19 @@ import yaml
 from apportion.errors import BrokenInput
 
 BAD_INPUT = 2
-"""Exit status when what was given cannot be worked on."""
+"""Exit status for broken input."""
+
+Output = Annotated[str, typer.Option("-o", "--output", help="text or json.")]
+
+
+def require_format(output: str) -> None:
+    """End the command unless the output is text or json."""
+    if output not in {"text", "json"}:
+        raise refuse(f"-o {output}: there are text and json")
 
 
 def read(file: Path) -> bytes:
-    """Return the whole content; ends the command when it cannot be read."""
+    """Return the whole content; ends the command when the file cannot be read."""
     try:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
@@ -28,7 +36,7 @@ def read(file: Path) -> bytes:
 
 
 def lines(file: Path) -> Iterator[bytes]:
-    """Yield the lines that are not empty, one after the other as they come."""
+    """Yield the lines that are not empty, as they arrive."""
     try:
         with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
             yield from (line for line in stream if line.strip())
@@ -57,11 +65,11 @@ def load_line(line: bytes) -> Any:
 
 
 def dump(answer: Mapping[str, Any], *, indent: bool = False) -> str:
-    """Encode an answer."""
+    """Encode an answer as JSON."""
     return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode()
 
 
 def refuse(message: str) -> typer.Exit:
-    """Say what is wrong; raise what this returns."""
+    """Print an error; the caller raises what this returns."""
     typer.echo(f"error: {message}", err=True)
     return typer.Exit(BAD_INPUT)

@@ -1,8 +1,8 @@
-"""`apportion node`: the hardware and the claims of this node, for an administrator who sits on it.
+"""`apportion node`: the hardware and the claims of this node, for an administrator on the node.
 
-In: where things are (the agent's own options and variables). Out: tables or JSON. `discover` and `partitions` change nothing;
-`prepare` and `unprepare` do what kubelet would ask for, by the agent's journal and locks; `recover` takes the mark off a sick card. Exit status: 0 done, 1 refused by hardware
-or state, 2 bad input.
+In: the agent's options and variables. Out: tables or JSON. `discover` and `partitions` change nothing; `prepare` and
+`unprepare` do what kubelet asks for, with the agent's journal and locks; `recover` clears the error mark of a card. Exit
+status: 0 done, 1 refused by hardware or state, 2 bad input.
 """
 
 import asyncio
@@ -18,16 +18,15 @@ import structlog
 import typer
 from rich.console import Console
 
-from apportion.cli import document, node_tables, places
+from apportion.cli import document, node_tables, nodeoptions
 from apportion.errors import ApportionError, BrokenInput
 
 Json = dict[str, Any]
-Output = Annotated[str, typer.Option("-o", "--output", help="text or json.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Where the node's things are; fields as the agent's options."""
+class NodeOptions:
+    """The options of all commands; fields as in the agent's options."""
 
     node: str
     backend: str
@@ -42,7 +41,7 @@ class Where:
 
 
 class Tools(Protocol):
-    """What the agent's side can do here. Everything raises ApportionError."""
+    """The agent's operations on this node. Every method raises ApportionError."""
 
     async def discover(self) -> Json:
         """Return the cards."""
@@ -57,11 +56,11 @@ class Tools(Protocol):
         """Free a claim's devices."""
 
     async def recover(self, name: str) -> Json:
-        """Take the mark of an error off a card."""
+        """Clear the error mark of a card."""
 
 
-def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
-    """Return the group of commands; `open_tools` gives the agent's side."""
+def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
+    """Return the group of commands; `open_tools` returns the agent's operations."""
     app = typer.Typer(
         help="Look at this node's devices, and prepare claims by hand.",
         no_args_is_help=True,
@@ -75,18 +74,18 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
             str,
             typer.Option(help="Name of this node's Node object; default: the host's.", envvar="NODE_NAME"),
         ] = "",
-        backend: places.Backends = "auto",
-        host_root: places.HostRoot = places.HOST_ROOT,
-        simulation: places.Simulation = None,
-        plugins_dir: places.PluginsDir = places.PLUGINS_DIR,
-        cdi_dir: places.CdiDir = places.CDI_DIR,
-        state_dir: places.StateDir = places.STATE_DIR,
-        driver_gpu: places.DriverGpu = places.DRIVER_GPU,
-        driver_npu: places.DriverNpu = places.DRIVER_NPU,
-        driver_rdma: places.DriverRdma = places.DRIVER_RDMA,
+        backend: nodeoptions.Backends = "auto",
+        host_root: nodeoptions.HostRoot = nodeoptions.HOST_ROOT,
+        simulation: nodeoptions.Simulation = None,
+        plugins_dir: nodeoptions.PluginsDir = nodeoptions.PLUGINS_DIR,
+        cdi_dir: nodeoptions.CdiDir = nodeoptions.CDI_DIR,
+        state_dir: nodeoptions.StateDir = nodeoptions.STATE_DIR,
+        driver_gpu: nodeoptions.DriverGpu = nodeoptions.DRIVER_GPU,
+        driver_npu: nodeoptions.DriverNpu = nodeoptions.DRIVER_NPU,
+        driver_rdma: nodeoptions.DriverRdma = nodeoptions.DRIVER_RDMA,
     ) -> None:
         _quiet()
-        context.obj = Where(
+        context.obj = NodeOptions(
             node=node_name or socket.gethostname().lower(),
             backend=backend,
             host_root=host_root,
@@ -100,12 +99,12 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
         )
 
     @app.command()
-    def discover(context: typer.Context, output: Output = "text") -> None:
+    def discover(context: typer.Context, output: document.Output = "text") -> None:
         """Show the cards: what they are, where they are plugged in, how they fare, what they can be cut into."""
         _show(lambda: open_tools(context.obj).discover(), output, node_tables.cards)
 
     @app.command()
-    def partitions(context: typer.Context, output: Output = "text") -> None:
+    def partitions(context: typer.Context, output: document.Output = "text") -> None:
         """Show what is cut on the hardware, whose it is, and which claims are prepared."""
         _show(lambda: open_tools(context.obj).partitions(), output, node_tables.partitions)
 
@@ -118,7 +117,7 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
                 help="An allocated ResourceClaim, as `kubectl get -o json` writes it; -: standard input."
             ),
         ],
-        output: Output = "text",
+        output: document.Output = "text",
     ) -> None:
         """Prepare an allocated claim without kubelet: cut its partitions, write its CDI file."""
         raw = _read(claim_file)
@@ -129,7 +128,7 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
         context: typer.Context,
         claim_file: Annotated[Path | None, typer.Option(help="The ResourceClaim; -: standard input.")] = None,
         uid: Annotated[str, typer.Option(help="Or its UID, as `partitions` shows it.")] = "",
-        output: Output = "text",
+        output: document.Output = "text",
     ) -> None:
         """Free the devices of a claim that was prepared; nothing of it may run any more."""
         if bool(uid) == (claim_file is not None):
@@ -144,7 +143,7 @@ def commands(open_tools: Callable[[Where], Tools]) -> typer.Typer:
     def recover(
         context: typer.Context,
         card: Annotated[str, typer.Argument(help="The card, as `discover` names it.")],
-        output: Output = "text",
+        output: document.Output = "text",
     ) -> None:
         """Say that a card is well again after an error that the driver reported once (XID): after a reset, say."""
         _show(lambda: open_tools(context.obj).recover(card), output, node_tables.recovered)
@@ -165,8 +164,7 @@ def _read(file: Path) -> Json:
 def _show(
     ask: Callable[[], Awaitable[Json]], output: str, table: Callable[[Mapping[str, Any], Console], None]
 ) -> None:
-    if output not in {"text", "json"}:
-        raise document.refuse(f"-o {output}: there are text and json")
+    document.require_format(output)
 
     async def asked() -> Json:
         return await ask()
@@ -185,7 +183,7 @@ def _show(
 
 
 def _quiet() -> None:
-    """Keep the agent's log out of tables and JSON; what a person should know goes to standard error."""
+    """Write the agent's log to standard error, warnings only, so that tables and JSON stay clean."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

@@ -1,4 +1,4 @@
-"""Tables of `apportion node`: plain values in, text on a console out."""
+"""Tables of `apportion node`. In: the answer of a command as JSON. Out: text on a console."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 def cards(found: Json, console: Console) -> None:
-    """Show cards, one row each, and what is missing on the host."""
+    """Show cards, one row each, and warnings about the host."""
     if not found["cards"]:
         console.print(f"{escape(found['node'])}: no cards that apportion knows")
         return
@@ -39,7 +39,7 @@ def cards(found: Json, console: Console) -> None:
 
 
 def partitions(found: Json, console: Console) -> None:
-    """Show what is cut and who has it, then the prepared claims."""
+    """Show partitions with their owners, then the prepared claims."""
     table = Table("card", "profile", "start", "UUID", "owner", "step", "in use", "claims", title="Partitions")
     for row in found["partitions"]:
         owner = {"foreign": "[yellow]made by hand[/]", "layout": f"layout {escape(row['layout'])}"}.get(
@@ -75,13 +75,13 @@ def prepared(found: Json, console: Console) -> None:
 
 
 def released(found: Json, console: Console) -> None:
-    """Say what is free now."""
+    """Show the devices that are free now."""
     names = ", ".join(found["released"])
     console.print(f"free: {names}" if names else f"claim {escape(found['uid'])} was not prepared here")
 
 
 def recovered(found: Json, console: Console) -> None:
-    """Say what the card was marked for."""
+    """Show the reason for which the card was marked."""
     said = (
         f"was marked for {escape(found['reason'])}, and is not any more" if found["marked"] else "had no mark"
     )

@@ -1,7 +1,7 @@
 """`apportion release`: give everything back before apportion is uninstalled.
 
-In: a cluster whose operator is stopped. Out: no pod waits behind our gate, no claim keeps our finalizer, no Partition is left:
-the agents remove them from the hardware. Exit status: 0 all given back, 1 something is left, with its name.
+In: a cluster whose operator is stopped. Out: no pod has our gate, no claim has our finalizer, and no Partition exists: the
+agents have removed them from the hardware. Exit status: 0 all given back, 1 a Partition is left, whose name is printed.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ async def _release(
 
 
 async def _list(client: Client, kind: Kind) -> list[Object]:
-    """List a kind; a server that asks to come back later is asked again for some seconds."""
+    """List a kind; retries for some seconds while the server does not answer."""
     for pause in (0.2, 0.5, 1.0, 2.0, 4.0):
         try:
             return list((await client.list(kind))["items"])
@@ -73,7 +73,7 @@ async def _list(client: Client, kind: Kind) -> list[Object]:
 
 
 async def _require_stopped(client: Client, namespace: str) -> None:
-    """Refuse while an operator acts: it would make anew what is removed here."""
+    """Raise ApiError while an operator holds the lease: it would create again what is removed here."""
     try:
         lease = await client.get(LEASES, "apportion-operator", namespace=namespace)
     except Missing:
@@ -127,7 +127,7 @@ async def _drop(client: Client, claim: Object) -> None:
 
 
 async def _remove_partitions(client: Client, patience: float, console: Console) -> list[Object]:
-    """Delete all Partitions and wait for the agents; returns what is left."""
+    """Delete all Partitions and wait for the agents; returns those that are left."""
     found = await _list(client, PARTITIONS)
     for partition in found:
         await client.delete(PARTITIONS, partition["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""`apportion select`: ask a CEL selector which devices it matches, offline, without a cluster.
+"""`apportion select`: find out which devices a CEL selector matches, without a cluster.
 
 In: an expression and devices as JSON or YAML, or with --jsonl one question a line. Out: match, no match or the
 error for each. Exit status: 0 answered, 2 bad input (also an expression that does not compile).
@@ -27,15 +27,14 @@ def select(
         Path, typer.Option("-f", "--file", help="The devices: a JSON or YAML list; - reads standard input.")
     ],
     expression: Annotated[str | None, typer.Option("-e", "--expression", help="The CEL selector.")] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
+    output: document.Output = "text",
     jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool,
         typer.Option("--jsonl", help="One device with its expression a line in, one JSON answer a line out."),
     ] = False,
 ) -> None:
     """Say which devices a CEL selector matches, without a cluster."""
-    if output not in {"text", "json"}:
-        raise document.refuse(f"-o {output}: there are text and json")
+    document.require_format(output)
     if jsonl:
         programs = Programs()
         for line in document.lines(file):
@@ -80,7 +79,7 @@ def _answer_line(line: bytes, expression: str | None, programs: Programs) -> Ans
 
 
 def _ask(program: Program, row: Mapping[str, Any]) -> Answer:
-    """Return the answer for one device, as the conformance data writes it."""
+    """Return the answer for one device in the form of the conformance data."""
     try:
         return {"kind": "match", "match": program.match(_device(row))}
     except BrokenInput as error:
@@ -88,7 +87,7 @@ def _ask(program: Program, row: Mapping[str, Any]) -> Answer:
 
 
 def _device(row: Mapping[str, Any]) -> Device:
-    """Read a device, which may lack a name; an attribute without a value is an error, as it is upstream."""
+    """Read a device, whose name may be missing; an attribute without a value is an error, as upstream."""
     driver = row.get("driver") or ""
     if not isinstance(driver, str):
         raise BrokenInput("expected a string", field="driver")

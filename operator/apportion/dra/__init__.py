@@ -1,1 +1,1 @@
-"""What Kubernetes says, as frozen values: quantities, devices, slices, claims, allocations, nodes, pods."""
+"""Objects of Kubernetes as frozen values: quantities, devices, slices, claims, allocations, nodes, pods."""

@@ -1,4 +1,4 @@
-"""The answer to a claim: which devices it got (resource.k8s.io/v1 `AllocationResult`)."""
+"""The allocation of a claim: its devices and where they can be used (resource.k8s.io/v1 `AllocationResult`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, Quantity] = MappingProxyType({})
 class DeviceResult(NamedTuple):
     """One allocated device (API `DeviceRequestAllocationResult`).
 
-    A named tuple, as allocating makes one per device and a frozen dataclass takes three times as long to make.
+    A named tuple: allocating makes one for each device, and a frozen dataclass takes three times as long to make.
     """
 
     request: str
@@ -108,7 +108,7 @@ class ConfigResult:
 
 
 class Allocation(NamedTuple):
-    """The devices of one claim, and where they can be used. A named tuple for the same reason."""
+    """The devices of one claim, and where they can be used. A named tuple for speed, as `DeviceResult`."""
 
     results: tuple[DeviceResult, ...]
     config: tuple[ConfigResult, ...] = ()

@@ -1,4 +1,4 @@
-"""A ResourceClaim: what somebody asks for, and the answer if there is one (resource.k8s.io/v1)."""
+"""A ResourceClaim: its requests, and its allocation if there is one (resource.k8s.io/v1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,13 +7,12 @@ from typing import Any
 from apportion.dra import reading
 from apportion.dra.allocation import Allocation
 from apportion.dra.quantity import Quantity
-from apportion.dra.reading import Json
-from apportion.dra.sharing import Sharing
+from apportion.dra.reading import Json, Sharing
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 
 PROTECTION_FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Without it controller-manager never clears an allocation (API const `Finalizer`)."""
+"""controller-manager clears the allocation only of claims with this finalizer (API const `Finalizer`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +29,18 @@ class Request:
     admin_access: bool = False
     tolerations: tuple[Toleration, ...] = ()
     tolerations_as_written: tuple[Mapping[str, Any], ...] = ()
-    """The same, field by field: results carry a copy (API `DeviceRequestAllocationResult.tolerations`)."""
+    """The same as JSON: results hold a copy (API `DeviceRequestAllocationResult.tolerations`)."""
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
     """Requested amounts of consumable capacity, by capacity name."""
     unknown_selector: bool = False
-    """A selector kind other than CEL is present; nothing can satisfy that."""
+    """A selector of another kind than CEL is present; no device satisfies it."""
     at: str = ""
     """Path of the request inside the claim, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSlot:
-    """A request as the user names it: one way to satisfy it, or several in order of preference."""
+    """A request as the user writes it: `exactly` one alternative, or several in order of preference."""
 
     name: str
     alternatives: tuple[Request, ...]
@@ -68,7 +67,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Driver parameters that travel with the allocation (`opaque`)."""
+    """Driver parameters that are copied to the allocation (`opaque`)."""
 
     requests: tuple[str, ...]
     opaque: Mapping[str, Any] | None
@@ -76,7 +75,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who has reserved the claim (`status.reservedFor`)."""
+    """An object that has reserved the claim (`status.reservedFor`)."""
 
     resource: str
     name: str
@@ -92,7 +91,7 @@ class Claim:
     name: str
     uid: str = ""
     version: str = ""
-    """metadata.resourceVersion, the fence of every write."""
+    """metadata.resourceVersion; a write with an older one is refused."""
     slots: tuple[RequestSlot, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     config: tuple[Config, ...] = ()
@@ -107,17 +106,17 @@ class Claim:
     created: str = ""
     """metadata.creationTimestamp (RFC 3339), for queue order."""
     allocated_by: str = ""
-    """Field manager that wrote `status.allocation`, as metadata.managedFields says; empty when unknown."""
+    """Field manager that wrote `status.allocation`, from metadata.managedFields; empty when unknown."""
 
     @property
     def key(self) -> str:
-        """`namespace/name`, for people."""
+        """`namespace/name`, for messages."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def classes(self) -> frozenset[str]:
         """The DeviceClasses that it names."""
-        return frozenset(way.device_class for slot in self.slots for way in slot.alternatives)
+        return frozenset(request.device_class for slot in self.slots for request in slot.alternatives)
 
     @classmethod
     def from_json(cls, raw: Json) -> "Claim":
@@ -177,7 +176,7 @@ def _constraints(raw: Any, at: str) -> tuple[Constraint, ...]:
     )
 
 
-# Claims made from one template ask the same; equal parts are one object, and known again by identity.
+# Claims made from one template have equal requests, which become one object: upper layers compare them by identity.
 _SLOTS: Sharing[tuple[RequestSlot, ...]] = Sharing(8192)
 _CONSTRAINTS: Sharing[tuple[Constraint, ...]] = Sharing(8192)
 
@@ -194,7 +193,7 @@ def config_from_json(devices: Json, at: str) -> list[Config]:
 
 
 def selectors_from_json(raw: Json, at: str) -> tuple[tuple[str, ...], bool]:
-    """Read CEL selectors; the flag says that a selector of an unknown kind is among them."""
+    """Read CEL selectors; the flag is set when there is a selector of another kind."""
     texts, unknown = [], False
     for path, row in reading.rows(raw, "selectors", at=at):
         cel = reading.table(row, "cel", at=path)
@@ -218,13 +217,13 @@ def _slot(raw: Json, at: str) -> RequestSlot:
     if raw.get("exactly") is not None:
         exact = reading.table(raw, "exactly", at=at)
         return RequestSlot(name, (_request(exact, name, reading.join(at, "exactly")),))
-    ways = tuple(
+    alternatives = tuple(
         _request(row, reading.text(row, "name", at=path), path)
         for path, row in reading.rows(raw, "firstAvailable", at=at)
     )
-    if not ways:
+    if not alternatives:
         raise BrokenInput("a request needs `exactly` or `firstAvailable`", field=at)
-    return RequestSlot(name, ways, prioritized=True)
+    return RequestSlot(name, alternatives, prioritized=True)
 
 
 def _request(raw: Json, name: str, at: str) -> Request:

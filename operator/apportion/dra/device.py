@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from apportion.dra import reading
 from apportion.dra.quantity import Quantity
-from apportion.dra.reading import Json
+from apportion.dra.reading import Json, Sharing
 from apportion.dra.selection import Availability
 from apportion.dra.semver import Semver
-from apportion.dra.sharing import Sharing
 from apportion.dra.taint import Taint
 from apportion.errors import BrokenInput
 
@@ -50,7 +49,7 @@ class CounterConsumption:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """One device. Immutable; compared and hashed by identity, because a device belongs to one slice version."""
+    """One device. Immutable; compared by identity, because a device belongs to one version of a slice."""
 
     driver: str
     pool: str
@@ -58,9 +57,9 @@ class Device:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     """By fully qualified name; an unqualified one is filed under the driver's (API `QualifiedName`)."""
     unsupported: tuple[str, ...] = ()
-    """Attributes, as the slice names them, that hold no type this version knows: selectors fail on the device."""
+    """Names of attributes, as in the slice, whose type this version does not know: selectors fail on the device."""
     capacity: Mapping[str, Capacity] = field(default_factory=dict)
-    """By the name that the slice uses; `qualify` gives the full one."""
+    """By the name in the slice; `qualify` gives the full one."""
     consumes: tuple[CounterConsumption, ...] = ()
     taints: tuple[Taint, ...] = ()
     shareable: bool = False
@@ -72,12 +71,12 @@ class Device:
     binding_failure_conditions: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields of optional API features, undecoded (compatibilityGroups and the like)."""
-    facts: object = field(default=None, init=False, repr=False)
-    """Room for what selectors see of the device; `apportion.cel.facts` fills it on first use."""
+    cel: object = field(default=None, init=False, repr=False)
+    """Slot for the device as selectors see it; `apportion.cel.evaluate.device` fills it on first use."""
 
     @property
     def id(self) -> "DeviceId":
-        """The name that allocations use."""
+        """The device's name in allocations."""
         return DeviceId(self.driver, self.pool, self.name)
 
     def attribute(self, name: str) -> Attribute | None:
@@ -144,7 +143,7 @@ _KNOWN = frozenset(
 
 
 _COMMON = frozenset(["name", "attributes", "capacity", "consumesCounters"])
-"""Fields of which most devices have no others."""
+"""Most devices have no other fields."""
 
 Attributes: TypeAlias = tuple[Mapping[str, Attribute], tuple[str, ...]]
 
@@ -155,7 +154,7 @@ _TAINTS: Sharing[tuple[Taint, ...]] = Sharing()
 
 
 class DeviceId(NamedTuple):
-    """Driver, pool and name: unique in the cluster. A named tuple for the same reason as `PoolId`."""
+    """Driver, pool and name: unique in the cluster. A named tuple hashes five times faster than a dataclass."""
 
     driver: str
     pool: str

@@ -1,4 +1,4 @@
-"""A DeviceClass: a name for a kind of device (resource.k8s.io/v1)."""
+"""A DeviceClass: selectors and driver parameters under a name (resource.k8s.io/v1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class DeviceClass:
 
     name: str
     selectors: tuple[str, ...] = ()
-    """CEL texts, all of which must match; they run before a request's own."""
+    """CEL texts, all of which must match; they are evaluated before those of the request."""
     config: tuple[Config, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     uid: str = ""

@@ -1,4 +1,4 @@
-"""A Node as far as placing pods needs it (core/v1)."""
+"""The fields of a Node that decide which pods fit (core/v1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Resources = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node in one version. Heartbeats leave all fields but `version` equal."""
+    """One node in one version. Heartbeats change only `version`, which comparisons leave out."""
 
     name: str
     uid: str

@@ -1,4 +1,4 @@
-"""A Pod as far as its claims and its place need it (core/v1)."""
+"""The fields of a Pod that decide about its claims and its node (core/v1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,10 +35,10 @@ class Pod:
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
     requests: Resources = field(default_factory=dict)
-    """What the scheduler would count: containers summed, init containers at their maximum, plus overhead."""
+    """Resources as kube-scheduler counts them: sum of containers, maximum of init containers, plus overhead."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[Term, ...] | None = None
-    """Terms of the required node affinity; None: no such rule."""
+    """Terms of the required node affinity; None: no required node affinity."""
     tolerations: tuple[Toleration, ...] = ()
     priority: int = 0
     phase: str = "Pending"
@@ -46,11 +46,11 @@ class Pod:
     created: str = ""
     scheduler: str = "default-scheduler"
     group: PodGroup | None = None
-    """Pods that it wants to start together with."""
+    """The pod group that it belongs to."""
 
     @property
     def key(self) -> str:
-        """`namespace/name`, for people."""
+        """`namespace/name`, for messages."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -106,7 +106,7 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
 def _requests(spec: Json) -> dict[str, int]:
     """Sum requests as kube-scheduler does (k8s.io/component-helpers resource.PodRequests).
 
-    Sidecars (init containers that restart always) run beside everything that starts after them.
+    Sidecars (init containers with restartPolicy Always) run together with everything that starts after them.
     """
     total: dict[str, int] = {}
     for path, row in reading.rows(spec, "containers", at="spec"):
@@ -125,7 +125,7 @@ def _requests(spec: Json) -> dict[str, int]:
     _add(total, sidecars)
     for name, amount in peak.items():
         total[name] = max(total.get(name, 0), amount)
-    # Pod-level resources (KEP-2837) replace the containers' for the resources that they name.
+    # Pod-level resources (KEP-2837) replace those of the containers, for the resources that they name.
     total.update(_of(spec, "spec"))
     _add(total, resources(reading.table(spec, "overhead", at="spec"), "spec.overhead"))
     return total

@@ -1,7 +1,7 @@
-"""The group that a pod says it belongs to: pods that get their devices together, or none of them does.
+"""Pod groups: pods of which all get their devices, or none.
 
-In: a pod's metadata. Out: name and size of the group. Two conventions are read: our own, and that of Kueue's plain pod groups
-(label `kueue.x-k8s.io/pod-group-name`, annotation `kueue.x-k8s.io/pod-group-total-count`), whose gate goes before ours.
+In: a pod's metadata. Out: name and size of its group. Two conventions are read: our own, and that of Kueue's plain pod groups
+(label `kueue.x-k8s.io/pod-group-name`, annotation `kueue.x-k8s.io/pod-group-total-count`), whose gate is removed before ours.
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ GROUP = "apportion.dev/pod-group"
 LEAST = "apportion.dev/pod-group-min-count"
 """Annotation: how many pods must get their devices together."""
 _ONE_BY_ONE = ("kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving")
-"""Annotations of Kueue's groups whose pods come after others run: waiting for all of them would be for ever."""
+"""Annotations of Kueue's groups whose pods are created one after the other: waiting for all would never end."""
 _CONVENTIONS = ((GROUP, LEAST), ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"))
 _MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """One pod's word on its group."""
+    """The group of a pod, as its metadata says."""
 
     name: str
     least: int
-    """How many pods must get their devices together; 0: it does not say, or says nonsense."""
+    """How many pods must get their devices together; 0: missing or invalid."""
     flaw: str = ""
-    """What is wrong with that, naming the annotation."""
+    """Why `least` is 0, naming the annotation."""
 
     @classmethod
     def from_metadata(cls, metadata: Json) -> "PodGroup | None":
@@ -48,7 +48,7 @@ def _least(annotation: str, text: object) -> tuple[int, str]:
     if text is None:
         return 0, f"{where} is missing: how many pods the group needs"
     found = text if isinstance(text, str) else ""
-    # Digits of other scripts are no number for the rest of Kubernetes.
+    # Kubernetes reads ASCII digits only.
     if found.isascii() and found.isdecimal() and len(found) < len(str(_MOST)) and int(found) > 0:
         return int(found), ""
     return 0, f"{where} is {str(text)[:40]!r}, not a number from 1 to {_MOST - 1}"

@@ -21,7 +21,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _EXPONENT = re.compile(r"[eE](?P<power>[+-]?[0-9]+)", re.ASCII)
 _LARGEST_EXPONENT = 1000
-"""Beyond this a number is a typing error, not an amount; it bounds the work a hostile text can cause."""
+"""A larger exponent is an error: it bounds the work that a hostile text can cause."""
 
 
 @total_ordering
@@ -36,7 +36,7 @@ class Quantity:
     """How it was written, and so how it is printed."""
 
     integer: bool = True
-    """Whether apimachinery would hold it as a plain int64; CEL's `isInteger()` asks for that, not for the value."""
+    """Whether apimachinery would hold it as an int64, which is what CEL's `isInteger()` returns."""
 
     @classmethod
     def parse(cls, text: str | float) -> "Quantity":

@@ -1,19 +1,24 @@
-"""Read fields out of decoded JSON: the right type, or an error that names the field.
+"""Readers of fields in decoded JSON: a value of the right type, or BrokenInput naming the field.
 
-Foreign objects come from the API server already validated against its own version's schema; a field of an
-unexpected type still must not take the operator down, so every reader here raises BrokenInput.
+The API server has validated objects against its own version's schema. A field of another type must still not end the
+operator, so every reader checks.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import orjson
 
 from apportion.errors import BrokenInput
 
 Json = Mapping[str, Any]
+_T = TypeVar("_T")
+_MOST_SHARED = 65536
+"""Parts that one `Sharing` keeps; a full one is emptied."""
 
 
 def text(of: Json, key: str, *, at: str = "", default: str | None = None) -> str:
-    """Return the string at `key`; without it, `default`, or BrokenInput when there is none."""
+    """Return the string at `key`; when absent, `default`. Raises BrokenInput."""
     value = of.get(key)
     if value is None and default is not None:
         return default
@@ -33,7 +38,7 @@ def flag(of: Json, key: str, *, at: str = "") -> bool:
 
 
 def number(of: Json, key: str, *, at: str = "", default: int | None = None) -> int:
-    """Return the whole number at `key`."""
+    """Return the whole number at `key`; when absent, `default`. Raises BrokenInput."""
     value = of.get(key)
     if value is None and default is not None:
         return default
@@ -88,3 +93,28 @@ def join(at: str, key: str) -> str:
 
 def _kind(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
+
+
+class Sharing(Generic[_T]):
+    """Parts of one type that were read before, by their JSON: drivers repeat capacities and counters on every device.
+
+    Equal parts become one object, which saves most of the time and memory of reading a cluster. They must not be changed.
+    """
+
+    def __init__(self, most: int = _MOST_SHARED) -> None:
+        self._most = most
+        self._kept: dict[bytes, _T] = {}
+
+    def read(self, raw: Any, at: str, make: Callable[[Any, str], _T]) -> _T:
+        """Return what `make(raw, at)` returns; what it raises is raised every time."""
+        try:
+            key = orjson.dumps(raw)
+        except TypeError:
+            return make(raw, at)
+        found = self._kept.get(key)
+        if found is None:
+            found = make(raw, at)
+            if len(self._kept) >= self._most:
+                self._kept.clear()
+            self._kept[key] = found
+        return found

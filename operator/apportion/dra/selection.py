@@ -1,8 +1,8 @@
-"""Where something is available: a node by name, all nodes, or nodes by labels.
+"""Node selection: on which nodes slices, devices and pods may be used.
 
-In: v1 `NodeSelector` and the node fields of ResourceSlices and devices. Out: a value that says yes or no to a
-node. Semantics: k8s.io/component-helpers nodeaffinity; terms are ORed, requirements ANDed, an empty term
-matches nothing, matchFields knows metadata.name only.
+In: v1 `NodeSelector` and the node fields of ResourceSlices and devices. Out: a value that matches nodes or not. Semantics:
+k8s.io/component-helpers nodeaffinity; terms are ORed, requirements ANDed, an empty term matches nothing, matchFields accepts
+metadata.name only.
 """
 
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ class NodeSelector:
 
     @classmethod
     def of_name(cls, name: str) -> "NodeSelector":
-        """Select exactly one node, in the one shape that `associated-node` authorization understands."""
+        """Select exactly one node, in the only form that `associated-node` authorization accepts."""
         return cls((Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),))
 
     @property
@@ -141,7 +141,7 @@ class Availability:
     everywhere: bool = False
     selector: NodeSelector | None = None
     per_device: bool = False
-    """Slices only: every device says for itself."""
+    """Slices only: every device has an availability of its own (`perDeviceNodeSelection`)."""
 
     @classmethod
     def from_json(cls, raw: Json, at: str = "") -> "Availability":
@@ -155,7 +155,7 @@ class Availability:
         )
 
     def covers(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Say whether the node is among them (never for `per_device`: ask the devices)."""
+        """Say whether the node is among them; False for `per_device`, where the devices decide."""
         if self.node is not None:
             return self.node == name
         return self.everywhere or (self.selector is not None and self.selector.matches(name, labels))

@@ -1,4 +1,4 @@
-"""Semver: a version as semver.org 2.0.0 defines it; attributes of type `version` hold one."""
+"""Semantic versions (semver.org 2.0.0), the values of attributes of type `version`."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Semver:
 
     text: str
     key: tuple[object, ...]
-    """Sorts as semver.org 11 demands: a release after its pre-releases, numbers before words."""
+    """Sort key by semver.org 11: a release after its pre-releases, numbers before words."""
 
     @classmethod
     def parse(cls, text: str) -> "Semver":

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from apportion.dra import reading
 from apportion.dra.device import Device, counters_from_json
 from apportion.dra.quantity import Quantity
-from apportion.dra.reading import Json
+from apportion.dra.reading import Json, Sharing
 from apportion.dra.selection import Availability
-from apportion.dra.sharing import Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +19,9 @@ class CounterSet:
 
 
 class PoolId(NamedTuple):
-    """Driver and pool name; pools of different drivers may share a name (often the node's).
+    """Driver and pool name; pools of different drivers may have one name (often the node's).
 
-    A named tuple, as it is a key of the hottest tables and a dataclass hashes five times slower.
+    A named tuple: it is the key of the tables that are read most, and a dataclass hashes five times slower.
     """
 
     driver: str

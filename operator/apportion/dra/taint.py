@@ -1,4 +1,4 @@
-"""Taints on devices and nodes, and what tolerates them."""
+"""Taints on devices and nodes, and tolerations of requests and pods."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from apportion.dra.reading import Json
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A reason to keep away. `timeAdded` plays no part in decisions and is left out."""
+    """A taint. `timeAdded` does not affect decisions and is not read."""
 
     key: str
     effect: str
@@ -26,13 +26,13 @@ class Taint:
 
     @property
     def blocks(self) -> bool:
-        """Whether new users are kept away unless they tolerate it."""
+        """Whether it prevents new use without a toleration."""
         return self.effect in {"NoSchedule", "NoExecute"}
 
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """What a request or a pod puts up with (resource.k8s.io/v1 `DeviceToleration`, core/v1 `Toleration`)."""
+    """A toleration of a request or a pod (resource.k8s.io/v1 `DeviceToleration`, core/v1 `Toleration`)."""
 
     key: str = ""
     """Empty matches every key (with operator Exists)."""
@@ -63,7 +63,7 @@ class Toleration:
 
 
 def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Return the first blocking taint that no toleration covers, None when the way is free."""
+    """Return the first blocking taint without a toleration, None when there is none."""
     for taint in taints:
         if taint.blocks and not any(toleration.tolerates(taint) for toleration in tolerations):
             return taint

@@ -31,8 +31,8 @@ class DeviceTaintRule:
     def from_json(cls, raw: Json) -> "DeviceTaintRule":
         """Read a rule; raises BrokenInput naming the field.
 
-        A missing selector matches every device, as kube-scheduler reads it, though the API text says none:
-        a taint too many is noticed, a taint too few is not.
+        A missing selector matches every device, as in kube-scheduler, although the API's documentation says none: a
+        superfluous taint is noticed, a missing one is not.
         """
         metadata = reading.table(raw, "metadata")
         spec = reading.table(raw, "spec")

@@ -1,1 +1,1 @@
-"""The function libraries of the DRA environment, one module each: a tuple `OVERLOADS` of what it declares."""
+"""Functions that selectors may call: one module a library, with a tuple `OVERLOADS` of what it declares."""

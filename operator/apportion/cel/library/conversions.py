@@ -1,12 +1,12 @@
-"""Conversions between the scalar types, and the 64 bits that whole numbers have (cel-spec "Standard Definitions")."""
+"""Conversions between scalar types, and the 64-bit range of integers (cel-spec "Standard Definitions")."""
 
 import math
 import re
 from decimal import Decimal
 from typing import Final
 
-from apportion.cel.functions import Overload, declare, first
 from apportion.cel.library import times
+from apportion.cel.library.functions import Overload, declare, first
 from apportion.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -78,7 +78,8 @@ def _truncated_uint(value: float) -> Uint:
     return Uint(int(value))
 
 
-def _decode(data: bytes) -> str:
+def decoded(data: bytes) -> str:
+    """Return bytes as text; raises CelFailure unless they are UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -124,7 +125,7 @@ def _overloads() -> tuple[Overload, ...]:
         declare("int(uint) -> int", lambda u: whole(int(u))),
         declare("string(string) -> string", same),
         declare("string(bool) -> string", lambda b: "true" if b else "false"),
-        declare("string(bytes) -> string", _decode, first),
+        declare("string(bytes) -> string", decoded, first),
         declare("string(double) -> string", double_text),
         declare("string(duration) -> string", times.duration_text),
         declare("string(int) -> string", str),

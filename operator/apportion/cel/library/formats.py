@@ -1,4 +1,4 @@
-"""Named formats (apiserver `library/format.go`): what is wrong with a string, if anything."""
+"""Named formats (apiserver `library/format.go`), each of which lists the errors of a string."""
 
 import re
 from collections.abc import Callable
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from apportion.cel.equality import CHOOSY
-from apportion.cel.functions import CLASSES, declare, tenth
+from apportion.cel.library.functions import declare, own_type, tenth
 from apportion.cel.library.urls import parse_url
-from apportion.cel.values import NAMES, NONE, CelFailure, Optional, Value
+from apportion.cel.values import NONE, CelFailure, Optional, Value
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _OLD_LABEL: Final = r"[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -24,25 +23,25 @@ _DATE: Final = r"\d{4}-\d\d-\d\d"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: what it finds wrong with a string, and the length of its pattern, by which it is priced."""
+    """A named format."""
 
     name: str
     faults: Callable[[str], tuple[str, ...]]
+    """Return the errors of a string; empty when it has the format."""
     size: int
+    """Characters of the pattern, from which the cost of a call is computed."""
 
 
-NAMES[Format] = "kubernetes.NamedFormat"
-CLASSES["kubernetes.NamedFormat"] = (Format,)
-CHOOSY.update((Format,))
+own_type("kubernetes.NamedFormat", Format)
 
 
 def _fits(pattern: str, text: str) -> bool:
-    # These patterns are ours and cannot backtrack badly; users' patterns go to RE2.
+    # These patterns are our own and cannot backtrack exponentially; users' patterns are run by RE2.
     return re.fullmatch(pattern, text, re.ASCII) is not None
 
 
 def _name(pattern: str, most: int, what: str, *, prefix: bool = False) -> Callable[[str], tuple[str, ...]]:
-    """Make the test of a name; a prefix may end in a dash, since something will follow it."""
+    """Return the errors of a name; a prefix may end in a dash, since characters follow it."""
 
     def faults(text: str) -> tuple[str, ...]:
         if prefix and len(text) > 1 and text.endswith("-"):

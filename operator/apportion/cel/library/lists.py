@@ -1,15 +1,17 @@
-"""Lists: Kubernetes' own (apiserver `library/lists.go`), cel-go's (`ext/lists.go`, version 3), DRA's `includes`."""
+"""Functions of lists.
+
+Sources: apiserver `library/lists.go`, cel-go `ext/lists.go` (version 3) and `ext/sets.go`, DRA's `includes`.
+"""
 
 from collections.abc import Callable
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from apportion.cel.equality import compare, contains, ordered, same
-from apportion.cel.folds import in_order
-from apportion.cel.functions import LARGEST, Overload, declare, items, size_of
 from apportion.cel.library import times
 from apportion.cel.library.conversions import unsigned, whole
+from apportion.cel.library.equality import compare, contains, in_order, ordered, same
+from apportion.cel.library.functions import LARGEST, Overload, declare, items, size_of
 from apportion.cel.values import CelFailure, CostExceeded, Duration, Uint, Value, no_overload
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -34,15 +36,15 @@ def _must_have_order(found: tuple[Value, ...]) -> None:
 
 
 def _above(one: Value, other: Value) -> bool:
-    """Say whether one comes after the other; two that cannot be compared are left as they stand."""
+    """Say whether one comes after the other; False for two that cannot be compared."""
     try:
         return compare(one, other) > 0
     except CelFailure:
         return False
 
 
-def _sum(kind: str) -> Callable[[tuple[Value, ...]], Value]:
-    zero, wanted, add = _SUMS[kind]
+def _sum(of_type: str) -> Callable[[tuple[Value, ...]], Value]:
+    zero, wanted, add = _SUMS[of_type]
 
     def total(found: tuple[Value, ...]) -> Value:
         # A list of dyn may hold another type than the chosen form says; the first item decides.
@@ -102,8 +104,8 @@ def _slice(found: tuple[Value, ...], start: int, end: int) -> tuple[Value, ...]:
     return found[start:end]
 
 
-def flatten(found: tuple[Value, ...], depth: int = 1) -> tuple[Value, ...]:
-    """Open nested lists, so many levels deep."""
+def _flatten(found: tuple[Value, ...], depth: int = 1) -> tuple[Value, ...]:
+    """Flatten nested lists `depth` levels deep; raises CelFailure for a negative depth."""
     if depth < 0:
         raise CelFailure("level must be non-negative")
     while depth > 0 and any(type(item) is tuple for item in found):
@@ -136,6 +138,18 @@ def _range(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
+def _superset(found: tuple[Value, ...], wanted: tuple[Value, ...]) -> bool:
+    return all(contains(item, found) for item in wanted)
+
+
+def _product(args: tuple[Value, ...], _: Value) -> int:
+    return 1 + size_of(args[0]) * size_of(args[1])
+
+
+def _two_products(args: tuple[Value, ...], _: Value) -> int:
+    return 1 + 2 * size_of(args[0]) * size_of(args[1])
+
+
 def _made(_: tuple[Value, ...], made: Value) -> int:
     return 11 + size_of(made)
 
@@ -146,14 +160,14 @@ def _squared(args: tuple[Value, ...], made: Value) -> int:
 
 def _each() -> tuple[Overload, ...]:
     out = []
-    for kind in _COMPARABLE:
+    for item in _COMPARABLE:
         out += [
-            declare(f"list({kind}) isSorted() -> bool", _is_sorted, items),
-            declare(f"list({kind}) min() -> {kind}", _extreme("min", largest=False), items),
-            declare(f"list({kind}) max() -> {kind}", _extreme("max", largest=True), items),
-            declare(f"list({kind}) sort() -> list({kind})", _sort, _squared),
+            declare(f"list({item}) isSorted() -> bool", _is_sorted, items),
+            declare(f"list({item}) min() -> {item}", _extreme("min", largest=False), items),
+            declare(f"list({item}) max() -> {item}", _extreme("max", largest=True), items),
+            declare(f"list({item}) sort() -> list({item})", _sort, _squared),
         ]
-    return (*out, *(declare(f"list({kind}) sum() -> {kind}", _sum(kind), items) for kind in _SUMS))
+    return (*out, *(declare(f"list({item}) sum() -> {item}", _sum(item), items) for item in _SUMS))
 
 
 OVERLOADS = (
@@ -162,9 +176,20 @@ OVERLOADS = (
     declare("list(A) lastIndexOf(A) -> int", _last_index_of, items),
     declare("dyn includes(dyn) -> bool", _includes, items),
     declare("list(T) slice(int, int) -> list(T)", _slice, _made),
-    declare("list(list(T)) flatten() -> list(T)", flatten, _made, grows=True),
-    declare("list(dyn) flatten(int) -> list(dyn)", flatten, _made, grows=True),
+    declare("list(list(T)) flatten() -> list(T)", _flatten, _made, grows=True),
+    declare("list(dyn) flatten(int) -> list(dyn)", _flatten, _made, grows=True),
     declare("list(T) reverse() -> list(T)", lambda found: found[::-1], _made),
     declare("list(T) distinct() -> list(T)", _distinct, _squared),
     declare("lists.range(int) -> list(int)", _range, _made, grows=True),
+    declare("sets.contains(list(T), list(T)) -> bool", _superset, _product),
+    declare(
+        "sets.equivalent(list(T), list(T)) -> bool",
+        lambda a, b: _superset(a, b) and _superset(b, a),
+        _two_products,
+    ),
+    declare(
+        "sets.intersects(list(T), list(T)) -> bool",
+        lambda a, b: any(contains(item, b) for item in a),
+        _product,
+    ),
 )

@@ -1,13 +1,12 @@
-"""IP addresses and networks (apiserver `library/ip.go`, `library/cidr.go`): no zones, no IPv4 inside IPv6."""
+"""IP addresses and networks (apiserver `library/ip.go`, `library/cidr.go`); zones and IPv4 inside IPv6 are errors."""
 
 import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
-from apportion.cel.equality import CHOOSY
-from apportion.cel.functions import CLASSES, declare, first, size_of, tenth, twice
-from apportion.cel.values import NAMES, CelFailure, Value, shown
+from apportion.cel.library.functions import declare, first, own_type, size_of, succeeds, tenth, twice
+from apportion.cel.values import CelFailure, Value, shown
 
 _BITS: Final = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
 
@@ -26,7 +25,7 @@ class Ip:
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """A network as written: its address may have bits behind the prefix."""
+    """A network as written: its address may have bits set after the prefix."""
 
     address: IPv4Address | IPv6Address
     bits: int
@@ -38,18 +37,12 @@ class Cidr:
 
     @property
     def network(self) -> Any:
-        """The network with the bits behind the prefix cleared."""
+        """The network with all bits after the prefix cleared."""
         return ip_network((self.address, self.bits), strict=False)
 
 
-NAMES[Ip], NAMES[Cidr] = "net.IP", "net.CIDR"
-CLASSES["net.IP"], CLASSES["net.CIDR"] = (Ip,), (Cidr,)
-CHOOSY.update(
-    (
-        Ip,
-        Cidr,
-    )
-)
+own_type("net.IP", Ip)
+own_type("net.CIDR", Cidr)
 
 
 def _ip(text: str) -> Ip:
@@ -77,22 +70,6 @@ def _cidr(text: str) -> Cidr:
     if int(bits) > address.max_prefixlen:
         raise refused
     return Cidr(address, int(bits))
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        _ip(text)
-    except CelFailure:
-        return False
-    return True
-
-
-def _is_cidr(text: str) -> bool:
-    try:
-        _cidr(text)
-    except CelFailure:
-        return False
-    return True
 
 
 def _is_local_multicast(ip: Ip) -> bool:
@@ -126,10 +103,6 @@ def _contains_cidr(net: Cidr, other: Cidr) -> bool:
     )
 
 
-def _text(net: Cidr) -> str:
-    return f"{net.address}/{net.bits}"
-
-
 def _one(_: tuple[Value, ...], __: Value) -> int:
     return 1
 
@@ -144,7 +117,7 @@ def _contains_cidr_cost(args: tuple[Value, ...], found: Value) -> int:
 
 OVERLOADS = (
     declare("ip(string) -> net.IP", _ip, first),
-    declare("isIP(string) -> bool", _is_ip, first),
+    declare("isIP(string) -> bool", succeeds(_ip), first),
     declare("ip.isCanonical(string) -> bool", lambda text: str(_ip(text).address) == text, twice),
     declare("net.IP family() -> int", lambda ip: ip.address.version),
     declare("net.IP isUnspecified() -> bool", lambda ip: ip.address.is_unspecified),
@@ -154,7 +127,7 @@ OVERLOADS = (
     declare("net.IP isGlobalUnicast() -> bool", _is_global),
     declare("string(net.IP) -> string", lambda ip: str(ip.address)),
     declare("cidr(string) -> net.CIDR", _cidr, first),
-    declare("isCIDR(string) -> bool", _is_cidr, first),
+    declare("isCIDR(string) -> bool", succeeds(_cidr), first),
     declare(
         "net.CIDR containsIP(string) -> bool",
         lambda net, text: _contains_ip(net, _ip(text)),
@@ -170,5 +143,5 @@ OVERLOADS = (
     declare("net.CIDR ip() -> net.IP", lambda net: Ip(net.address), _one),
     declare("net.CIDR prefixLength() -> int", lambda net: net.bits),
     declare("net.CIDR masked() -> net.CIDR", lambda net: Cidr(net.network.network_address, net.bits)),
-    declare("string(net.CIDR) -> string", _text),
+    declare("string(net.CIDR) -> string", lambda net: f"{net.address}/{net.bits}"),
 )

@@ -1,7 +1,7 @@
 """Optional values (cel-go `cel.OptionalTypes`)."""
 
-from apportion.cel.functions import declare
-from apportion.cel.values import NONE, CelFailure, Duration, Optional, Timestamp, Value
+from apportion.cel.library.functions import declare
+from apportion.cel.values import NONE, CelFailure, Duration, Optional, Timestamp, Uint, Value, no_overload
 
 
 def _value(held: Optional) -> Value:
@@ -10,19 +10,18 @@ def _value(held: Optional) -> Value:
     return held.value
 
 
-def is_zero(value: Value) -> bool:
-    """Say whether this is the zero value of its type."""
+def _is_zero(value: Value) -> bool:
     if value is None:
         return True
     if type(value) in (Timestamp, Duration):
         return bool(value.nanos == 0)
     if type(value) is Optional:
         return not value.present
-    return type(value) in (bool, int, float, str, bytes, tuple, dict) and not value
+    return type(value) in (bool, int, Uint, float, str, bytes, tuple, dict) and not value
 
 
 def _of_non_zero(value: Value) -> Optional:
-    return NONE if is_zero(value) or (isinstance(value, int) and value == 0) else Optional(value)
+    return NONE if _is_zero(value) else Optional(value)
 
 
 def _first(items: tuple[Value, ...]) -> Optional:
@@ -35,7 +34,7 @@ def _last(items: tuple[Value, ...]) -> Optional:
 
 def _unwrap(items: tuple[Value, ...]) -> tuple[Value, ...]:
     if any(type(item) is not Optional for item in items):
-        raise CelFailure("no such overload")
+        raise no_overload()
     return tuple(item.value for item in items if item.present)
 
 
@@ -49,7 +48,7 @@ OVERLOADS = (
     declare("list(optional(V)) unwrapOpt() -> list(V)", _unwrap),
     declare("list(V) first() -> optional(V)", _first),
     declare("list(V) last() -> optional(V)", _last),
-    # `or` and `orValue` are lazy, so the evaluators know them; these are for the checker and for dyn receivers.
+    # The evaluators treat `or` and `orValue` themselves, being lazy; these serve the checker and dyn receivers.
     declare(
         "optional(V) or(optional(V)) -> optional(V)", lambda held, other: held if held.present else other
     ),

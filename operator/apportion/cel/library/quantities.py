@@ -1,36 +1,17 @@
 """Kubernetes quantities in CEL (apiserver `library/quantity.go`)."""
 
-from apportion.cel.functions import CLASSES, declare, first
-from apportion.cel.values import INT_MAX, INT_MIN, NAMES, CelFailure
+from apportion.cel.library.functions import declare, first, succeeds
+from apportion.cel.values import INT_MAX, INT_MIN, CelFailure, Computed
 from apportion.dra.quantity import NANO, Quantity
 from apportion.errors import BrokenInput
 
 
-class Computed(Quantity):
-    """What `add` and `sub` give. Upstream it is a pointer type: `capacity == q.add(q)` fails there, and so here."""
-
-    __slots__ = ()
-
-
-NAMES[Computed] = "kubernetes.Quantity"
-CLASSES["kubernetes.Quantity"] = (Quantity, Computed)
-
-
 def quantity(text: str) -> Quantity:
-    """Read a quantity."""
+    """Read a quantity; raises CelFailure."""
     try:
         return Quantity.parse(text)
     except BrokenInput as error:
         raise CelFailure(str(error)) from None
-
-
-def is_quantity(text: str) -> bool:
-    """Say whether a text is a quantity."""
-    try:
-        Quantity.parse(text)
-    except BrokenInput:
-        return False
-    return True
 
 
 def _as_integer(amount: Quantity) -> int:
@@ -57,7 +38,7 @@ def _difference(one: Quantity, other: Quantity) -> Computed:
 
 OVERLOADS = (
     declare("quantity(string) -> kubernetes.Quantity", quantity, first),
-    declare("isQuantity(string) -> bool", is_quantity, first),
+    declare("isQuantity(string) -> bool", succeeds(quantity), first),
     declare("sign(kubernetes.Quantity) -> int", lambda q: (q.nano > 0) - (q.nano < 0)),
     declare("kubernetes.Quantity isGreaterThan(kubernetes.Quantity) -> bool", lambda a, b: a.nano > b.nano),
     declare("kubernetes.Quantity isLessThan(kubernetes.Quantity) -> bool", lambda a, b: a.nano < b.nano),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import re2
 
-from apportion.cel.functions import declare, searched
+from apportion.cel.library.functions import declare, searched
 from apportion.cel.values import CelFailure
 
 _MEMO: Final = 4096

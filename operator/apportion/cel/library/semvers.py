@@ -1,30 +1,21 @@
 """Semantic versions in CEL (apiserver `library/semverlib.go`)."""
 
-from apportion.cel.functions import declare, first
+from apportion.cel.library.functions import declare, first, succeeds
 from apportion.cel.values import CelFailure
 from apportion.dra.semver import Semver
 from apportion.errors import BrokenInput
 
 
 def semver(text: str, tolerant: bool = False) -> Semver:  # noqa: FBT001, FBT002 - a positional argument of CEL's
-    """Read a version; `tolerant` allows a "v" in front, leading zeros, and leaving out minor and patch."""
+    """Read a version; `tolerant` allows a leading "v", leading zeros, and a missing minor or patch number."""
     try:
-        return Semver.parse(normalized(text) if tolerant else text)
+        return Semver.parse(_normalized(text) if tolerant else text)
     except BrokenInput as error:
         raise CelFailure(str(error)) from None
 
 
-def is_semver(text: str, tolerant: bool = False) -> bool:  # noqa: FBT001, FBT002
-    """Say whether a text is a version."""
-    try:
-        semver(text, tolerant)
-    except CelFailure:
-        return False
-    return True
-
-
-def normalized(text: str) -> str:
-    """Return a full version for one that is shortened or padded; raises CelFailure when it cannot be one."""
+def _normalized(text: str) -> str:
+    """Complete a shortened or zero-padded version; raises CelFailure for a short one with pre-release or build."""
     parts = [_trimmed(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if any(mark in parts[-1] for mark in "+-"):
@@ -47,8 +38,8 @@ def _compare(one: Semver, other: Semver) -> int:
 OVERLOADS = (
     declare("semver(string) -> kubernetes.Semver", semver, first),
     declare("semver(string, bool) -> kubernetes.Semver", semver, first),
-    declare("isSemver(string) -> bool", is_semver, first),
-    declare("isSemver(string, bool) -> bool", is_semver, first),
+    declare("isSemver(string) -> bool", succeeds(semver), first),
+    declare("isSemver(string, bool) -> bool", succeeds(semver), first),
     declare("kubernetes.Semver major() -> int", lambda v: v.major),
     declare("kubernetes.Semver minor() -> int", lambda v: v.minor),
     declare("kubernetes.Semver patch() -> int", lambda v: v.patch),

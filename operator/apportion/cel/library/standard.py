@@ -4,22 +4,12 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from apportion.cel.equality import CHOOSY, compare, contains, equal, unequal
-from apportion.cel.functions import Overload, declare, second, size_of, tenth
 from apportion.cel.library import conversions, times
 from apportion.cel.library.conversions import unsigned, whole
-from apportion.cel.values import (
-    NO_NAMES,
-    CelFailure,
-    Domains,
-    Optional,
-    Uint,
-    Value,
-    key_of,
-    name_of,
-    no_overload,
-    shown,
-)
+from apportion.cel.library.equality import STRICT, compare, equal, unequal
+from apportion.cel.library.functions import Overload, declare, second, size_of, tenth
+from apportion.cel.library.lookup import find, find_optional, inside
+from apportion.cel.values import CelFailure, Value
 
 _ORDERED: Final = ("bool", "string", "bytes", "timestamp", "duration")
 _NUMBERS: Final = ("int", "uint", "double")
@@ -46,89 +36,12 @@ def _ratio(one: float, other: float) -> float:
     return math.copysign(math.inf, one) * math.copysign(1.0, other)
 
 
-def find(container: Value, key: Value) -> Value:
-    """Return `container[key]`; raises CelFailure when there is none."""
-    kind = type(container)
-    if kind is Domains:
-        if type(key) is not str:
-            raise no_overload()
-        return container.get(key, NO_NAMES)
-    if kind is dict:
-        try:
-            return container[key_of(key)]
-        except (KeyError, TypeError):
-            raise CelFailure(f"no such key: {shown(key)}") from None
-    if kind is tuple:
-        position = _position(key)
-        if 0 <= position < len(container):
-            return container[position]
-        raise CelFailure(f"index out of bounds: {position}")
-    if kind is Optional:
-        return find_optional(container, key)
-    raise no_overload()
-
-
-def find_optional(container: Value, key: Value) -> Optional:
-    """Return what `container[?key]` gives: the value if there is one."""
-    kind = type(container)
-    if kind is Optional:
-        return find_optional(container.value, key) if container.present else container
-    if kind is Domains:
-        return Optional(find(container, key))
-    if kind is dict:
-        name = key_of(key)
-        try:
-            return Optional(container[name]) if name in container else Optional(None, present=False)
-        except TypeError:
-            return Optional(None, present=False)
-    if kind is tuple:
-        position = _position(key)
-        if 0 <= position < len(container):
-            return Optional(container[position])
-        return Optional(None, present=False)
-    # A value without parts has none of them, whatever they are called.
-    return Optional(None, present=False)
-
-
-def has(container: Value, name: str) -> bool:
-    """Return what `has(container.name)` gives. A map of domains always has every name (DRA's rule)."""
-    kind = type(container)
-    if kind is dict:
-        return name in container
-    if kind is Domains:
-        return True
-    if kind is Optional:
-        return container.present and has(container.value, name)
-    if kind is tuple:
-        raise no_overload()
-    return False
-
-
-def inside(needle: Value, container: Value) -> bool:
-    """Return what `needle in container` gives."""
-    kind = type(container)
-    if kind is tuple:
-        return contains(needle, container)
-    if kind is dict or kind is Domains:
-        try:
-            return key_of(needle) in container
-        except TypeError:
-            return False
-    raise no_overload()
-
-
-def _position(key: Value) -> int:
-    if type(key) in (int, Uint) or (type(key) is float and key.is_integer()):
-        return int(key)
-    raise CelFailure(f"unsupported index type '{name_of(key)}' in list")
-
-
 def _searched_list(args: tuple[Value, ...], _: Value) -> int:
     return size_of(args[1])
 
 
 def _shorter(args: tuple[Value, ...], _: Value) -> int:
-    if type(args[0]) in CHOOSY:
+    if type(args[0]) in STRICT:
         return 1
     return tenth(min(size_of(args[0]), size_of(args[1])))
 
@@ -167,7 +80,7 @@ def _comparisons() -> list[Overload]:
     ]
     out = []
     for name, test in tests:
-        pairs = [(kind, kind) for kind in _ORDERED] + [(a, b) for a in _NUMBERS for b in _NUMBERS]
+        pairs = [(one, one) for one in _ORDERED] + [(a, b) for a in _NUMBERS for b in _NUMBERS]
         for one, other in pairs:
             cost = _shorter if one in ("string", "bytes") else None
             out.append(
@@ -206,8 +119,8 @@ OVERLOADS = (
     declare("_[?_](optional(map(A, B)), A) -> optional(B)", find_optional),
     declare("@in(A, list(A)) -> bool", inside, _searched_list),
     declare("@in(A, map(A, B)) -> bool", inside),
-    *(declare(f"size({kind}) -> int", _size) for kind in ("bytes", "list(A)", "map(A, B)", "string")),
-    *(declare(f"{kind} size() -> int", _size) for kind in ("bytes", "list(A)", "map(A,B)", "string")),
+    *(declare(f"size({one}) -> int", _size) for one in ("bytes", "list(A)", "map(A, B)", "string")),
+    *(declare(f"{one} size() -> int", _size) for one in ("bytes", "list(A)", "map(A,B)", "string")),
     declare("string contains(string) -> bool", lambda text, part: part in text, _product),
     declare("string startsWith(string) -> bool", str.startswith, second),
     declare("string endsWith(string) -> bool", str.endswith, second),

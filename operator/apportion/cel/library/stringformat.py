@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from apportion.cel.library.conversions import double_text
-from apportion.cel.library.times import timestamp_text
+from apportion.cel.library.conversions import decoded, double_text
+from apportion.cel.library.times import duration_text, timestamp_text
 from apportion.cel.values import (
     CelFailure,
     Domains,
@@ -25,17 +25,8 @@ from apportion.cel.values import (
 
 _CLAUSE: Final = re.compile(r"%(?:(%)|(?:\.(\d*))?(.?))", re.DOTALL)
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_ESCAPES: Final = {
-    "\a": "a",
-    "\b": "b",
-    "\f": "f",
-    "\n": "n",
-    "\r": "r",
-    "\t": "t",
-    "\v": "v",
-    "\\": "\\",
-    '"': '"',
-}
+ESCAPED: Final = {char: f"\\{letter}" for char, letter in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
+"""How Go writes these characters in a quoted string."""
 VERBS: Final = "sdfexXbo"
 _STRING_CLAUSE: Final = (
     "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
@@ -51,7 +42,7 @@ CLAUSES: Final = {
     "x": "hex clause can only be used on integers, byte buffers, and strings",
     "X": "hex clause can only be used on integers, byte buffers, and strings",
 }
-"""What each verb says of a value that it cannot print."""
+"""The error of each verb for a value that it cannot print."""
 TAKEN: Final = {
     "s": frozenset("string bool bytes int uint double map list type duration timestamp null".split()),  # noqa: SIM905
     "d": frozenset({"int", "uint"}),
@@ -112,9 +103,9 @@ def format_string(text: str, args: tuple[Value, ...]) -> str:
 def _fill(verb: str, digits: int, value: Value) -> str:
     match verb:
         case "s":
-            return text_of(value)
+            return _text_of(value)
         case "d":
-            return _whole(value, "d")
+            return _integer(value, "d")
         case "f":
             return _fixed(_real(value, verb), digits)
         case "e":
@@ -122,16 +113,16 @@ def _fill(verb: str, digits: int, value: Value) -> str:
         case "b" if type(value) is bool:
             return "1" if value else "0"
         case "b":
-            return _whole(value, "b")
+            return _integer(value, "b")
         case "o":
-            return _whole(value, "o")
+            return _integer(value, "o")
     if type(value) in (str, bytes):
         hexed = (value.encode() if type(value) is str else value).hex()
         return str(hexed.upper() if verb == "X" else hexed)
-    return _whole(value, verb)
+    return _integer(value, verb)
 
 
-def _whole(value: Value, verb: str) -> str:
+def _integer(value: Value, verb: str) -> str:
     if type(value) not in (int, Uint):
         raise _refused(verb, value)
     return format(int(value), verb)
@@ -169,40 +160,40 @@ def _special(value: float) -> str:
     return ""
 
 
-def text_of(value: Value) -> str:
+def _text_of(value: Value) -> str:
     """Return what `%s` makes of a value."""
-    kind = type(value)
-    if kind is tuple:
-        return f"[{', '.join(map(_inside, value))}]"
-    if kind is dict or kind is Domains:
-        rows = sorted((_inside(value_of(key)), _inside(item)) for key, item in value.items())
+    cls = type(value)
+    if cls is tuple:
+        return f"[{', '.join(map(_as_item, value))}]"
+    if cls is dict or cls is Domains:
+        rows = sorted((_as_item(value_of(key)), _as_item(item)) for key, item in value.items())
         return f"{{{', '.join(f'{key}:{item}' for key, item in rows)}}}"
-    write = _WRITERS.get(kind)
+    write = _WRITERS.get(cls)
     if write is None:
         raise _refused("s", value)
     return write(value)
 
 
-def _inside(value: Value) -> str:
-    """Return a value as an item of a list or map is printed: as a literal."""
-    kind = type(value)
-    if kind is str:
-        return quoted(value)
-    if kind is bytes:
-        return f"b{quoted(value.decode(errors='replace'))}"
-    if kind is float:
-        return f'"{text_of(value)}"' if _special(value) else f"{value:.{_DIGITS}f}"
-    if kind is Timestamp or kind is Duration:
-        return f"{'timestamp' if kind is Timestamp else 'duration'}({quoted(text_of(value))})"
-    return text_of(value)
+def _as_item(value: Value) -> str:
+    """Print a value inside a list or map, where it is written as a literal."""
+    cls = type(value)
+    if cls is str:
+        return _quoted(value)
+    if cls is bytes:
+        return f"b{_quoted(value.decode(errors='replace'))}"
+    if cls is float:
+        return f'"{_text_of(value)}"' if _special(value) else f"{value:.{_DIGITS}f}"
+    if cls is Timestamp or cls is Duration:
+        return f"{'timestamp' if cls is Timestamp else 'duration'}({_quoted(_text_of(value))})"
+    return _text_of(value)
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """Return a text in double quotes, escaped as Go does."""
     out = []
     for char in text:
-        if char in _ESCAPES:
-            out.append(f"\\{_ESCAPES[char]}")
+        if char in ESCAPED:
+            out.append(ESCAPED[char])
         elif char.isprintable():
             out.append(char)
         else:
@@ -213,37 +204,16 @@ def quoted(text: str) -> str:
     return f'"{"".join(out)}"'
 
 
-def _double(value: float) -> str:
-    return double_text(value)
-
-
-def _moment(value: Timestamp) -> str:
-    return timestamp_text(value)
-
-
-def _span(value: Duration) -> str:
-    from apportion.cel.library.times import duration_text
-
-    return duration_text(value)
-
-
-def _decoded(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise CelFailure("invalid UTF-8 in bytes, cannot convert to string") from None
-
-
 _WRITERS: Final[dict[type, Callable[[Value], str]]] = {
     str: str,
     bool: lambda value: "true" if value else "false",
     Flag: lambda value: "true" if value.value else "false",
     int: str,
     Uint: lambda value: str(int(value)),
-    float: _double,
-    bytes: _decoded,
+    float: double_text,
+    bytes: decoded,
     type(None): lambda _: "null",
-    Timestamp: _moment,
-    Duration: _span,
+    Timestamp: timestamp_text,
+    Duration: duration_text,
     TypeValue: lambda value: str(value.name),
 }

@@ -2,28 +2,16 @@
 
 from typing import Final
 
-from apportion.cel.functions import LARGEST, declare, first, items, size_of, tenth, twice
-from apportion.cel.library.stringformat import format_string
+from apportion.cel.library.functions import LARGEST, declare, first, items, size_of, tenth, twice
+from apportion.cel.library.stringformat import ESCAPED, format_string
 from apportion.cel.values import CelFailure, CostExceeded, Value, shown
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""Unicode's white space; Python's own idea of it has four control characters more."""
-_QUOTED: Final = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+"""Unicode's white space; `str.strip()` would also remove four control characters."""
+_QUOTED: Final = str.maketrans(ESCAPED)
 _LOWER: Final = {code: code + 32 for code in range(65, 91)}
 _UPPER: Final = {code: code - 32 for code in range(97, 123)}
 

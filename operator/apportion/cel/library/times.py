@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from apportion.cel.functions import Overload, declare
+from apportion.cel.library.functions import Overload, declare
 from apportion.cel.values import INT_MAX, INT_MIN, CelFailure, Duration, Timestamp, shown
 
 SECOND: Final = 10**9

@@ -1,13 +1,12 @@
-"""URLs (apiserver `library/urls.go`), read as Go's `net/url` reads the URI of a request."""
+"""URLs (apiserver `library/urls.go`), parsed as Go's `net/url` parses the URI of a request."""
 
 import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote, unquote_plus
 
-from apportion.cel.equality import CHOOSY
-from apportion.cel.functions import CLASSES, declare, first
-from apportion.cel.values import NAMES, CelFailure
+from apportion.cel.library.functions import declare, first, own_type, succeeds
+from apportion.cel.values import CelFailure
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
@@ -28,12 +27,10 @@ class Url:
     path: str
     query: str
     rest: str
-    """User and fragment: they count for equality."""
+    """User and fragment, which equality compares too."""
 
 
-NAMES[Url] = "kubernetes.URL"
-CLASSES["kubernetes.URL"] = (Url,)
-CHOOSY.update((Url,))
+own_type("kubernetes.URL", Url)
 
 
 def parse_url(text: str) -> Url:
@@ -42,15 +39,6 @@ def parse_url(text: str) -> Url:
     body, _, fragment = text.partition("#")
     scheme, user, host, path, query = _split(body, request=False)
     return Url(scheme, host, path, query, f"{user}#{fragment}")
-
-
-def is_url(text: str) -> bool:
-    """Say whether `url(text)` works."""
-    try:
-        parse_url(text)
-    except CelFailure:
-        return False
-    return True
 
 
 def _refuse(reason: str) -> CelFailure:
@@ -137,7 +125,7 @@ def _query(url: Url) -> dict[str, tuple[str, ...]]:
 
 OVERLOADS = (
     declare("url(string) -> kubernetes.URL", parse_url, first),
-    declare("isURL(string) -> bool", is_url),
+    declare("isURL(string) -> bool", succeeds(parse_url)),
     declare("kubernetes.URL getScheme() -> string", lambda url: url.scheme),
     declare("kubernetes.URL getHost() -> string", lambda url: url.host),
     declare("kubernetes.URL getHostname() -> string", _hostname),

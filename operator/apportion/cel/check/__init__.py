@@ -1,0 +1,1 @@
+"""Step 2: names, types and constants of a selector."""

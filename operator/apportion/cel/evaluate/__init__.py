@@ -1,0 +1,1 @@
+"""Step 3: a checked selector to closures, with CEL's exact semantics and costs."""

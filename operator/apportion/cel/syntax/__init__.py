@@ -1,0 +1,1 @@
+"""Step 1: a selector's text to a syntax tree."""
