@@ -18,7 +18,6 @@ from rich.table import Table
 
 from apportion.allocator.state import State
 from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
-from apportion.cluster.ledger import Ledger
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
@@ -75,7 +74,7 @@ class _Deaf:
 
 async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    snapshot = Snapshot(State(), Ledger(), ring=lambda: None)
+    snapshot = Snapshot(State(), wake=lambda: None)
     _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
     _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
     _observe(snapshot, SLICES, world["slices"])

@@ -13,7 +13,7 @@ from apportion.allocator.score.strategy import Strategy
 from apportion.allocator.state import State
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
-from apportion.scheduling.batch import LEAST_TOGETHER, MOST_TOGETHER
+from apportion.scheduling.planner import LEAST_TOGETHER, MOST_TOGETHER
 
 
 class Spent(NamedTuple):

@@ -6,7 +6,6 @@ from typing import Any
 
 from apportion.allocator.state import State
 from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
-from apportion.cluster.ledger import Ledger
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
@@ -22,15 +21,15 @@ class World:
     """Objects get rising resourceVersions, as a server would give them."""
 
     version: int = 100
-    rung: int = 0
+    wakes: int = 0
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the snapshot."""
-        self.snapshot = Snapshot(State(), Ledger(), ring=self._ring)
+        self.snapshot = Snapshot(State(), wake=self._wake)
 
-    def _ring(self) -> None:
-        self.rung += 1
+    def _wake(self) -> None:
+        self.wakes += 1
 
     def see(self, kind: Kind, raw: Json, change: str = "MODIFIED") -> Json:
         """Let the snapshot observe an object in a new version."""

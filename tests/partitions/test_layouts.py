@@ -4,9 +4,9 @@ from typing import Any
 
 from apportion.cel import Programs
 from apportion.cluster.kinds import LAYOUTS, PARTITIONS
+from apportion.partitions.dynamicpartitions import Create, Delete
 from apportion.partitions.layoutclasses import class_names
-from apportion.partitions.layouts import Plan, plans
-from apportion.partitions.wanted import Create, Delete
+from apportion.partitions.layouts import LayoutPlan, layout_plans
 from tests.world import World
 
 Json = dict[str, Any]
@@ -28,16 +28,16 @@ def layout(world: World, *partitions: Json, name: str = "l", **spec: Any) -> Jso
     return world.see(LAYOUTS, raw)
 
 
-def plan(world: World) -> Plan:
-    (found,) = plans(world.snapshot, Programs())
+def plan(world: World) -> LayoutPlan:
+    (found,) = layout_plans(world.snapshot, Programs())
     return found
 
 
-def devices(found: Plan) -> list[str]:
+def devices(found: LayoutPlan) -> list[str]:
     return [a.partition.spec.device for a in found.actions if isinstance(a, Create)]
 
 
-def cut(world: World, found: Plan, phase: str = "Ready") -> None:
+def cut(world: World, found: LayoutPlan, phase: str = "Ready") -> None:
     """Show what was wanted as made."""
     for action in found.actions:
         if isinstance(action, Create):
@@ -47,7 +47,7 @@ def cut(world: World, found: Plan, phase: str = "Ready") -> None:
 
 
 def test_a_layout_is_cut_and_kept_off_for_claims_until_it_is() -> None:
-    """Wanted and not yet cut: reserved. Cut: no longer, the agent subtracts it."""
+    """DynamicPartitions and not yet cut: reserved. Cut: no longer, the agent subtracts it."""
     world = bed()
     layout(world, {"profile": "1g.10gb", "count": 2})
     found = plan(world)
@@ -157,7 +157,7 @@ def test_the_classes_of_a_layout_are_wanted_even_while_no_node_publishes_anythin
     """Slices are wiped when a node's plugin restarts: its claims' classes must not go with them."""
     world = World()
     layout(world, {"profile": "1g.10gb", "count": 1}, {"profile": "3g.40gb", "count": 1}, name="small")
-    (found,) = plans(world.snapshot, Programs())
+    (found,) = layout_plans(world.snapshot, Programs())
     assert found.classes == []
     assert class_names(found.layout) == {"small-1g-10gb", "small-3g-40gb"}
 
@@ -166,9 +166,9 @@ def test_two_layouts_share_a_card() -> None:
     """The younger one gets what the older one leaves."""
     world = bed()
     layout(world, name="older")
-    cut(world, plans(world.snapshot, Programs())[0])
+    cut(world, layout_plans(world.snapshot, Programs())[0])
     raw = layout(world, name="younger")
     raw["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"
     world.see(LAYOUTS, raw)
-    younger = plans(world.snapshot, Programs())[1]
+    younger = layout_plans(world.snapshot, Programs())[1]
     assert devices(younger) == ["gpu-0-mig-3g40gb-9-4-static"]

@@ -6,7 +6,6 @@ from apportion.allocator.answers import Selector
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster.client import connect
-from apportion.cluster.ledger import Ledger
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import SelectorError
 from testbed.controlplane import ControlPlane
@@ -28,7 +27,7 @@ class Poisoned(Programs):
 async def test_a_defect_keeps_nobody_else_waiting(control_plane: ControlPlane) -> None:
     """The log has all of it, the claim an Event."""
     world = World()
-    world.snapshot = Snapshot(State(programs=Poisoned()), Ledger(), ring=lambda: None)
+    world.snapshot = Snapshot(State(programs=Poisoned()), wake=lambda: None)
     world.node("n1")
     world.card("n1")
     world.device_class("gpu")

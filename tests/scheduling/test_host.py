@@ -46,7 +46,7 @@ async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
 
 
 def test_the_allocator_knows_what_bound_pods_leave() -> None:
-    """Bound pods count until they are finished or gone, in whatever order things are seen; nodes go with their room."""
+    """Bound pods count until they are finished or gone, in whatever order things are seen; nodes go with their capacity."""
     world = World()
     gib = 1 << 30
     bound = {

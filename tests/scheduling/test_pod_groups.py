@@ -8,8 +8,8 @@ from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
 from apportion.scheduling.gates import open_gates
-from apportion.scheduling.groups import Joint, Tangled, bundled
-from apportion.scheduling.waiting import Waiting, waiting
+from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup, by_group
+from apportion.scheduling.waiting import WaitingDemand, waiting_demands
 from tests.world import World
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
@@ -39,15 +39,15 @@ def member(
     return made.see(PODS, raw)
 
 
-def bundles(made: World) -> list[Waiting | Joint | Tangled]:
+def bundles(made: World) -> list[WaitingDemand | WaitingGroup | CrossGroupDemand]:
     """Return what would be decided."""
-    return bundled(waiting(made.snapshot)[0], made.snapshot)
+    return by_group(waiting_demands(made.snapshot)[0], made.snapshot)
 
 
-def joint(made: World) -> Joint:
+def joint(made: World) -> WaitingGroup:
     """Return the only thing to decide, a group."""
     [found] = bundles(made)
-    assert isinstance(found, Joint)
+    assert isinstance(found, WaitingGroup)
     return found
 
 
@@ -69,10 +69,10 @@ def test_pods_of_one_name_are_decided_together(names: tuple[str, str]) -> None:
 
     [group, single] = bundles(made)
 
-    assert isinstance(group, Joint)
+    assert isinstance(group, WaitingGroup)
     assert [claim.name for demand in group.demands for claim in demand.claims] == ["a", "b"]
-    assert (group.group.key, group.enough, group.whole) == ("team/g", 2, True)
-    assert isinstance(single, Waiting)
+    assert (group.pod_group.key, group.enough, group.whole) == ("team/g", 2, True)
+    assert isinstance(single, WaitingDemand)
 
 
 @pytest.mark.parametrize("mark", ["fast-admission", "serving"])
@@ -86,7 +86,7 @@ def test_groups_of_kueue_whose_pods_come_later_do_not_wait(mark: str) -> None:
 
     [single] = bundles(made)
 
-    assert isinstance(single, Waiting)
+    assert isinstance(single, WaitingDemand)
 
 
 def test_a_group_is_not_whole_before_enough_of_its_pods_wait_for_nobody_else() -> None:
@@ -148,8 +148,8 @@ def test_a_wrong_number_is_told_by_its_field(least: str | None, words: str) -> N
     found = joint(made)
 
     assert not found.whole
-    assert "pod pa: metadata.annotations[apportion.dev/pod-group-min-count]" in found.group.flaw
-    assert words in found.group.flaw
+    assert "pod pa: metadata.annotations[apportion.dev/pod-group-min-count]" in found.pod_group.flaw
+    assert words in found.pod_group.flaw
 
 
 def test_pods_must_agree_on_how_many_they_are() -> None:
@@ -161,7 +161,7 @@ def test_pods_must_agree_on_how_many_they_are() -> None:
     member(made, "pb", "b", least="3")
 
     assert not joint(made).whole
-    assert joint(made).group.flaw == "its pods disagree on how many it needs: pa says 2, pb says 3"
+    assert joint(made).pod_group.flaw == "its pods disagree on how many it needs: pa says 2, pb says 3"
 
 
 def test_a_claim_that_joins_two_groups_is_nobodys() -> None:
@@ -173,7 +173,7 @@ def test_a_claim_that_joins_two_groups_is_nobodys() -> None:
 
     [found] = bundles(made)
 
-    assert isinstance(found, Tangled)
+    assert isinstance(found, CrossGroupDemand)
     assert found.groups == ("g", "h")
 
 

@@ -2,7 +2,7 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import Mixed, Unknown, waiting
+from apportion.scheduling.waiting import MixedClasses, UnknownClasses, waiting_demands
 from tests.world import World, request
 
 OTHER_GATE = "kueue.x-k8s.io/admission"
@@ -16,7 +16,7 @@ def world() -> World:
 
 
 def names(made: World) -> list[list[str]]:
-    demands, _ = waiting(made.snapshot)
+    demands, _ = waiting_demands(made.snapshot)
     return [[claim.name for claim in demand.claims] for demand in demands]
 
 
@@ -61,7 +61,7 @@ def test_what_is_allocated_already_ties_the_rest() -> None:
     made.allocate(shared, "n1", "gpu-0")
     made.claim("own")
     made.pod("p", "shared", "own")
-    (demand,), _ = waiting(made.snapshot)
+    (demand,), _ = waiting_demands(made.snapshot)
     assert [claim.name for claim in demand.claims] == ["own"]
     assert [claim.name for claim in demand.tied] == ["shared"]
 
@@ -105,10 +105,10 @@ def test_a_claim_that_mixes_classes_is_reported_and_its_pod_is_not_served() -> N
     mixed = made.claim("mixed", request("gpu"), request("theirs"))
     made.claim("fine")
     made.pod("p", "mixed", "fine")
-    demands, hopeless = waiting(made.snapshot)
+    demands, hopeless = waiting_demands(made.snapshot)
     assert demands == []
     (found,) = hopeless
-    assert isinstance(found, Mixed)
+    assert isinstance(found, MixedClasses)
     assert (found.claim.uid, found.managed, found.others) == (
         mixed["metadata"]["uid"],
         frozenset({"gpu"}),
@@ -121,9 +121,9 @@ def test_an_unknown_class_behind_our_gate_is_reported_until_it_exists() -> None:
     made = world()
     made.claim("c", request("late"))
     made.pod("p", "c", gates=[GATE])
-    demands, hopeless = waiting(made.snapshot)
+    demands, hopeless = waiting_demands(made.snapshot)
     assert demands == []
-    assert [found.classes for found in hopeless if isinstance(found, Unknown)] == [frozenset({"late"})]
+    assert [found.classes for found in hopeless if isinstance(found, UnknownClasses)] == [frozenset({"late"})]
     made.device_class("late")
     assert names(made) == [["c"]]
 

@@ -6,6 +6,7 @@ its typed watch does not know ResourceClaims (kubernetes_asyncio 36).
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +19,14 @@ from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion.cluster.kinds import Kind
-from apportion.errors import ApiError, Expired, Missing, Overtaken, Unreachable
+from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
+
+OLDEST = (1, 36)
+"""Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired, 429: Unreachable}
 _LONGEST_LINE = 2**26
@@ -48,6 +51,18 @@ async def connect(
         raise ApiError(f"no way to the API server: {error}") from None
     settings.connection_pool_maxsize = 64
     return Client(settings, patience=patience, manager=manager)
+
+
+async def require_version(client: "Client") -> tuple[int, int]:
+    """Return the server's version; raises ApportionError when it is older than 1.36."""
+    answer = await client.raw("/version")
+    found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    if found < OLDEST:
+        raise ApportionError(
+            f"Kubernetes {answer.get('gitVersion')} is too old: apportion needs 1.36 or later, because before that"
+            " device taints and shared counters are switched off"
+        )
+    return found
 
 
 class Client:

@@ -1,16 +1,14 @@
-"""Writer: turn decisions into API objects, fenced.
+"""Writer: the writes to claims and pods, fenced by the lease.
 
 In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates.
 Every request first checks that the lease lasts longer than the request may take, and carries the resourceVersion (or a
-test of the uid), so that a stale decision is refused by the server and not by luck.
+test of the uid), so that the server refuses a stale decision.
 """
 
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-
-import structlog
 
 from apportion.api.contract import ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import JSON_PATCH, Client
@@ -20,8 +18,6 @@ from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.waiting import immediate
-
-_log = structlog.get_logger()
 
 
 class Writer:
@@ -64,7 +60,7 @@ class Writer:
     async def clear(self, claim: Claim) -> bool:
         """Give an allocation back, unless somebody reserved it meanwhile; says whether it is gone.
 
-        Reads the claim again: an allocation that is not the one we mean is never cleared.
+        Reads the claim again: an allocation other than the given one is never cleared.
         """
         async with self._slots:
             self._fence()
@@ -82,7 +78,7 @@ class Writer:
             return True
 
     async def release(self, claim: Claim) -> None:
-        """Take our own finalizer off a claim that is going away."""
+        """Remove our own finalizer from a claim that is being deleted."""
         async with self._slots:
             self._fence()
             kept = [finalizer for finalizer in claim.finalizers if finalizer != ALLOCATION_FINALIZER]
@@ -93,7 +89,7 @@ class Writer:
                 return
 
     async def ungate(self, pod: Pod) -> None:
-        """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates moved."""
+        """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates changed."""
         async with self._slots:
             self._fence()
             at = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
@@ -109,7 +105,7 @@ class Writer:
 
     async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
         self._fence()
-        # The uid in the body makes a recreated namesake a conflict, not a victim.
+        # The uid in the body turns a write to a recreated claim of the same name into a conflict.
         body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
         try:
             written = await self._client.patch(

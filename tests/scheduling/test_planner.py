@@ -8,7 +8,7 @@ from apportion.allocator.batch import allocate_queue
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.cluster.client import connect
-from apportion.scheduling.batch import MOST_TOGETHER, planned
+from apportion.scheduling.planner import MOST_TOGETHER, planned
 from testbed.controlplane import ControlPlane
 from tests.allocator.builders import chips, claim, cluster, want
 from tests.scheduling.acting import cycle_over
@@ -76,7 +76,7 @@ async def test_who_cannot_be_served_keeps_nobody_from_being_placed_together(
 
 
 async def test_the_first_in_the_queue_is_not_refused_for_the_sake_of_two(control_plane: ControlPlane) -> None:
-    """Together more claims would be served without it; it came first."""
+    """GroupDecider more claims would be served without it; it came first."""
     rare = request("gpu", expression=f'{MODEL} == "rare"', count=4)
     wishes = {"a": request("gpu", count=8), "b": rare, "c": rare}
     assert await placed(control_plane, {"n1": ("rare", 8), "n2": ("common", 2)}, wishes) == {"a": "n1"}

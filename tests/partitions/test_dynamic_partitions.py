@@ -2,7 +2,7 @@
 
 from apportion.api.partition import Origin, Partition
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES, SLICES
-from apportion.partitions.wanted import Action, Create, Delete, SetHolder, Wanted
+from apportion.partitions.dynamicpartitions import Action, Create, Delete, DynamicPartitions, SetHolder
 from tests.world import World
 
 FIRST = "gpu-0-mig-1g10gb-19-0"
@@ -27,7 +27,7 @@ class Bed:
         self.world.card("n1")
         self.world.device_class("gpu")
         self.clock = Clock()
-        self._wanted = Wanted(self.clock)
+        self._wanted = DynamicPartitions(self.clock)
 
     def actions(self) -> list[Action]:
         return self._wanted.actions(self.world.snapshot)

@@ -1,8 +1,8 @@
-"""Sweep: know that the picture is complete, and that nothing in it is gone.
+"""SnapshotComparer: compare the snapshot with the API server's lists, for the kinds that kopf feeds.
 
-In: the snapshot and the names of all objects of the kinds that kopf feeds. Out: `complete`, once every listed UID was
-observed; later, phantoms are dropped. kopf neither says when its first list is over nor reports what was deleted
-while a watch was interrupted.
+In: the snapshot and the metadata of all objects of these kinds. Out: `complete`, once every listed UID was observed;
+later, objects that no longer exist are dropped from the snapshot. kopf neither says when its first list is over nor
+reports what was deleted while a watch was interrupted.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from apportion.errors import ApiError
 _log = structlog.get_logger()
 
 
-class Sweep:
+class SnapshotComparer:
     """Compares the snapshot with the server, by metadata only."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Sweep:
         every: float = 60.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`every`: seconds between two sweeps once the picture is complete."""
+        """`every`: seconds between two comparisons."""
         self._client = client
         self._snapshot = snapshot
         self._kinds = kinds
@@ -41,17 +41,17 @@ class Sweep:
         """Return once everything that the server lists now was observed."""
         for kind in self._kinds:
             await self._caught_up(kind)
-        _log.info("sweep.complete", kinds=len(self._kinds))
+        _log.info("snapshot.complete", kinds=len(self._kinds))
 
     async def run(self) -> None:
-        """Drop phantoms from time to time, until cancelled."""
+        """Drop objects that no longer exist from time to time, until cancelled."""
         while True:
             await self._sleep(self._every)
             for kind in self._kinds:
                 try:
                     await self._prune(kind)
                 except ApiError as error:
-                    _log.warning("sweep.failed", kind=kind.plural, error=str(error))
+                    _log.warning("snapshot.failed", kind=kind.plural, error=str(error))
 
     async def _caught_up(self, kind: Kind) -> None:
         missing: frozenset[str] | None = None
@@ -59,7 +59,7 @@ class Sweep:
             try:
                 missing = await self._listed(kind) - self._snapshot.known(kind)
             except ApiError as error:
-                _log.warning("sweep.failed", kind=kind.plural, error=str(error))
+                _log.warning("snapshot.failed", kind=kind.plural, error=str(error))
             if missing is None or missing:
                 await self._sleep(0.1)
         await self._prune(kind)
@@ -67,10 +67,10 @@ class Sweep:
     async def _prune(self, kind: Kind) -> None:
         # Taken before the list begins: what is observed only later cannot be missing from it by mistake.
         before = self._snapshot.known(kind)
-        phantoms = before - await self._listed(kind)
-        if phantoms:
-            _log.info("sweep.pruned", kind=kind.plural, count=len(phantoms))
-            self._snapshot.prune(kind, phantoms)
+        vanished = before - await self._listed(kind)
+        if vanished:
+            _log.info("snapshot.pruned", kind=kind.plural, count=len(vanished))
+            self._snapshot.prune(kind, vanished)
 
     async def _listed(self, kind: Kind) -> frozenset[str]:
         answer = await self._client.names(kind)
