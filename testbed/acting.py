@@ -1,9 +1,10 @@
 """A cycle over a snapshot, with neither lease nor watches: for whoever wants to see what one pass decides.
 
-In: a client, a snapshot, what records Events. Out: the operator's own Cycle; call `once`.
+In: a client, a snapshot, what records Events, a clock. Out: the operator's own Cycle; call `once`.
 """
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,9 +26,10 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def cycle_over(client: Any, snapshot: Snapshot, recorder: Recorder) -> Cycle:
+def cycle_over(
+    client: Any, snapshot: Snapshot, recorder: Recorder, clock: Callable[[], float] = time.monotonic
+) -> Cycle:
     """Return a cycle that writes through the client."""
-    clock = time.monotonic
     debouncer = Debouncer(quiet=0, longest=0, clock=clock)
     writer = Writer(client, fence=lambda: None, now=now)
     partitions = PartitionController(

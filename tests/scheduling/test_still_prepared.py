@@ -1,46 +1,15 @@
 """Where a claim may still be prepared although it has lost its devices."""
 
 from dataclasses import replace
-from typing import Any
 
 from apportion.api.contract import HELD
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
 from apportion.scheduling.stillprepared import PATIENCE, StillPrepared
+from tests.clock import Clock
+from tests.scheduling.deallocated import deallocated, noted, used
 from tests.world import World
 
 CLAIM = "uid-team-resourceclaims-c"
-Json = dict[str, Any]
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def deallocated(world: World, claim: Json) -> StillPrepared:
-    """Let controller-manager take the devices away."""
-    claim["status"] = {}
-    world.see(CLAIMS, claim)
-    return noted(world, Clock())
-
-
-def noted(world: World, clock: Clock) -> StillPrepared:
-    still_prepared = StillPrepared(world.snapshot, clock)
-    while world.snapshot.deallocations:
-        still_prepared.note(world.snapshot.deallocations.popleft())
-    return still_prepared
-
-
-def used() -> tuple[World, Json, Json]:
-    """A claim with a device of node n1, and the bound pod that has reserved it."""
-    world = World()
-    world.device_class("gpu")
-    pod = world.pod("p", "c", spec={"nodeName": "n1"})
-    consumer = {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
-    claim = world.allocate(world.claim("c"), "n1", "gpu-0", reservedFor=[consumer])
-    return world, claim, pod
 
 
 def test_a_claim_whose_pod_was_deleted_by_force_avoids_the_node_until_its_agent_had_time_to_tell() -> None:

@@ -3,21 +3,10 @@
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.waiting import MixedClasses, UnknownClasses, waiting_demands
-from tests.world import World, request
+from tests.scheduling.queued import names, world
+from tests.world import request
 
 OTHER_GATE = "kueue.x-k8s.io/admission"
-
-
-def world() -> World:
-    made = World()
-    made.device_class("gpu")
-    made.device_class("theirs", unmanaged="yes")
-    return made
-
-
-def names(made: World) -> list[list[str]]:
-    demands, _ = waiting_demands(made.snapshot)
-    return [[claim.name for claim in demand.claims] for demand in demands]
 
 
 def test_a_claim_waits_only_when_a_ready_pod_wants_it() -> None:
@@ -141,6 +130,24 @@ def test_higher_priority_goes_first_then_the_older() -> None:
         pod["metadata"]["creationTimestamp"] = made_at
         made.see(PODS, pod)
     assert names(made) == [["vip"], ["early"], ["late"]]
+
+
+def test_priority_does_not_count_where_the_policy_says_first_in_first_out() -> None:
+    """Such a demand counts as one of priority 0, also among those of other policies."""
+    made = world()
+    made.device_class("fifo")
+    made.policy(classes=["fifo"], queue={"order": "FIFO"})
+    for name, device_class, priority, made_at in (
+        ("early", "fifo", 0, "2026-01-01T00:00:00Z"),
+        ("vip", "fifo", 10, "2026-01-02T00:00:00Z"),
+        ("other", "gpu", 1, "2026-01-03T00:00:00Z"),
+        ("late", "gpu", 0, "2026-01-04T00:00:00Z"),
+    ):
+        made.claim(name, request(device_class), creationTimestamp=made_at)
+        pod = made.pod(name, name, spec={"priority": priority})
+        pod["metadata"]["creationTimestamp"] = made_at
+        made.see(PODS, pod)
+    assert names(made) == [["other"], ["early"], ["vip"], ["late"]]
 
 
 def test_a_claim_that_is_going_away_is_nobodys_demand() -> None:
