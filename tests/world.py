@@ -6,7 +6,7 @@ from typing import Any
 
 from apportion.allocator.state import State
 from apportion.cel import Programs
-from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, NODES, PODS, POLICIES, SLICES, Kind
+from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, NODES, PODS, POLICIES, SLICES, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -42,7 +42,7 @@ class World:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def see(self, kind: Kind, raw: Json, change: str = "MODIFIED") -> Json:
+    def see(self, kind: ResourceKind, raw: Json, change: str = "MODIFIED") -> Json:
         """Let the snapshot observe an object in a new version."""
         self.version += 1
         metadata = raw.setdefault("metadata", {})
@@ -164,7 +164,7 @@ class World:
             if (allocation := self.snapshot.allocation(claim)) is not None
         }
 
-    def gone(self, kind: Kind, raw: Json) -> None:
+    def gone(self, kind: ResourceKind, raw: Json) -> None:
         """Show that an object was deleted."""
         self.snapshot.observe(kind, "DELETED", raw)
 

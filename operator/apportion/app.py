@@ -22,7 +22,7 @@ from apportion.cel import Programs
 from apportion.cluster.client import Client, connect, require_version
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.health import Health
-from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, Kind
+from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, ResourceKind
 from apportion.cluster.lease import Lease
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
@@ -98,7 +98,7 @@ class App:
         self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
 
-    def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
+    def observe(self, kind: ResourceKind, change: str, raw: Mapping[str, Any]) -> None:
         """Take in one event."""
         self.snapshot.observe(kind, change, raw)
 

@@ -1,7 +1,7 @@
 """What a reflector reports."""
 
 from apportion.cluster.client import Object
-from apportion.cluster.kinds import CLASSES, TAINT_RULES, Kind
+from apportion.cluster.kinds import CLASSES, TAINT_RULES, ResourceKind
 
 
 class Seen:
@@ -10,7 +10,7 @@ class Seen:
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
 
-    def __call__(self, kind: Kind, change: str, item: Object) -> None:
+    def __call__(self, kind: ResourceKind, change: str, item: Object) -> None:
         assert kind in (CLASSES, TAINT_RULES)
         if change == "DELETED":
             self.names.pop(item["metadata"]["uid"], None)

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLASSES, Kind
+from apportion.cluster.kinds import CLASSES, ResourceKind
 from apportion.cluster.reflector import Reflector
 from testbed.eventually import eventually
 from tests.picture.seen import Seen, a_class
@@ -45,7 +45,7 @@ async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_i
     client: Client,
 ) -> None:
     """DeviceTaintRules v1 came with Kubernetes 1.37."""
-    made_up = Kind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
+    made_up = ResourceKind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
     reflector = Reflector(client, made_up, Seen(), optional=True)
     await asyncio.wait_for(reflector.run(), 10)
     assert reflector.synced.is_set()

@@ -18,7 +18,7 @@ import orjson
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unreachable
 
 Object = dict[str, Any]
@@ -87,32 +87,32 @@ class Client:
         """End all connections."""
         await self._api.close()
 
-    async def get(self, kind: Kind, name: str, *, namespace: str = "", **params: str) -> Object:
+    async def get(self, kind: ResourceKind, name: str, *, namespace: str = "", **params: str) -> Object:
         """Read one object; raises Missing."""
         return await self._call("GET", kind.path(name, namespace=namespace), params=params)
 
-    async def list(self, kind: Kind, *, namespace: str = "", **params: str) -> Object:
+    async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""
         return await self._call("GET", kind.path(namespace=namespace), params=params)
 
-    async def names(self, kind: Kind) -> Object:
+    async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         return await self._call("GET", kind.path(), accept=accept)
 
-    async def create(self, kind: Kind, body: Object, *, namespace: str = "") -> Object:
+    async def create(self, kind: ResourceKind, body: Object, *, namespace: str = "") -> Object:
         """Create an object; raises Overtaken when the name is taken."""
         return await self._call("POST", kind.path(namespace=namespace), body=body, write=True)
 
     async def replace(
-        self, kind: Kind, name: str, body: Object, *, namespace: str = "", sub: str = ""
+        self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "", sub: str = ""
     ) -> Object:
         """Replace an object; raises Overtaken when its resourceVersion is stale."""
         return await self._call("PUT", kind.path(name, namespace=namespace, sub=sub), body=body, write=True)
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         name: str,
         body: object,
         *,
@@ -125,7 +125,7 @@ class Client:
         return await self._call("PATCH", path, body=body, content=how, write=True)
 
     async def delete(
-        self, kind: Kind, name: str, *, namespace: str = "", uid: str = "", version: str = ""
+        self, kind: ResourceKind, name: str, *, namespace: str = "", uid: str = "", version: str = ""
     ) -> None:
         """Delete an object, if it still has this uid and resourceVersion; an absent one is fine."""
         preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
@@ -139,7 +139,7 @@ class Client:
 
     async def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         version: str,
         *,
         namespace: str = "",

@@ -17,7 +17,7 @@ from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import number
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 _REMEMBERED = 20_000
 Raw = Mapping[str, Any]
 
-_READERS: Mapping[Kind, Callable[[Raw], Any]] = {
+_READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.NODES: Node.from_json,
     kinds.PODS: Pod.from_json,
     kinds.CLAIMS: Claim.from_json,
@@ -47,7 +47,7 @@ _READERS: Mapping[Kind, Callable[[Raw], Any]] = {
 class BrokenObject:
     """An object that cannot be read, and why."""
 
-    kind: Kind
+    kind: ResourceKind
     namespace: str
     name: str
     uid: str
@@ -60,21 +60,21 @@ class ObjectStore:
     def __init__(self) -> None:
         self.broken: dict[str, BrokenObject] = {}
         """By UID."""
-        self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
+        self._objects: dict[ResourceKind, dict[str, Any]] = {kind: {} for kind in _READERS}
         self._versions: dict[str, int] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         """UIDs of the objects that were deleted last."""
 
-    def of(self, kind: Kind) -> dict[str, Any]:
+    def of(self, kind: ResourceKind) -> dict[str, Any]:
         """Return the readable objects of a kind, by UID; it is always the same dict."""
         return self._objects[kind]
 
-    def known(self, kind: Kind) -> frozenset[str]:
+    def known(self, kind: ResourceKind) -> frozenset[str]:
         """Return the UIDs of a kind that were observed, broken objects included."""
         broken = {uid for uid, found in self.broken.items() if found.kind == kind}
         return frozenset(self._objects[kind]) | broken
 
-    def observe(self, kind: Kind, change: str, raw: Raw) -> tuple[Any, Any]:
+    def observe(self, kind: ResourceKind, change: str, raw: Raw) -> tuple[Any, Any]:
         """Take in one event; returns the object before and after it, None each where there is none."""
         metadata = raw["metadata"]
         uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))

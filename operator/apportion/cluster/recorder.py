@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import structlog
 
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import EVENTS, Kind
+from apportion.cluster.kinds import EVENTS, ResourceKind
 from apportion.errors import ApiError, Missing, Overtaken
 
 _log = structlog.get_logger()
@@ -26,7 +26,7 @@ _LONGEST = 1024
 class About:
     """The object that an Event speaks of."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str
     uid: str
     namespace: str = ""

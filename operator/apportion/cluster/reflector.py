@@ -12,10 +12,10 @@ from typing import Any
 import structlog
 
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, Expired, Missing, Unreachable
 
-Observe = Callable[[Kind, str, Object], None]
+Observe = Callable[[ResourceKind, str, Object], None]
 """Takes the kind, the event's type (ADDED, MODIFIED, DELETED) and the object."""
 
 _PAGE = "500"
@@ -28,7 +28,7 @@ class Reflector:
     def __init__(
         self,
         client: Client,
-        kind: Kind,
+        kind: ResourceKind,
         observe: Observe,
         *,
         optional: bool = False,

@@ -17,7 +17,7 @@ from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import AssumedAllocations, Deallocation
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
 from apportion.cluster.podindex import PodIndex
@@ -70,17 +70,17 @@ class Snapshot:
         """What the allocator's state holds for claims, by UID."""
         self._managed: ManagedClasses | None = None
 
-    def observe(self, kind: Kind, change: str, raw: Raw) -> None:
+    def observe(self, kind: ResourceKind, change: str, raw: Raw) -> None:
         """Take in one watch event: ADDED, MODIFIED or DELETED. Never raises for what the object holds."""
         old, new = self._store.observe(kind, change, raw)
         if old is not None or new is not None:
             self._changed(kind, raw["metadata"]["uid"], old, new)
 
-    def known(self, kind: Kind) -> frozenset[str]:
+    def known(self, kind: ResourceKind) -> frozenset[str]:
         """Return the UIDs of a kind that were observed, broken objects included."""
         return self._store.known(kind)
 
-    def prune(self, kind: Kind, uids: frozenset[str]) -> None:
+    def prune(self, kind: ResourceKind, uids: frozenset[str]) -> None:
         """Drop objects of a kind that the server no longer has."""
         for uid in uids:
             self.observe(kind, "DELETED", {"metadata": {"uid": uid}})
@@ -154,7 +154,7 @@ class Snapshot:
 
     # Keeping the indexes. -------------------------------------------------------------------------------------
 
-    def _changed(self, kind: Kind, uid: str, old: Any, new: Any) -> None:
+    def _changed(self, kind: ResourceKind, uid: str, old: Any, new: Any) -> None:
         match kind:
             case kinds.CLAIMS:
                 self._claim_changed(uid, old, new)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApiError
 
@@ -25,7 +25,7 @@ class SnapshotComparer:
         self,
         client: Client,
         snapshot: Snapshot,
-        kinds: Sequence[Kind],
+        kinds: Sequence[ResourceKind],
         *,
         every: float = 60.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -53,7 +53,7 @@ class SnapshotComparer:
                 except ApiError as error:
                     _log.warning("snapshot.failed", kind=kind.plural, error=str(error))
 
-    async def _caught_up(self, kind: Kind) -> None:
+    async def _caught_up(self, kind: ResourceKind) -> None:
         missing: frozenset[str] | None = None
         while missing is None or missing:
             try:
@@ -64,7 +64,7 @@ class SnapshotComparer:
                 await self._sleep(0.1)
         await self._prune(kind)
 
-    async def _prune(self, kind: Kind) -> None:
+    async def _prune(self, kind: ResourceKind) -> None:
         # Taken before the list begins: what is observed only later cannot be missing from it by mistake.
         before = self._snapshot.known(kind)
         vanished = before - await self._listed(kind)
@@ -72,6 +72,6 @@ class SnapshotComparer:
             _log.info("snapshot.pruned", kind=kind.plural, count=len(vanished))
             self._snapshot.prune(kind, vanished)
 
-    async def _listed(self, kind: Kind) -> frozenset[str]:
+    async def _listed(self, kind: ResourceKind) -> frozenset[str]:
         answer = await self._client.names(kind)
         return frozenset(item["metadata"]["uid"] for item in answer.get("items") or [])

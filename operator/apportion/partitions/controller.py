@@ -17,7 +17,7 @@ from apportion.api.partition import Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.client import Client
 from apportion.cluster.deviceindex import device_of
-from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, Kind
+from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, ResourceKind
 from apportion.cluster.publishedpartition import published_partition
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
@@ -234,7 +234,7 @@ class PartitionController:
         await self._status(POLICIES, metadata, policy.status.to_json(), status)
 
     async def _status(
-        self, kind: Kind, metadata: ObjectMeta, old: dict[str, Any], new: dict[str, Any]
+        self, kind: ResourceKind, metadata: ObjectMeta, old: dict[str, Any], new: dict[str, Any]
     ) -> None:
         if same(old, new):
             return
