@@ -10,7 +10,6 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -66,7 +65,7 @@ async def require_version(client: "Client") -> tuple[int, int]:
 
 
 class Client:
-    """One connection pool to one API server. Use it as a context manager, or `close` it."""
+    """One connection pool to one API server, closed at the end of its `async with`."""
 
     def __init__(self, settings: kubernetes.Configuration, *, patience: float, manager: str) -> None:
         self.settings = settings
@@ -78,13 +77,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """End all connections."""
+    async def __aexit__(self, *_: object) -> None:
         await self._api.close()
 
     async def get(self, kind: ResourceKind, name: str, *, namespace: str = "", **params: str) -> Object:
@@ -141,35 +134,30 @@ class Client:
         self,
         kind: ResourceKind,
         version: str,
-        *,
-        namespace: str = "",
-        seconds: int = 300,
-        selectors: Mapping[str, str] | None = None,
+        selectors: Mapping[str, str],
     ) -> AsyncIterator[Object]:
         """Yield watch events (`type`, `object`) from a resourceVersion on, until the server ends the watch.
 
         Raises Expired when the version is too old, Unreachable when the connection breaks or stays silent.
         """
         query = {
-            **(selectors or {}),
+            **selectors,
             "watch": "1",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(seconds),
+            "timeoutSeconds": "300",
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
         try:
             async with self._session.get(
-                self._url(kind.path(namespace=namespace)),
+                f"{self.settings.host}{kind.path()}",
                 params=query,
                 headers=await self._headers("application/json"),
                 timeout=limits,
             ) as response:
                 if response.status >= 400:
-                    raise _error(
-                        "GET", kind.path(namespace=namespace), response.status, await response.read()
-                    )
+                    raise _error("GET", kind.path(), response.status, await response.read())
                 async for line in _lines(response.content):
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
@@ -178,9 +166,6 @@ class Client:
                     yield event
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
-
-    def _url(self, path: str) -> str:
-        return f"{self.settings.host}{path}"
 
     async def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": self._manager}
@@ -209,7 +194,7 @@ class Client:
                 asyncio.timeout(self._patience),
                 self._session.request(
                     method,
-                    self._url(path),
+                    f"{self.settings.host}{path}",
                     params=query,
                     data=orjson.dumps(body) if body is not None else None,
                     headers=headers,

@@ -99,7 +99,7 @@ class Reflector:
         return version
 
     async def _follow(self) -> None:
-        async for event in self._client.watch(self._kind, self._version, selectors=self._params):
+        async for event in self._client.watch(self._kind, self._version, self._params):
             item = event["object"]
             if event["type"] != "BOOKMARK":
                 self._tell(event["type"], item)

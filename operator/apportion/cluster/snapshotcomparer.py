@@ -51,21 +51,20 @@ class SnapshotComparer:
                 try:
                     await self._prune(kind)
                 except ApiError as error:
-                    _log.warning("snapshot.failed", kind=kind.plural, error=str(error))
+                    _log.warning("snapshot.list_failed", kind=kind.plural, error=str(error))
 
     async def _caught_up(self, kind: ResourceKind) -> None:
-        missing: frozenset[str] | None = None
-        while missing is None or missing:
+        while True:
             try:
-                missing = await self._listed(kind) - self._snapshot.known(kind)
+                if await self._listed(kind) <= self._snapshot.known(kind):
+                    break
             except ApiError as error:
-                _log.warning("snapshot.failed", kind=kind.plural, error=str(error))
-            if missing is None or missing:
-                await self._sleep(0.1)
+                _log.warning("snapshot.list_failed", kind=kind.plural, error=str(error))
+            await self._sleep(0.1)
         await self._prune(kind)
 
     async def _prune(self, kind: ResourceKind) -> None:
-        # Taken before the list begins: what is observed only later cannot be missing from it by mistake.
+        # Taken before the list begins: an object that is observed later cannot be missing from the list by mistake.
         before = self._snapshot.known(kind)
         vanished = before - await self._listed(kind)
         if vanished:

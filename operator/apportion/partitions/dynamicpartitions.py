@@ -33,7 +33,15 @@ class DynamicPartitions:
         found: list[Action] = []
         for device, claim in holders.items():
             found.extend(_for_claim(device, claim, live.get(device), snapshot))
-        self._idle_timeouts = dict(self._remembered_timeouts(snapshot, holders, live))
+        policies = {
+            partition.metadata.uid: snapshot.managed.policy(holders[device])
+            for device, partition in live.items()
+            if device in holders
+        }
+        kept = {p.metadata.uid for p in live.values()} & self._idle_timeouts.keys()
+        self._idle_timeouts = {uid: self._idle_timeouts[uid] for uid in kept} | {
+            uid: policy.partitions.idle_timeout.total_seconds() for uid, policy in policies.items()
+        }
         idle: dict[str, float] = {}
         for device, partition in live.items():
             if device in holders or partition.metadata.deletion_timestamp is not None:
@@ -46,17 +54,6 @@ class DynamicPartitions:
         self._idle_since = idle
         found.extend(self._idle_actions(snapshot, holders, live))
         return found
-
-    def _remembered_timeouts(
-        self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
-    ) -> Iterator[tuple[str, float]]:
-        for device, partition in live.items():
-            uid = partition.metadata.uid
-            if device in holders:
-                policy = snapshot.managed.policy(holders[device])
-                yield uid, policy.partitions.idle_timeout.total_seconds()
-            elif uid in self._idle_timeouts:
-                yield uid, self._idle_timeouts[uid]
 
     def _idle_actions(
         self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]

@@ -7,6 +7,7 @@ test of the uid), so that the server refuses a stale decision.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -83,10 +84,8 @@ class Writer:
             self._fence()
             kept = [finalizer for finalizer in claim.finalizers if finalizer != ALLOCATION_FINALIZER]
             body = {"metadata": {"resourceVersion": claim.version, "finalizers": kept}}
-            try:
+            with suppress(Missing):
                 await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
-            except Missing:
-                return
 
     async def ungate(self, pod: Pod) -> None:
         """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates changed."""
@@ -98,10 +97,8 @@ class Writer:
                 {"op": "test", "path": f"{at}/name", "value": GATE},
                 {"op": "remove", "path": at},
             ]
-            try:
+            with suppress(Missing):
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
-            except Missing:
-                return
 
     async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
         self._fence()
