@@ -25,6 +25,19 @@ def test_a_layout_is_cut_and_kept_off_for_claims_until_it_is() -> None:
     assert (again.actions, again.reserved, again.unready) == ([], [], set())
 
 
+def test_profiles_of_one_layout_share_a_card() -> None:
+    """Each takes the first place that the others leave; a younger layout gets what is left of the card."""
+    world = cards()
+    world.layout({"profile": "1g.10gb", "count": 2}, {"profile": "3g.40gb", "count": 1}, name="a")
+    found = plan(world)
+    assert found.broken is None
+    both = ["gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1", "gpu-0-mig-3g40gb-9-4"]
+    assert devices(found) == [f"{name}-static" for name in both]
+    world.layout({"profile": "1g.10gb", "count": 1}, name="b")
+    younger = layout_plans(world.snapshot, Programs())[1]
+    assert [device.name for device in younger.reserved] == ["gpu-0-mig-1g10gb-19-2"]
+
+
 def test_explicit_placements_are_taken_as_they_are() -> None:
     """By their first memory slice."""
     world = cards()

@@ -132,47 +132,41 @@ def _selected(layout: PartitionLayout, card: PartitionableCard, programs: Progra
 def _choose(card: PartitionableCard, layout: PartitionLayout, taken: list[str]) -> list[PublishedPartition]:
     """Choose the places on one card: those that the layout has already, then the first that fit together.
 
-    Raises BrokenInput when the card cannot hold them even when it is empty.
+    `taken`: devices that older layouts have there. Raises BrokenInput when the card cannot hold them even when it is idle.
     """
     mine = {p.spec.device.removesuffix(STATIC_SUFFIX) for p in card.partitions if _ours(p, layout)}
-    chosen: list[PublishedPartition] = []
+    names, chosen = list(taken), list[PublishedPartition]()
+    options = sorted(
+        card.published.values(),
+        key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
+    )
     for index, entry in enumerate(layout.spec.partitions):
-        options = sorted(
-            (
+        for start, where in _places(entry):
+            fitting = (
                 part
-                for part in card.published.values()
-                if part.profile == entry.profile and part.device.name not in taken
-            ),
-            key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
-        )
-        for part, where in _places(entry, options, f"spec.partitions[{index}]", card):
-            names = [*taken, *(c.device.name for c in chosen)]
-            if part is None or not card.fits([*names, part.device.name]):
+                for part in options
+                if part.profile == entry.profile
+                and start in (None, part.start)
+                and part.device.name not in names
+                and card.fits([*names, part.device.name])
+            )
+            part = next(fitting, None)
+            if part is None:
                 raise BrokenInput(
                     f"{entry.profile} does not fit on {card.node}/{card.whole.name}"
                     + (f" beside {', '.join(names)}" if names else ""),
-                    field=where,
+                    field=f"spec.partitions[{index}].{where}",
                 )
+            names.append(part.device.name)
             chosen.append(part)
     return chosen
 
 
-def _places(
-    entry: LayoutPartition, options: list[PublishedPartition], at: str, card: PartitionableCard
-) -> Iterable[tuple[PublishedPartition | None, str]]:
-    if entry.placements is not None:
-        for index, place in enumerate(entry.placements):
-            part = next((o for o in options if o.start == place.start), None)
-            yield part, f"{at}.placements[{index}]"
-        return
-    left = list(options)
-    taken: list[str] = []
-    for _ in range(entry.count or 0):
-        part = next((o for o in left if card.fits([*taken, o.device.name])), None)
-        if part is not None:
-            left.remove(part)
-            taken.append(part.device.name)
-        yield part, f"{at}.count"
+def _places(entry: LayoutPartition) -> list[tuple[int | None, str]]:
+    """Return for each wanted partition its first memory slice, None for any, and the field that asks for it."""
+    if entry.placements is None:
+        return [(None, "count")] * (entry.count or 0)
+    return [(place.start, f"placements[{index}]") for index, place in enumerate(entry.placements)]
 
 
 def _converge(
