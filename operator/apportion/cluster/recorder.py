@@ -19,6 +19,10 @@ from apportion.errors import ApiError, Missing, Overtaken
 _log = structlog.get_logger()
 _LONGEST = 1024
 """Characters of an Event's message (core/v1 validation)."""
+_SILENCE = 300.0
+"""Seconds in which the same text about the same object is not repeated."""
+_PACE = 10.0
+"""Seconds between two texts for one reason about one object; of those in between the newest is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +66,13 @@ class Recorder:
         component: str,
         clock: Callable[[], float],
         now: Callable[[], datetime],
-        silence: float = 300.0,
-        pace: float = 10.0,
-        most: int = 1000,
     ) -> None:
-        """Prepare; nothing is written before `run`.
-
-        `silence`: seconds in which the same text about the same object is not repeated; `pace`: seconds between two
-        different texts for one reason about one object, of which the newest counts; `most`: waiting Events.
-        """
+        """Prepare; nothing is written before `run`."""
         self._client = client
         self._component = component
         self._clock = clock
         self._now = now
-        self._silence = silence
-        self._pace = pace
-        self._waiting: asyncio.Queue[tuple[_Event, int]] = asyncio.Queue(most)
+        self._waiting: asyncio.Queue[tuple[_Event, int]] = asyncio.Queue(1000)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
 
     def normal(self, about: About, reason: str, text: str) -> None:
@@ -95,9 +90,9 @@ class Recorder:
         while len(self._topics) > 10_000:
             self._topics.popitem(last=False)
         age = self._clock() - topic.at
-        if event.text == topic.text and age < self._silence:
+        if event.text == topic.text and age < _SILENCE:
             topic.later = None
-        elif age < self._pace:
+        elif age < _PACE:
             topic.later = event
         else:
             self._say(topic, event)
@@ -128,7 +123,7 @@ class Recorder:
         while True:
             await asyncio.sleep(1.0)
             for topic in list(self._topics.values()):
-                if topic.later is not None and self._clock() - topic.at >= self._pace:
+                if topic.later is not None and self._clock() - topic.at >= _PACE:
                     self._say(topic, topic.later)
 
     async def _write(self, event: _Event, count: int) -> None:

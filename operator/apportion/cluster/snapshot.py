@@ -112,6 +112,14 @@ class Snapshot:
         pods = self.pods
         return (pods[uid] for uid in tuple(uids) if uid in pods)
 
+    def named_claims(self, pod: Pod) -> Iterator[Claim | None]:
+        """Yield the claims that a pod names; None for one that does not exist yet."""
+        return (
+            self.claim(pod.namespace, entry.claim) if entry.claim else None
+            for entry in pod.claims
+            if not entry.needless
+        )
+
     def users(self, claim: Claim) -> Iterator[Pod]:
         """Yield the pods that name the claim."""
         return self.pods_of(self.pod_index.users(claim.namespace, claim.name))

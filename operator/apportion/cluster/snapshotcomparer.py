@@ -6,7 +6,7 @@ reports what was deleted while a watch was interrupted.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
@@ -16,26 +16,17 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApiError
 
 _log = structlog.get_logger()
+_EVERY = 60.0
+"""Seconds between two comparisons."""
 
 
 class SnapshotComparer:
     """Compares the snapshot with the server, by metadata only."""
 
-    def __init__(
-        self,
-        client: Client,
-        snapshot: Snapshot,
-        kinds: Sequence[ResourceKind],
-        *,
-        every: float = 60.0,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """`every`: seconds between two comparisons."""
+    def __init__(self, client: Client, snapshot: Snapshot, kinds: Sequence[ResourceKind]) -> None:
         self._client = client
         self._snapshot = snapshot
         self._kinds = kinds
-        self._every = every
-        self._sleep = sleep
 
     async def complete(self) -> None:
         """Return once everything that the server lists now was observed."""
@@ -46,7 +37,7 @@ class SnapshotComparer:
     async def run(self) -> None:
         """Drop objects that no longer exist from time to time, until cancelled."""
         while True:
-            await self._sleep(self._every)
+            await asyncio.sleep(_EVERY)
             for kind in self._kinds:
                 try:
                     await self._prune(kind)
@@ -60,7 +51,7 @@ class SnapshotComparer:
                     break
             except ApiError as error:
                 _log.warning("snapshot.list_failed", kind=kind.plural, error=str(error))
-            await self._sleep(0.1)
+            await asyncio.sleep(0.1)
         await self._prune(kind)
 
     async def _prune(self, kind: ResourceKind) -> None:

@@ -6,6 +6,7 @@ leader beside the cycle; every write is fenced by the lease, and a refused one i
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -34,6 +35,8 @@ from apportion.partitions.status import layout_status, policy_status, same
 _log = structlog.get_logger()
 _GONE_AFTER = 60.0
 """Seconds without a Node object after which its Partitions are let go."""
+_IDLE = 1.0
+"""Seconds after which it acts although nothing changed: idle timeouts end by the clock."""
 
 
 class PartitionController:
@@ -49,10 +52,7 @@ class PartitionController:
         fence: Callable[[], None],
         clock: Callable[[], float],
         now: Callable[[], datetime],
-        idle: float = 1.0,
     ) -> None:
-        """`idle`: seconds after which it looks again although nothing changed."""
-        self._idle = idle
         self._client = client
         self._snapshot = snapshot
         self._recorder = recorder
@@ -89,7 +89,7 @@ class PartitionController:
         return worst
 
     def wake(self) -> None:
-        """Let `run` act now, not only after its `idle` seconds."""
+        """Let `run` act now."""
         self._wake.set()
 
     def reserve(self) -> bool:
@@ -113,11 +113,9 @@ class PartitionController:
     async def run(self) -> None:
         """Act whenever the plans changed, and from time to time for what ends by the clock, until cancelled."""
         while True:
-            try:
-                async with asyncio.timeout(self._idle):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE):
                     await self._wake.wait()
-            except TimeoutError:
-                _log.debug("partition.idle_pass")
             self._wake.clear()
             await self.act()
 
@@ -153,22 +151,17 @@ class PartitionController:
         log = _log.bind(partition=metadata.name, profile=partition.spec.profile)
         match action:
             case Create():
-                body = _body(partition)
-                made = await self._client.create(PARTITIONS, body)
-                self._note(made)
+                self._note(await self._client.create(PARTITIONS, _body(partition)))
                 log.info("partition.wanted", origin=str(partition.spec.origin))
             case SetHolder(holder=holder):
                 raw = holder.to_json() if holder is not None else None
                 change = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": {"holder": raw}}
-                made = await self._client.patch(PARTITIONS, metadata.name, change)
-                self._note(made)
-                log.info(
-                    "partition.held" if holder else "partition.idle", holder=holder.name if holder else None
-                )
+                self._note(await self._client.patch(PARTITIONS, metadata.name, change))
+                event = "partition.held" if holder else "partition.idle"
+                log.info(event, holder=holder.name if holder else None)
             case Delete(reason=reason):
-                await self._client.delete(
-                    PARTITIONS, metadata.name, uid=metadata.uid, version=metadata.resource_version
-                )
+                version = metadata.resource_version
+                await self._client.delete(PARTITIONS, metadata.name, uid=metadata.uid, version=version)
                 log.info("partition.released", reason=reason)
 
     def _note(self, raw: dict[str, Any]) -> None:
@@ -192,11 +185,8 @@ class PartitionController:
             )
         elif [s["cel"]["expression"] for s in raw["spec"]["selectors"]] != list(found.selectors):
             self._fence()
-            body = {
-                "metadata": {"resourceVersion": found.version, "labels": raw["metadata"]["labels"]},
-                "spec": raw["spec"],
-            }
-            await self._client.patch(CLASSES, name, body)
+            metadata = {"resourceVersion": found.version, "labels": raw["metadata"]["labels"]}
+            await self._client.patch(CLASSES, name, {"metadata": metadata, "spec": raw["spec"]})
 
     def _stale(self, plan: LayoutPlan) -> list[DeviceClass]:
         """Return classes that were made for the layout and that its spec no longer asks for."""
@@ -273,10 +263,8 @@ def _needs_cut(snapshot: Snapshot, result: DeviceResult) -> bool:
 
 
 def _body(partition: Partition) -> dict[str, Any]:
-    body = partition.to_json()
-    body["metadata"] = {
-        "name": partition.metadata.name,
-        "finalizers": list(partition.metadata.finalizers),
+    """Return a new Partition as it is sent: without a status and without what the server fills in."""
+    metadata = {"name": partition.metadata.name, "finalizers": list(partition.metadata.finalizers)}
+    return {key: value for key, value in partition.to_json().items() if key != "status"} | {
+        "metadata": metadata
     }
-    body.pop("status", None)
-    return body

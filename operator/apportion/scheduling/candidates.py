@@ -111,8 +111,7 @@ def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
 
 def _promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
     """Return the node to which an allocation, assumed ones included, sends an unbound pod."""
-    for entry in pod.claims:
-        claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+    for claim in snapshot.named_claims(pod):
         allocation = snapshot.allocation(claim) if claim is not None else None
         if allocation is not None and allocation.node is not None:
             return allocation.node

@@ -124,8 +124,7 @@ class GroupDecider:
         for pod in group.pod_group.pods:
             if GATE not in pod.gates or writes.ungating(pod.uid):
                 continue
-            for entry in pod.claims:
-                claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+            for claim in snapshot.named_claims(pod):
                 if claim is not None and self._is_unused(claim):
                     writes.clear(claim, f"group {group.pod_group.key} cannot have all that it needs", "group")
 

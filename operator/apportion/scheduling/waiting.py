@@ -77,10 +77,7 @@ def ready(pod: Pod) -> bool:
 def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     """Return the pod's claims; None while one is missing, being deleted, or owned by another pod of the same name."""
     found = []
-    for entry in pod.claims:
-        if entry.needless:
-            continue
-        claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+    for claim in snapshot.named_claims(pod):
         if claim is None or claim.deleting or claim.owner_pod not in (None, pod.uid):
             return None
         found.append(claim)
