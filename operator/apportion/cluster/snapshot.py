@@ -50,6 +50,7 @@ class Snapshot:
         self._store = store = ObjectStore()
         self.broken = store.broken
         """Objects that cannot be read, by UID."""
+        self.nodes: Mapping[str, Node] = store.of(kinds.NODES)
         self.pods: Mapping[str, Pod] = store.of(kinds.PODS)
         self.claims: Mapping[str, Claim] = store.of(kinds.CLAIMS)
         self.slices: Mapping[str, Slice] = store.of(kinds.SLICES)
@@ -62,7 +63,6 @@ class Snapshot:
         self.pod_index = PodIndex()
         self.prepared = PreparedIndex()
         self._wake = wake
-        self._nodes: Mapping[str, Node] = store.of(kinds.NODES)
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
         """Claims (UIDs) whose allocation we are clearing ourselves."""
@@ -87,15 +87,10 @@ class Snapshot:
 
     # Reading. ------------------------------------------------------------------------------------------------
 
-    @property
-    def nodes(self) -> Iterator[Node]:
-        """All nodes."""
-        yield from self._nodes.values()
-
     def node(self, name: str) -> Node | None:
         """Return a node by name."""
         uid = self._node_uids.get(name)
-        return self._nodes.get(uid) if uid else None
+        return self.nodes.get(uid) if uid else None
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim by name."""

@@ -239,7 +239,8 @@ class PartitionController:
         now = self._clock()
         self._gone_since = {
             name: self._gone_since.get(name, now)
-            for name in {p.spec.node_name for p in found} - {node.name for node in self._snapshot.nodes}
+            for name in {p.spec.node_name for p in found}
+            - {node.name for node in self._snapshot.nodes.values()}
         }
         return [p for p in found if now - self._gone_since.get(p.spec.node_name, now) >= _GONE_AFTER]
 

@@ -96,7 +96,7 @@ class Candidates:
 
 def capacity_of(snapshot: Snapshot) -> HostCapacity:
     """Return the capacity of all nodes: bound pods count, and those that an allocation sends there."""
-    capacity = HostCapacity(snapshot.nodes, snapshot.pod_index.load)
+    capacity = HostCapacity(snapshot.nodes.values(), snapshot.pod_index.load)
     for pod in snapshot.pods_of(snapshot.pod_index.unbound):
         node = _promised_node(pod, snapshot)
         if node is not None:

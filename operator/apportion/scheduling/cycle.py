@@ -21,7 +21,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import Candidates, capacity_of
+from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
@@ -29,8 +29,7 @@ from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.overlaps import Overlap, overlaps
-from apportion.scheduling.planner import MOST_TOGETHER, Planner
-from apportion.scheduling.refusals import Refusals
+from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.unusedallocations import UnusedAllocations
 from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, waiting_demands
@@ -77,17 +76,8 @@ class Cycle:
         self._manager = manager
         self._exclusions = Exclusions(clock)
         self._still_prepared = StillPrepared(snapshot, clock)
-        self._candidates = Candidates(snapshot, self._exclusions, self._still_prepared)
-        self._planner = Planner(snapshot, self._candidates)
         self._decider = Decider(
-            snapshot,
-            writes,
-            recorder,
-            self._candidates,
-            Refusals(snapshot, self._exclusions, self._still_prepared),
-            self._planner,
-            clock=clock,
-            manager=manager,
+            snapshot, writes, recorder, self._exclusions, self._still_prepared, clock=clock, manager=manager
         )
         self._group_decider = GroupDecider(self._decider, clock)
         self._unused = UnusedAllocations(clock, manager=manager)
@@ -136,9 +126,8 @@ class Cycle:
             capacity = capacity_of(self._snapshot)
             queue = by_group(demands, self._snapshot)
             groups = [each for each in queue if isinstance(each, WaitingGroup)]
-            self._candidates.begin(self._number)
-            self._planner.begin()
-            self._decider.begin(frozenset([*(each.key for each in demands), *(each.key for each in groups)]))
+            keys = frozenset([*(each.key for each in demands), *(each.key for each in groups)])
+            self._decider.begin(self._number, keys)
             self._group_decider.begin(groups)
 
             # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
@@ -146,7 +135,7 @@ class Cycle:
             last = ungrouped_tail(queue)[-MOST_TOGETHER:]
             for each in queue:
                 if last and each is last[0]:
-                    self._planner.plan(last, capacity, self._decider.rests)
+                    self._decider.planner.plan(last, capacity, self._decider.rests)
                 granted += self._serve(each, capacity)
 
             # 6. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.

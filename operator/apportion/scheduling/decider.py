@@ -14,10 +14,12 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
 from apportion.scheduling.policyterms import PolicyTerms
 from apportion.scheduling.refusals import Refusals
+from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -29,9 +31,8 @@ class Decider:
         snapshot: Snapshot,
         writes: BackgroundWrites,
         recorder: Recorder,
-        candidates: Candidates,
-        refusals: Refusals,
-        planner: Planner,
+        exclusions: Exclusions,
+        still_prepared: StillPrepared,
         *,
         clock: Callable[[], float],
         manager: str,
@@ -39,17 +40,19 @@ class Decider:
         self.snapshot = snapshot
         self.writes = writes
         self.recorder = recorder
-        self.candidates = candidates
-        self.refusals = refusals
         self.manager = manager
-        self._planner = planner
+        self.candidates = Candidates(snapshot, exclusions, still_prepared)
+        self.refusals = Refusals(snapshot, exclusions, still_prepared)
+        self.planner = Planner(snapshot, self.candidates)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
-    def begin(self, keys: frozenset[str]) -> None:
-        """Start a pass over the demands and groups with these keys; all others are forgotten."""
+    def begin(self, number: int, keys: frozenset[str]) -> None:
+        """Start the pass of this number, over the demands and groups with these keys; all others are forgotten."""
+        self.candidates.begin(number)
+        self.planner.begin()
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
         self._learnt &= keys
@@ -61,9 +64,9 @@ class Decider:
 
     def decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
-        if self._planner.rests(demand.key) or self.rests(demand.key):
+        if self.planner.rests(demand.key) or self.rests(demand.key):
             return 0
-        asked = self._planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
+        asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
         if isinstance(asked, str):
             self.refusals.refuse(demand.key, "no node")
             events.not_allocated(self.recorder, demand, asked)
@@ -71,7 +74,7 @@ class Decider:
             return 0
         terms = PolicyTerms.of(self.snapshot.managed.policy(demand.claims[0]))
         try:
-            answer = self._planner.answer(demand.key, asked.nodes or frozenset()) or allocate(
+            answer = self.planner.answer(demand.key, asked.nodes or frozenset()) or allocate(
                 self.snapshot.state,
                 asked,
                 strategy=terms.strategy,
