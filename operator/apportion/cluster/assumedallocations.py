@@ -33,7 +33,7 @@ class Deallocation:
     def is_refusal_for(self, pod: str) -> bool:
         """Say whether kube-scheduler cleared it because it could not place this pod (UID) on the node.
 
-        The scheduler clears what nobody has reserved, or only the very pod that it cannot place (dynamicresources
+        The scheduler clears what no pod has reserved, or only the very pod that it cannot place (dynamicresources
         PostFilter). A claim that other pods had reserved was deallocated by controller-manager, because they are gone.
         """
         return not self.reserved_for or pod in self.reserved_for

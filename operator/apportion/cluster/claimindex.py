@@ -11,14 +11,14 @@ from apportion.dra.device import DeviceId
 
 
 class ClaimIndex:
-    """UIDs of claims, by what matters about them."""
+    """UIDs of claims by state, allocator, name and device."""
 
     def __init__(self) -> None:
         self.unallocated: set[str] = set()
         """Without an allocation, and not being deleted."""
         self.allocated: set[str] = set()
         self.unreserved: set[str] = set()
-        """Allocated, and reserved for nobody."""
+        """Allocated, and not reserved."""
         self.leaving: set[str] = set()
         """Being deleted."""
         self.by_allocator: dict[str, set[str]] = {}

@@ -12,11 +12,11 @@ _REMEMBERED = 10_000
 
 
 class PodIndex:
-    """UIDs of pods, by what matters about them."""
+    """UIDs of pods by state, claim and group; load by node."""
 
     def __init__(self) -> None:
         self.gated: set[str] = set()
-        """With any scheduling gate, and neither finished nor going away."""
+        """With any scheduling gate, neither finished nor being deleted."""
         self.unbound: set[str] = set()
         """With claims, without a node, and not finished."""
         self._users: dict[tuple[str, str], set[str]] = {}

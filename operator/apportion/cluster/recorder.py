@@ -1,6 +1,7 @@
 """Recorder: core/v1 Events on the objects that something happened to.
 
-In: object, reason, text. Out: written Events. The same text again raises the count of the first Event. Nothing waits for the recorder, and nothing breaks when an Event cannot be written.
+In: object, reason, text. Out: written Events. The same text again raises the count of the first Event. Nothing waits for the
+recorder, and an Event that cannot be written is only logged.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ class _Event:
 
 @dataclass(slots=True)
 class _Topic:
-    """What was said for one reason about one object."""
+    """The last Event for one reason about one object."""
 
     at: float = float("-inf")
     text: str = ""
@@ -80,7 +81,7 @@ class Recorder:
         self._record(_Event(about, "Normal", reason, _short(text)))
 
     def warning(self, about: About, reason: str, text: str) -> None:
-        """Record what somebody should look at."""
+        """Record what a person should look at."""
         self._record(_Event(about, "Warning", reason, _short(text)))
 
     def _record(self, event: _Event) -> None:

@@ -41,7 +41,7 @@ Action = Create | SetHolder | Delete
 
 
 def partition_for(part: PublishedPartition, node: str, origin: Origin, holder: Holder | None) -> Partition:
-    """Build the Partition object for one way to cut a card."""
+    """Build the Partition object for a published partition; of origin Layout it gets the static device's name."""
     device = part.device.name + (STATIC_SUFFIX if origin == Origin.LAYOUT else "")
     return Partition(
         metadata=ObjectMeta(name=object_name(node, device), finalizers=(AGENT_FINALIZER,)),

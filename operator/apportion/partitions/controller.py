@@ -1,7 +1,7 @@
 """PartitionController: carry out what claims, layouts and warm counts want of partitions.
 
-In: the snapshot. Out: Partition objects, DeviceClasses of layouts, statuses. A task of the
-leader beside the cycle; every write is fenced by the lease, and a refused one is tried again in the next pass.
+In: the snapshot. Out: Partition objects, DeviceClasses of layouts, statuses. A task of the leader beside the cycle; every
+write is fenced by the lease, and a refused one is tried again in the next pass.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class PartitionController:
     def reserve(self) -> bool:
         """Plan the layouts and keep claims off what they want; says whether anything changed since the last plan.
 
-        Nothing is written: whoever calls it lets `run` do that, by `wake`.
+        Nothing is written: the caller lets `run` do that, by `wake`.
         """
         epoch = (self._snapshot.device_epoch, self._snapshot.partition_epoch)
         if self._planned == epoch:

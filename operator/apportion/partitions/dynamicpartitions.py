@@ -108,12 +108,12 @@ def _in_the_way(
     card: PartitionableCard, holders: Mapping[DeviceId, Claim], idle: Mapping[str, float]
 ) -> list[Partition]:
     """Return idle partitions that have to go before what claims hold on this card fits; the oldest go first."""
-    standing = [p for p in card.partitions if p.metadata.deletion_timestamp is None]
-    needed = {p.spec.device for p in standing if p.metadata.uid not in idle}
+    live = [p for p in card.partitions if p.metadata.deletion_timestamp is None]
+    needed = {p.spec.device for p in live if p.metadata.uid not in idle}
     needed |= {name for name in card.names if card.device(name) in holders}
-    spare = sorted((p for p in standing if p.metadata.uid in idle), key=lambda p: idle[p.metadata.uid])
-    going = [p for p in spare if not card.fits(needed | {p.spec.device})]
-    staying = [p for p in spare if p not in going]
+    idling = sorted((p for p in live if p.metadata.uid in idle), key=lambda p: idle[p.metadata.uid])
+    going = [p for p in idling if not card.fits(needed | {p.spec.device})]
+    staying = [p for p in idling if p not in going]
     while staying and not card.fits(needed | {p.spec.device for p in staying}):
         going.append(staying.pop(0))
     return going

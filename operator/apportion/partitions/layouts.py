@@ -1,8 +1,8 @@
 """LayoutPlan: the static partitions that a PartitionLayout asks for.
 
 In: the snapshot. Out: per layout a plan: Partition objects to create or delete, reservations that keep claims off
-what is wanted but not yet cut, DeviceClasses, and the status. Cards in use are left alone;
-at most `maxUnavailable` nodes change at a time.
+what is wanted but not yet cut, DeviceClasses, and the status. Cards in use are left alone; at
+most `maxUnavailable` nodes change at a time.
 """
 
 import math
@@ -194,7 +194,8 @@ def _converge(
         return
     plan.unready.add(card.node)
     user = _user(card, snapshot)
-    if user is not None and (layout.spec.rollout.only_idle or not _fits_beside(card, missing, snapshot)):
+    beside = {part.device.name for part in missing}
+    if user is not None and (layout.spec.rollout.only_idle or not card.fits(card.held(snapshot) | beside)):
         plan.blocked[card.node] = f"{card.whole.name} is in use ({user})"
         return
     plan.reserved.extend(part.device.id for part in missing)
@@ -211,10 +212,6 @@ def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
         if any(not key.startswith("layout:") for key in snapshot.state.holders(card.device(name))):
             return name
     return None
-
-
-def _fits_beside(card: PartitionableCard, missing: list[PublishedPartition], snapshot: Snapshot) -> bool:
-    return card.fits(card.held(snapshot) | {part.device.name for part in missing})
 
 
 def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:

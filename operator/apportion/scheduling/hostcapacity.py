@@ -32,7 +32,7 @@ class Fit(NamedTuple):
 
 
 class HostCapacity:
-    """What is left on every node, for one cycle."""
+    """What is left on every node, within one pass."""
 
     def __init__(self, nodes: Iterable[Node], load: Callable[[str], Resources] = lambda _: {}) -> None:
         """`load` returns what bound pods request of a node, by its name, `pods` included."""
@@ -47,7 +47,7 @@ class HostCapacity:
         self._fits: dict[object, Fit] = {}
 
     def copy(self) -> "HostCapacity":
-        """Return the room as it is now, for placements that are only tried."""
+        """Return a copy, in which pods can be counted that are only tried."""
         found = HostCapacity((), self._load)
         found.nodes = self.nodes
         found._promised = {node: dict(used) for node, used in self._promised.items()}
@@ -113,7 +113,7 @@ class HostCapacity:
 
 
 def against(node: Node, pod: Pod) -> str | None:
-    """Return why the node can never take the pod, whoever else is there; None when it could."""
+    """Return why the node can never take the pod, whatever else runs there; None when it could."""
     if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
         return "unschedulable"
     taint = untolerated(node.taints, pod.tolerations)

@@ -45,11 +45,11 @@ class Planner:
     ) -> None:
         """Place these demands together; `rests` tells which (by key) back off and are left out.
 
-        To be called when these demands, in this order, are all that is still to be decided in this pass: nobody else may
-        take what they are to get. A defect is logged and counted, and leaves no plan.
+        To be called when these demands, in this order, are all that is still to be decided in this pass: no other demand
+        may take what the plan gives them. A defect is logged and counted, and leaves no plan.
         """
-        # Who is backing off is frozen for this pass: a timer that ends mid-pass must not admit a demand that the plan
-        # ignored, or it would take what others are to get.
+        # Freeze who is backing off for this pass: a timer that ends mid-pass must not admit a demand that the plan
+        # ignored, or that demand would take what the plan gives to others.
         self._resting = frozenset(demand.key for demand in demands if rests(demand.key))
         try:
             self._answers = self._together(

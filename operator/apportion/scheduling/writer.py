@@ -59,7 +59,7 @@ class Writer:
             return await self._status(claim, version, {"allocation": answer})
 
     async def clear(self, claim: Claim) -> bool:
-        """Give an allocation back, unless somebody reserved it meanwhile; says whether it is gone.
+        """Clear an allocation, unless it was reserved meanwhile; says whether it is gone.
 
         Reads the claim again: an allocation other than the given one is never cleared.
         """
