@@ -28,6 +28,7 @@ OLDEST = (1, 36)
 """Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired, 429: Unreachable}
+_WRITING = ("POST", "PUT", "PATCH")
 _LONGEST_LINE = 2**26
 """Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 
@@ -95,13 +96,11 @@ class Client:
 
     async def create(self, kind: ResourceKind, body: Object, *, namespace: str = "") -> Object:
         """Create an object; raises Overtaken when the name is taken."""
-        return await self._call("POST", kind.path(namespace=namespace), body=body, write=True)
+        return await self._call("POST", kind.path(namespace=namespace), body=body)
 
-    async def replace(
-        self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "", sub: str = ""
-    ) -> Object:
+    async def replace(self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "") -> Object:
         """Replace an object; raises Overtaken when its resourceVersion is stale."""
-        return await self._call("PUT", kind.path(name, namespace=namespace, sub=sub), body=body, write=True)
+        return await self._call("PUT", kind.path(name, namespace=namespace), body=body)
 
     async def patch(
         self,
@@ -115,7 +114,7 @@ class Client:
     ) -> Object:
         """Patch an object. Put metadata.resourceVersion into a merge patch to fence it: stale raises Overtaken."""
         path = kind.path(name, namespace=namespace, sub=sub)
-        return await self._call("PATCH", path, body=body, content=how, write=True)
+        return await self._call("PATCH", path, body=body, content=how)
 
     async def delete(
         self, kind: ResourceKind, name: str, *, namespace: str = "", uid: str = "", version: str = ""
@@ -181,11 +180,10 @@ class Client:
         content: str = "application/json",
         accept: str = "application/json",
         params: Mapping[str, str] | None = None,
-        write: bool = False,
     ) -> Object:
         headers = await self._headers(accept)
         query = dict(params or {})
-        if write:
+        if method in _WRITING:
             query["fieldManager"] = self._manager
         if body is not None:
             headers["Content-Type"] = content
