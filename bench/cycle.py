@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.state import State
-from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
-from apportion.cluster.ledger import Ledger
+from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
@@ -75,7 +74,7 @@ class _Deaf:
 
 async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    snapshot = Snapshot(State(), Ledger(), ring=lambda: None)
+    snapshot = Snapshot(State(), wake=lambda: None)
     _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
     _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
     _observe(snapshot, SLICES, world["slices"])
@@ -103,7 +102,7 @@ def _served(snapshot: Snapshot) -> int:
     return sum(snapshot.allocation(claim) is not None for claim in snapshot.claims.values())
 
 
-def _observe(snapshot: Snapshot, kind: Kind, rows: list[Json]) -> None:
+def _observe(snapshot: Snapshot, kind: ResourceKind, rows: list[Json]) -> None:
     for row in rows:
         metadata = row["metadata"]
         uid = metadata.get("uid") or f"{kind.plural}/{metadata.get('namespace', '')}/{metadata['name']}"

@@ -14,7 +14,7 @@ from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
-from apportion.scheduling.batch import LEAST_TOGETHER, MOST_TOGETHER
+from apportion.scheduling.planner import LEAST_TOGETHER, MOST_TOGETHER
 
 
 class Spent(NamedTuple):

@@ -1,15 +1,19 @@
-"""A small world of raw API objects, and a snapshot that has observed them; for tests of what the operator decides."""
+"""World: raw API objects and a snapshot that has observed them, for tests of what the operator decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.allocator.state import State
-from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Kind
-from apportion.cluster.ledger import Ledger
+from apportion.cel import Programs
+from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, NODES, PODS, POLICIES, SLICES, ResourceKind
+from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.scheduling.cycle import Cycle
+from testbed import acting
+from tests.clock import Clock
 
 Json = dict[str, Any]
 GPU = "gpu.apportion.dev"
@@ -22,17 +26,23 @@ class World:
     """Objects get rising resourceVersions, as a server would give them."""
 
     version: int = 100
-    rung: int = 0
+    wakes: int = 0
+    """How often the snapshot woke the cycle."""
+    warned: list[tuple[str, str]] = field(default_factory=list)
+    """Name of the object and reason of each warning that a cycle has recorded."""
+    clock: Clock = field(default_factory=Clock)
+    programs: Programs = field(default_factory=Programs)
+    """Compiles the selectors."""
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the snapshot."""
-        self.snapshot = Snapshot(State(), Ledger(), ring=self._ring)
+        self.snapshot = Snapshot(State(programs=self.programs), wake=self._wake)
 
-    def _ring(self) -> None:
-        self.rung += 1
+    def _wake(self) -> None:
+        self.wakes += 1
 
-    def see(self, kind: Kind, raw: Json, change: str = "MODIFIED") -> Json:
+    def see(self, kind: ResourceKind, raw: Json, change: str = "MODIFIED") -> Json:
         """Let the snapshot observe an object in a new version."""
         self.version += 1
         metadata = raw.setdefault("metadata", {})
@@ -122,7 +132,39 @@ class World:
         }
         return self.see(PODS, raw)
 
-    def gone(self, kind: Kind, raw: Json) -> None:
+    def layout(self, *partitions: Json, name: str = "l", **spec: Any) -> Json:
+        """A layout; unless partitions say otherwise, of one half of a card."""
+        wanted = list(partitions) or [{"profile": "3g.40gb", "count": 1}]
+        metadata = {"name": name, "generation": 1}
+        return self.see(LAYOUTS, {"metadata": metadata, "spec": {"partitions": wanted, **spec}})
+
+    def policy(self, name: str = "p", *, classes: Sequence[str] = ("gpu",), **spec: Any) -> Json:
+        """A policy for these classes."""
+        own = {"deviceClasses": {"names": list(classes)}, **spec}
+        return self.see(POLICIES, {"metadata": {"name": name}, "spec": own})
+
+    def wait_for(self, name: str, wanted: Json, spec: Json | None = None) -> None:
+        """A claim and the pod that names it, both of this name."""
+        self.claim(name, wanted)
+        self.pod(name, name, spec=spec)
+
+    def cycle(self, client: Any) -> Cycle:
+        """The operator's cycle over the snapshot, by the world's clock."""
+        return acting.cycle_over(client, self.snapshot, self.recorder(client), self.clock)
+
+    def recorder(self, client: Any) -> Recorder:
+        """A recorder that also notes warnings in the world."""
+        return _Noting(client, self.warned, self.clock)
+
+    def places(self) -> dict[str, str | None]:
+        """Return the node of each claim that has an allocation, assumed ones included, by the claim's name."""
+        return {
+            claim.name: allocation.node
+            for claim in self.snapshot.claims.values()
+            if (allocation := self.snapshot.allocation(claim)) is not None
+        }
+
+    def gone(self, kind: ResourceKind, raw: Json) -> None:
         """Show that an object was deleted."""
         self.snapshot.observe(kind, "DELETED", raw)
 
@@ -133,6 +175,18 @@ class World:
     def pod_value(self, raw: Json) -> Pod:
         """Return the snapshot's value of a pod."""
         return self.snapshot.pods[raw["metadata"]["uid"]]
+
+
+class _Noting(Recorder):
+    """Notes whom it warned, and why."""
+
+    def __init__(self, client: Any, warned: list[tuple[str, str]], clock: Clock) -> None:
+        super().__init__(client, component="test", clock=clock, now=acting.now)
+        self._warned = warned
+
+    def warning(self, about: About, reason: str, text: str) -> None:
+        self._warned.append((about.name, reason))
+        super().warning(about, reason, text)
 
 
 def request(device_class: str, *, name: str = "", expression: str = "", **exactly: Any) -> Json:

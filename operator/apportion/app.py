@@ -19,21 +19,19 @@ from apportion import handlers, metrics
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
-from apportion.cluster.client import Client, connect
+from apportion.cluster.client import Client, connect, require_version
+from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.health import Health
-from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, Kind
+from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, ResourceKind
 from apportion.cluster.lease import Lease
-from apportion.cluster.ledger import Ledger
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
-from apportion.cluster.server import require_version
 from apportion.cluster.snapshot import Snapshot
-from apportion.cluster.sweep import Sweep
-from apportion.cluster.window import Window
+from apportion.cluster.snapshotcomparer import SnapshotComparer
 from apportion.collector import Collector
-from apportion.partitions.controller import Controller
+from apportion.partitions.controller import PartitionController
+from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.errands import Errands
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 
@@ -62,9 +60,9 @@ class App:
         """Setting `stop`, here or outside, ends the operator."""
         clock, now = time.monotonic, lambda: datetime.now(UTC)
         self._client = client
-        self.window = Window(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
+        self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
-        self.snapshot = Snapshot(State(features_of(version), programs), Ledger(), ring=self.window.ring)
+        self.snapshot = Snapshot(State(features_of(version), programs), wake=self.debouncer.wake)
         self.lease = Lease(
             client,
             namespace=settings.namespace,
@@ -78,16 +76,16 @@ class App:
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
         writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
-        self.partitions = Controller(
+        self.partitions = PartitionController(
             client, self.snapshot, self.recorder, programs, fence=self.lease.fence, clock=clock, now=now
         )
-        errands = Errands(self.snapshot, writer, self.recorder, clock=clock, ring=self.window.ring)
+        writes = BackgroundWrites(self.snapshot, writer, self.recorder, clock=clock, wake=self.debouncer.wake)
         self.cycle = Cycle(
             self.snapshot,
-            errands,
+            writes,
             self.partitions,
             self.recorder,
-            self.window,
+            self.debouncer,
             settings=settings.cycle,
             clock=clock,
             manager=MANAGER,
@@ -96,11 +94,11 @@ class App:
             Reflector(client, kind, self.observe, optional=kind == TAINT_RULES)
             for kind in (NODES, PODS, SLICES, TAINT_RULES)
         ]
-        self._sweep = Sweep(client, self.snapshot, handlers.FED_BY_KOPF)
+        self._comparer = SnapshotComparer(client, self.snapshot, handlers.FED_BY_KOPF)
         self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
 
-    def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
+    def observe(self, kind: ResourceKind, change: str, raw: Mapping[str, Any]) -> None:
         """Receive one watch event."""
         self.snapshot.observe(kind, change, raw)
 
@@ -134,7 +132,7 @@ class App:
                 tasks += [
                     group.create_task(self.recorder.run()),
                     group.create_task(self.lease.run()),
-                    group.create_task(self._sweep.run()),
+                    group.create_task(self._comparer.run()),
                 ]
                 told = group.create_task(self._stop.wait())
                 # kopf cancels whatever is started after it, so it comes last.
@@ -194,7 +192,7 @@ class App:
     async def _synced(self) -> None:
         for reflector in self._reflectors:
             await reflector.synced.wait()
-        await self._sweep.complete()
+        await self._comparer.complete()
 
     def _sick(self) -> str | None:
         if metrics.LEADING._value.get() and self.cycle.age() > _STUCK:  # noqa: SLF001 - a gauge has no public getter

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import kopf
 
-from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, OWN, PARTITIONS, POLICIES, Kind
+from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, OWN, PARTITIONS, POLICIES, ResourceKind
 
 FED_BY_KOPF = (CLAIMS, CLASSES, PARTITIONS, LAYOUTS, POLICIES)
 """Kinds whose objects are small. Reflectors watch nodes, pods and slices, since kopf copies each object on each event."""
@@ -14,7 +14,7 @@ FED_BY_KOPF = (CLAIMS, CLASSES, PARTITIONS, LAYOUTS, POLICIES)
 class App(Protocol):
     """What handlers may call."""
 
-    def observe(self, kind: Kind, change: str, raw: Mapping[str, Any]) -> None:
+    def observe(self, kind: ResourceKind, change: str, raw: Mapping[str, Any]) -> None:
         """Receive one watch event."""
 
     def connection(self) -> kopf.ConnectionInfo:
@@ -58,7 +58,7 @@ def register(registry: kopf.OperatorRegistry, app: App) -> None:
         _watch(registry, app, kind)
 
 
-def _watch(registry: kopf.OperatorRegistry, app: App, kind: Kind) -> None:
+def _watch(registry: kopf.OperatorRegistry, app: App, kind: ResourceKind) -> None:
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"seen-{kind.plural}")
     async def seen(event: kopf.RawEvent, **_: object) -> None:
         app.observe(kind, event["type"] or "ADDED", event["object"])

@@ -8,10 +8,9 @@ import pytest
 import yaml
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.terms import Terms
+from apportion.allocator.terms import Terms, ladder_of
 from apportion.api.policy import AllocationPolicy
 from tests.allocator.boards import (
     GUARD,

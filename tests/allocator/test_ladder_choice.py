@@ -11,12 +11,11 @@ from typer.testing import CliRunner
 from apportion.allocator.allocate import allocate
 from apportion.allocator.closeness.closest import STEPS
 from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung
-from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.terms import Terms
+from apportion.allocator.terms import Terms, ladder_of
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicySpec
 from apportion.cli.allocate import command
 from apportion.dra.allocation import DeviceResult

@@ -10,8 +10,8 @@ from apportion.cel import Programs
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import CLAIMS, PARTITIONS
 from apportion.cluster.recorder import Recorder
-from apportion.partitions.controller import Controller
-from apportion.partitions.wanted import Create, Wanted
+from apportion.partitions.controller import PartitionController
+from apportion.partitions.dynamicpartitions import Create, DynamicPartitions
 from testbed.controlplane import ControlPlane
 from tests.world import World
 
@@ -28,13 +28,13 @@ async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: Cont
     world.card("n1")
     world.device_class("gpu")
     claim = world.allocate(world.claim("c"), "n1", PLACEMENT)
-    (wanted,) = Wanted(lambda: 0.0).actions(world.snapshot)
+    (wanted,) = DynamicPartitions(lambda: 0.0).actions(world.snapshot)
     assert isinstance(wanted, Create)
     world.see(PARTITIONS, json.loads(wanted.partition.model_dump_json(by_alias=True, exclude_none=True)))
     world.gone(CLAIMS, claim)
     async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
         fenced: list[bool] = []
-        controller = Controller(
+        controller = PartitionController(
             client,
             world.snapshot,
             Recorder(client, component="test", clock=lambda: 0.0, now=lambda: datetime.now(UTC)),

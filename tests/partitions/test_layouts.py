@@ -3,72 +3,52 @@
 from typing import Any
 
 from apportion.cel import Programs
-from apportion.cluster.kinds import LAYOUTS, PARTITIONS
+from apportion.cluster.kinds import LAYOUTS
+from apportion.partitions.dynamicpartitions import Create, Delete
 from apportion.partitions.layoutclasses import class_names
-from apportion.partitions.layouts import Plan, plans
-from apportion.partitions.wanted import Create, Delete
+from apportion.partitions.layouts import layout_plans
+from tests.partitions.layoutworld import cards, devices, plan, show_cut
 from tests.world import World
 
 Json = dict[str, Any]
 
 
-def bed(*nodes: str) -> World:
-    world = World()
-    for name in nodes or ("n1",):
-        world.node(name)
-        world.card(name)
-    return world
-
-
-def layout(world: World, *partitions: Json, name: str = "l", **spec: Any) -> Json:
-    raw = {
-        "metadata": {"name": name, "generation": 1},
-        "spec": {"partitions": list(partitions) or [{"profile": "3g.40gb", "count": 1}], **spec},
-    }
-    return world.see(LAYOUTS, raw)
-
-
-def plan(world: World) -> Plan:
-    (found,) = plans(world.snapshot, Programs())
-    return found
-
-
-def devices(found: Plan) -> list[str]:
-    return [a.partition.spec.device for a in found.actions if isinstance(a, Create)]
-
-
-def cut(world: World, found: Plan, phase: str = "Ready") -> None:
-    """Show what was wanted as made."""
-    for action in found.actions:
-        if isinstance(action, Create):
-            raw = action.partition.to_json()
-            raw["status"] = {"phase": phase}
-            world.see(PARTITIONS, raw)
-
-
 def test_a_layout_is_cut_and_kept_off_for_claims_until_it_is() -> None:
-    """Wanted and not yet cut: reserved. Cut: no longer, the agent subtracts it."""
-    world = bed()
-    layout(world, {"profile": "1g.10gb", "count": 2})
+    """DynamicPartitions and not yet cut: reserved. Cut: no longer, the agent subtracts it."""
+    world = cards()
+    world.layout({"profile": "1g.10gb", "count": 2})
     found = plan(world)
     assert devices(found) == ["gpu-0-mig-1g10gb-19-0-static", "gpu-0-mig-1g10gb-19-1-static"]
     assert [device.name for device in found.reserved] == ["gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1"]
-    cut(world, found)
+    show_cut(world, found)
     again = plan(world)
     assert (again.actions, again.reserved, again.unready) == ([], [], set())
 
 
+def test_profiles_of_one_layout_share_a_card() -> None:
+    """Each takes the first place that the others leave; a younger layout gets what is left of the card."""
+    world = cards()
+    world.layout({"profile": "1g.10gb", "count": 2}, {"profile": "3g.40gb", "count": 1}, name="a")
+    found = plan(world)
+    assert found.broken is None
+    both = ["gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1", "gpu-0-mig-3g40gb-9-4"]
+    assert devices(found) == [f"{name}-static" for name in both]
+    world.layout({"profile": "1g.10gb", "count": 1}, name="b")
+    younger = layout_plans(world.snapshot, Programs())[1]
+    assert [device.name for device in younger.reserved] == ["gpu-0-mig-1g10gb-19-2"]
+
+
 def test_explicit_placements_are_taken_as_they_are() -> None:
     """By their first memory slice."""
-    world = bed()
-    layout(world, {"profile": "3g.40gb", "placements": [{"start": 4}]})
+    world = cards()
+    world.layout({"profile": "3g.40gb", "placements": [{"start": 4}]})
     assert devices(plan(world)) == ["gpu-0-mig-3g40gb-9-4-static"]
 
 
 def test_a_layout_that_cannot_fit_says_which_entry() -> None:
     """Three halves do not fit on one card."""
-    world = bed()
-    layout(world, {"profile": "3g.40gb", "count": 3})
+    world = cards()
+    world.layout({"profile": "3g.40gb", "count": 3})
     found = plan(world)
     assert found.broken is not None
     assert found.broken.field == "spec.partitions[0].count"
@@ -78,8 +58,8 @@ def test_a_layout_that_cannot_fit_says_which_entry() -> None:
 
 def test_an_unknown_placement_is_named() -> None:
     """A half cannot begin at slice 2."""
-    world = bed()
-    layout(world, {"profile": "3g.40gb", "placements": [{"start": 2}]})
+    world = cards()
+    world.layout({"profile": "3g.40gb", "placements": [{"start": 2}]})
     found = plan(world)
     assert found.broken is not None
     assert found.broken.field == "spec.partitions[0].placements[0]"
@@ -87,9 +67,9 @@ def test_an_unknown_placement_is_named() -> None:
 
 def test_a_card_in_use_is_left_alone() -> None:
     """By default (onlyIdle) the node counts as blocked."""
-    world = bed()
+    world = cards()
     world.allocate(world.claim("c"), "n1", "gpu-0-mig-1g10gb-19-6")
-    layout(world)
+    world.layout()
     found = plan(world)
     assert found.actions == []
     assert "in use" in found.blocked["n1"]
@@ -97,27 +77,27 @@ def test_a_card_in_use_is_left_alone() -> None:
 
 def test_without_only_idle_a_layout_takes_what_is_free() -> None:
     """A half at slice 0 fits beside a small one at slice 6."""
-    world = bed()
+    world = cards()
     world.allocate(world.claim("c"), "n1", "gpu-0-mig-1g10gb-19-6")
-    layout(world, rollout={"onlyIdle": False})
+    world.layout(rollout={"onlyIdle": False})
     assert devices(plan(world)) == ["gpu-0-mig-3g40gb-9-0-static"]
 
 
 def test_only_so_many_nodes_change_at_once() -> None:
     """One (maxUnavailable) unless said otherwise; the next node follows when the first is ready."""
-    world = bed("n1", "n2")
-    layout(world)
+    world = cards("n1", "n2")
+    world.layout()
     found = plan(world)
     assert [a.partition.spec.node_name for a in found.actions if isinstance(a, Create)] == ["n1"]
-    cut(world, found)
+    show_cut(world, found)
     assert [a.partition.spec.node_name for a in plan(world).actions if isinstance(a, Create)] == ["n2"]
 
 
 def test_a_changed_layout_converges() -> None:
     """What it no longer wants goes, unless a claim uses it."""
-    world = bed()
-    raw = layout(world, {"profile": "1g.10gb", "count": 1})
-    cut(world, plan(world))
+    world = cards()
+    raw = world.layout({"profile": "1g.10gb", "count": 1})
+    show_cut(world, plan(world))
     raw["spec"]["partitions"] = [{"profile": "3g.40gb", "placements": [{"start": 4}]}]
     world.see(LAYOUTS, raw)
     found = plan(world)
@@ -131,8 +111,8 @@ def test_a_changed_layout_converges() -> None:
 
 def test_a_selector_that_does_not_compile_is_named() -> None:
     """The same CEL as in claims, with the same care."""
-    world = bed()
-    layout(world, devices=[{"cel": {"expression": "device.nonsense"}}])
+    world = cards()
+    world.layout(devices=[{"cel": {"expression": "device.nonsense"}}])
     found = plan(world)
     assert found.broken is not None
     assert found.broken.field == "spec.devices[0].cel.expression"
@@ -140,8 +120,8 @@ def test_a_selector_that_does_not_compile_is_named() -> None:
 
 def test_a_layout_makes_a_class_per_profile_that_names_layout_and_profile() -> None:
     """Managed, owned by the layout, and it matches nothing but its partitions."""
-    world = bed()
-    layout(world, {"profile": "1g.10gb", "count": 1}, name="small")
+    world = cards()
+    world.layout({"profile": "1g.10gb", "count": 1}, name="small")
     (made,) = plan(world).classes
     assert made["metadata"]["name"] == "small-1g-10gb"
     assert made["metadata"]["labels"]["apportion.dev/managed"] == "true"
@@ -156,19 +136,19 @@ def test_a_layout_makes_a_class_per_profile_that_names_layout_and_profile() -> N
 def test_the_classes_of_a_layout_are_wanted_even_while_no_node_publishes_anything() -> None:
     """Slices are wiped when a node's plugin restarts: its claims' classes must not go with them."""
     world = World()
-    layout(world, {"profile": "1g.10gb", "count": 1}, {"profile": "3g.40gb", "count": 1}, name="small")
-    (found,) = plans(world.snapshot, Programs())
+    world.layout({"profile": "1g.10gb", "count": 1}, {"profile": "3g.40gb", "count": 1}, name="small")
+    (found,) = layout_plans(world.snapshot, Programs())
     assert found.classes == []
     assert class_names(found.layout) == {"small-1g-10gb", "small-3g-40gb"}
 
 
 def test_two_layouts_share_a_card() -> None:
     """The younger one gets what the older one leaves."""
-    world = bed()
-    layout(world, name="older")
-    cut(world, plans(world.snapshot, Programs())[0])
-    raw = layout(world, name="younger")
+    world = cards()
+    world.layout(name="older")
+    show_cut(world, layout_plans(world.snapshot, Programs())[0])
+    raw = world.layout(name="younger")
     raw["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"
     world.see(LAYOUTS, raw)
-    younger = plans(world.snapshot, Programs())[1]
+    younger = layout_plans(world.snapshot, Programs())[1]
     assert devices(younger) == ["gpu-0-mig-3g40gb-9-4-static"]

@@ -3,31 +3,11 @@
 import asyncio
 from contextlib import suppress
 
-from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import CLASSES, TAINT_RULES, Kind
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLASSES, ResourceKind
 from apportion.cluster.reflector import Reflector
 from testbed.eventually import eventually
-
-
-class Seen:
-    """Remembers what was observed."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}
-
-    def __call__(self, kind: Kind, change: str, item: Object) -> None:
-        assert kind in (CLASSES, TAINT_RULES)
-        if change == "DELETED":
-            self.names.pop(item["metadata"]["uid"], None)
-        else:
-            self.names[item["metadata"]["uid"]] = item["metadata"]["name"]
-
-    async def has(self, name: str) -> bool:
-        return name in self.names.values()
-
-
-def a_class(name: str) -> Object:
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {}}
+from tests.picture.seen import Seen, a_class
 
 
 async def test_what_vanished_while_nobody_watched_is_reported(client: Client) -> None:
@@ -65,7 +45,7 @@ async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_i
     client: Client,
 ) -> None:
     """DeviceTaintRules v1 came with Kubernetes 1.37."""
-    made_up = Kind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
+    made_up = ResourceKind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
     reflector = Reflector(client, made_up, Seen(), optional=True)
     await asyncio.wait_for(reflector.run(), 10)
     assert reflector.synced.is_set()

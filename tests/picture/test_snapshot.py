@@ -21,13 +21,13 @@ def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> No
     raw = world.claim("c")
     claim = world.claim_value(raw)
     world.snapshot.assume(claim, answer())
-    world.snapshot.ledger.written(claim.uid, str(world.version + 2))
+    world.snapshot.assumed.written(claim.uid, str(world.version + 2))
     world.see(CLAIMS, raw)  # somebody else's label, one version before our write
     assert world.snapshot.state.holders(CARD) == (claim.uid,)
-    assert len(world.snapshot.ledger) == 1
+    assert len(world.snapshot.assumed) == 1
     world.allocate(raw, "n1", "gpu-0")
     assert world.snapshot.state.holders(CARD) == (claim.uid,)
-    assert len(world.snapshot.ledger) == 0
+    assert len(world.snapshot.assumed) == 0
 
 
 def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
@@ -35,11 +35,11 @@ def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
     world = World()
     claim = world.claim_value(world.claim("c"))
     world.snapshot.assume(claim, answer())
-    rung, epoch = world.rung, world.snapshot.room_epoch
+    wakes, epoch = world.wakes, world.snapshot.retry_epoch
     world.snapshot.forget(claim.uid)
     assert world.snapshot.state.holders(CARD) == ()
-    assert world.rung > rung
-    assert world.snapshot.room_epoch > epoch
+    assert world.wakes > wakes
+    assert world.snapshot.retry_epoch > epoch
 
 
 def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
@@ -49,21 +49,21 @@ def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
     world.allocate(raw, "n1", "gpu-0")
     del raw["status"]
     world.see(CLAIMS, raw)
-    assert [event.claim.name for event in world.snapshot.taken_back] == ["c"]
-    world.snapshot.taken_back.clear()
+    assert [event.claim.name for event in world.snapshot.deallocations] == ["c"]
+    world.snapshot.deallocations.clear()
 
     world.allocate(raw, "n1", "gpu-0")
     world.snapshot.clearing(raw["metadata"]["uid"])
     del raw["status"]
     world.see(CLAIMS, raw)
-    assert not world.snapshot.taken_back
+    assert not world.snapshot.deallocations
 
     world.allocate(raw, "n1", "gpu-0")
     world.snapshot.clearing(raw["metadata"]["uid"])
     world.snapshot.kept(raw["metadata"]["uid"])
     del raw["status"]
     world.see(CLAIMS, raw)
-    assert [event.claim.name for event in world.snapshot.taken_back] == ["c"]
+    assert [event.claim.name for event in world.snapshot.deallocations] == ["c"]
 
 
 def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
@@ -72,10 +72,10 @@ def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
     raw = world.claim("c")
     claim = world.claim_value(raw)
     world.snapshot.assume(claim, answer())
-    world.snapshot.ledger.written(claim.uid, str(world.version + 1))
+    world.snapshot.assumed.written(claim.uid, str(world.version + 1))
     world.version += 1
     world.see(CLAIMS, raw)
-    assert [event.claim.name for event in world.snapshot.taken_back] == ["c"]
+    assert [event.claim.name for event in world.snapshot.deallocations] == ["c"]
     assert world.snapshot.state.holders(CARD) == ()
 
 
@@ -117,13 +117,13 @@ def test_heartbeats_of_nodes_wake_nobody() -> None:
     """A status update that changes nothing we use is no change."""
     world = World()
     raw = world.node("n1")
-    rung, epoch = world.rung, world.snapshot.room_epoch
+    wakes, epoch = world.wakes, world.snapshot.retry_epoch
     raw["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]
     world.see(NODES, raw)
-    assert (world.rung, world.snapshot.room_epoch) == (rung, epoch)
+    assert (world.wakes, world.snapshot.retry_epoch) == (wakes, epoch)
     raw["spec"] = {"unschedulable": True}
     world.see(NODES, raw)
-    assert world.rung > rung
+    assert world.wakes > wakes
 
 
 def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
@@ -150,8 +150,8 @@ def test_only_the_scheduler_takes_back(reserved: list[str], refused: bool) -> No
     world.allocate(raw, "n1", "gpu-0", reservedFor=consumers)
     raw["status"] = {}
     world.see(CLAIMS, raw)
-    (event,) = world.snapshot.taken_back
-    assert event.concerns(world.pod_value(pod).uid) is refused
+    (event,) = world.snapshot.deallocations
+    assert event.is_refusal_for(world.pod_value(pod).uid) is refused
 
 
 def test_users_of_a_claim_follow_the_pods() -> None:

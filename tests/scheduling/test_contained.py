@@ -1,48 +1,37 @@
 """A defect that one demand meets is told, and the others are served."""
 
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from apportion.allocator.rules.selectors import Selector
-from apportion.allocator.state import State
-from apportion.cel import Programs
-from apportion.cluster.client import connect
-from apportion.cluster.ledger import Ledger
-from apportion.cluster.snapshot import Snapshot
-from apportion.errors import SelectorError
-from testbed.controlplane import ControlPlane
-from tests.scheduling.acting import cycle_over
-from tests.world import World, request
-
-POISON = 'device.driver != "poison"'
+from apportion.cluster.client import Client
+from tests.scheduling.poisoned import poisoned_world
 
 
-class Poisoned(Programs):
-    """Compiles all selectors but one, on which it breaks down."""
-
-    def get(self, text: str) -> Selector | SelectorError:
-        if text == POISON:
-            raise ZeroDivisionError("a defect")
-        return super().get(text)
-
-
-async def test_a_defect_keeps_nobody_else_waiting(control_plane: ControlPlane) -> None:
+async def test_a_defect_keeps_nobody_else_waiting(unanswered: Client) -> None:
     """The log has all of it, the claim an Event."""
-    world = World()
-    world.snapshot = Snapshot(State(programs=Poisoned()), Ledger(), ring=lambda: None)
-    world.node("n1")
-    world.card("n1")
-    world.device_class("gpu")
-    for name, text in (("first", POISON), ("second", "")):
-        world.claim(name, request("gpu", expression=text))
-        world.pod(f"pod-{name}", name)
-    told: list[tuple[str, str]] = []
-    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
-        with capture_logs() as logs:
-            cycle = cycle_over(client, world.snapshot, told)
-            cycle.once()
-            cycle.once()
-    second = next(claim for claim in world.snapshot.claims.values() if claim.name == "second")
-    assert world.snapshot.allocation(second) is not None
+    world = poisoned_world()
+    with capture_logs() as logs:
+        cycle = world.cycle(unanswered)
+        cycle.once()
+        cycle.once()
+    assert world.places() == {"second": "n1"}
     assert [line["demand"] for line in logs if line["event"] == "demand.defect"] != []
-    assert ("first", "Defect") in told
-    assert ("second", "Defect") not in told
+    assert ("first", "Defect") in world.warned
+    assert ("second", "Defect") not in world.warned
+
+
+async def test_a_defect_that_the_plan_meets_is_logged_and_counted(unanswered: Client) -> None:
+    """With its traceback; the demands are then decided one by one, and the one that is to blame is counted itself."""
+    world = poisoned_world()
+    before = defects()
+    with capture_logs() as logs:
+        world.cycle(unanswered).once()
+    [line] = [line for line in logs if line["event"] == "plan.defect"]
+    assert (line["log_level"], line["demands"], line["exc_info"]) == ("error", 2, True)
+    assert defects() - before == 2
+    assert world.places() == {"second": "n1"}
+
+
+def defects() -> float:
+    """Return how many defects the metric has counted."""
+    return REGISTRY.get_sample_value("apportion_decisions_total", {"verdict": "defect"}) or 0.0

@@ -3,15 +3,7 @@
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
 from apportion.scheduling.exclusions import Exclusions
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
+from tests.clock import Clock
 
 NODE = Node("n1", "uid")
 

@@ -3,10 +3,8 @@
 import pytest
 
 from apportion.allocator.facts.host import HostResources
-from apportion.cluster.client import connect
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
-from testbed.controlplane import ControlPlane
-from tests.scheduling.acting import cycle_over
 from tests.world import World, request
 
 WHOLE = 'device.attributes["gpu.apportion.dev"].type == "gpu"'
@@ -14,7 +12,7 @@ WHOLE = 'device.attributes["gpu.apportion.dev"].type == "gpu"'
 
 @pytest.mark.parametrize("poor", ["n1", "n2"])
 async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
-    control_plane: ControlPlane, poor: str
+    unanswered: Client, poor: str
 ) -> None:
     """Two pods that need many cores went to the node that has them; the third would fit beside them, too."""
     rich = "n2" if poor == "n1" else "n1"
@@ -31,18 +29,12 @@ async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
         resources = {"requests": {"cpu": cpu}}
         world.pod(f"pod-{name}", name, spec={"containers": [{"name": "main", "resources": resources}]})
 
-    def place(name: str) -> str | None:
-        claim = world.snapshot.claim("team", name)
-        found = world.snapshot.allocation(claim) if claim is not None else None
-        return found.node if found is not None else None
-
-    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
-        cycle = cycle_over(client, world.snapshot, [])
-        for pods in ({"first": "16", "second": "16"}, {"third": "500m"}):
-            for name, cpu in pods.items():
-                arrive(name, cpu)
-            cycle.once()
-    assert [place(name) for name in ("first", "second", "third")] == [rich, rich, poor]
+    cycle = world.cycle(unanswered)
+    for pods in ({"first": "16", "second": "16"}, {"third": "500m"}):
+        for name, cpu in pods.items():
+            arrive(name, cpu)
+        cycle.once()
+    assert world.places() == {"first": rich, "second": rich, "third": poor}
 
 
 def test_the_allocator_knows_what_bound_pods_leave() -> None:

@@ -1,19 +1,8 @@
 """Two live allocations of one device: who gives way."""
 
 from apportion.scheduling.overlaps import overlaps
+from tests.scheduling.overlapping import EARLY, LATE, RESERVED, world_with
 from tests.world import World
-
-EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
-RESERVED = [{"resource": "pods", "name": "p", "uid": "u"}]
-
-
-def world_with(first: dict[str, object], second: dict[str, object]) -> World:
-    world = World()
-    world.node("n1")
-    world.card("n1")
-    for name, status in (("first", first), ("second", second)):
-        world.allocate(world.claim(name), "n1", "gpu-0", **status)  # type: ignore[arg-type]
-    return world
 
 
 def test_the_later_unreserved_allocation_loses() -> None:

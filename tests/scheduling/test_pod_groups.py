@@ -1,60 +1,13 @@
 """Which pods make a group, and when it is whole."""
 
-from typing import Any
-
 import pytest
 
 from apportion.api.contract import GATE
-from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.gates import open_gates
-from apportion.scheduling.groups import Joint, Tangled, bundled
-from apportion.scheduling.waiting import Waiting, waiting
-from tests.world import World
-
-OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
-KUEUE = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count")
-
-
-def world() -> World:
-    """Return a world with one managed class."""
-    made = World()
-    made.device_class("gpu")
-    return made
-
-
-def member(
-    made: World,
-    name: str,
-    *claims: str,
-    least: str | None = "2",
-    group: str = "g",
-    names: tuple[str, str] = OURS,
-    gates: tuple[str, ...] = (GATE,),
-) -> dict[str, Any]:
-    """Add a pod of a group, behind our gate."""
-    raw = made.pod(name, *claims, gates=gates)
-    raw["metadata"]["labels"] = {names[0]: group}
-    raw["metadata"]["annotations"] = {names[1]: least} if least is not None else {}
-    return made.see(PODS, raw)
-
-
-def bundles(made: World) -> list[Waiting | Joint | Tangled]:
-    """Return what would be decided."""
-    return bundled(waiting(made.snapshot)[0], made.snapshot)
-
-
-def joint(made: World) -> Joint:
-    """Return the only thing to decide, a group."""
-    [found] = bundles(made)
-    assert isinstance(found, Joint)
-    return found
-
-
-def opened(made: World) -> list[str]:
-    """Return the pods whose gate may go."""
-    pods = open_gates(made.snapshot, contested=frozenset(), phase=lambda _: Phase.READY)
-    return sorted(pod.name for pod in pods)
+from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup
+from apportion.scheduling.waiting import WaitingDemand
+from tests.scheduling.podgroups import KUEUE, OURS, member, only_group, opened, queue
+from tests.scheduling.queued import world
 
 
 @pytest.mark.parametrize("names", [OURS, KUEUE], ids=["our names", "Kueue's names"])
@@ -67,12 +20,12 @@ def test_pods_of_one_name_are_decided_together(names: tuple[str, str]) -> None:
     made.pod("p", "alone")
     member(made, "pb", "b", names=names)
 
-    [group, single] = bundles(made)
+    [group, single] = queue(made)
 
-    assert isinstance(group, Joint)
+    assert isinstance(group, WaitingGroup)
     assert [claim.name for demand in group.demands for claim in demand.claims] == ["a", "b"]
-    assert (group.group.key, group.enough, group.whole) == ("team/g", 2, True)
-    assert isinstance(single, Waiting)
+    assert (group.pod_group.key, group.enough, group.whole) == ("team/g", 2, True)
+    assert isinstance(single, WaitingDemand)
 
 
 @pytest.mark.parametrize("mark", ["fast-admission", "serving"])
@@ -84,9 +37,9 @@ def test_groups_of_kueue_whose_pods_come_later_do_not_wait(mark: str) -> None:
     pod["metadata"]["annotations"][f"kueue.x-k8s.io/pod-group-{mark}"] = "true"
     made.see(PODS, pod)
 
-    [single] = bundles(made)
+    [single] = queue(made)
 
-    assert isinstance(single, Waiting)
+    assert isinstance(single, WaitingDemand)
 
 
 def test_a_group_is_not_whole_before_enough_of_its_pods_wait_for_nobody_else() -> None:
@@ -97,13 +50,13 @@ def test_a_group_is_not_whole_before_enough_of_its_pods_wait_for_nobody_else() -
     member(made, "pa", "a", least="3")
     member(made, "pb", "b", least="3", gates=(GATE, "kueue.x-k8s.io/admission"))
     member(made, "pc", "nowhere", least="3")
-    assert not joint(made).whole
+    assert not only_group(made).whole
 
     member(made, "pb", "b", least="3")
-    assert not joint(made).whole
+    assert not only_group(made).whole
 
     member(made, "pc", "c", least="3")
-    assert joint(made).whole
+    assert only_group(made).whole
 
 
 def test_a_pod_that_comes_back_needs_only_itself() -> None:
@@ -120,12 +73,12 @@ def test_a_pod_that_comes_back_needs_only_itself() -> None:
     made.see(PODS, done)
     member(made, "pc", "c", least="3")
 
-    assert (joint(made).served, joint(made).enough, joint(made).whole) == (2, 1, True)
+    assert (only_group(made).served, only_group(made).enough, only_group(made).whole) == (2, 1, True)
 
     done["status"] = {"phase": "Failed"}
     done["spec"]["nodeName"] = "n2"
     made.see(PODS, done)
-    assert not joint(made).whole
+    assert not only_group(made).whole
 
 
 @pytest.mark.parametrize(
@@ -145,11 +98,11 @@ def test_a_wrong_number_is_told_by_its_field(least: str | None, words: str) -> N
     made.claim("a")
     member(made, "pa", "a", least=least)
 
-    found = joint(made)
+    found = only_group(made)
 
     assert not found.whole
-    assert "pod pa: metadata.annotations[apportion.dev/pod-group-min-count]" in found.group.flaw
-    assert words in found.group.flaw
+    assert "pod pa: metadata.annotations[apportion.dev/pod-group-min-count]" in found.pod_group.flaw
+    assert words in found.pod_group.flaw
 
 
 def test_pods_must_agree_on_how_many_they_are() -> None:
@@ -160,8 +113,8 @@ def test_pods_must_agree_on_how_many_they_are() -> None:
     member(made, "pa", "a", least="2")
     member(made, "pb", "b", least="3")
 
-    assert not joint(made).whole
-    assert joint(made).group.flaw == "its pods disagree on how many it needs: pa says 2, pb says 3"
+    assert not only_group(made).whole
+    assert only_group(made).pod_group.flaw == "its pods disagree on how many it needs: pa says 2, pb says 3"
 
 
 def test_a_claim_that_joins_two_groups_is_nobodys() -> None:
@@ -171,9 +124,9 @@ def test_a_claim_that_joins_two_groups_is_nobodys() -> None:
     member(made, "pa", "shared", group="g")
     member(made, "pb", "shared", group="h")
 
-    [found] = bundles(made)
+    [found] = queue(made)
 
-    assert isinstance(found, Tangled)
+    assert isinstance(found, CrossGroupDemand)
     assert found.groups == ("g", "h")
 
 
@@ -203,4 +156,4 @@ def test_pods_that_hold_devices_for_an_incomplete_group_are_noticed() -> None:
     made.gone(PODS, other)
 
     assert opened(made) == []
-    assert (joint(made).demands, joint(made).whole) == ((), False)
+    assert (only_group(made).demands, only_group(made).whole) == ((), False)

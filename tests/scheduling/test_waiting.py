@@ -2,22 +2,11 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import Mixed, Unknown, waiting
-from tests.world import World, request
+from apportion.scheduling.waiting import MixedClasses, UnknownClasses, waiting_demands
+from tests.scheduling.queued import names, world
+from tests.world import request
 
 OTHER_GATE = "kueue.x-k8s.io/admission"
-
-
-def world() -> World:
-    made = World()
-    made.device_class("gpu")
-    made.device_class("theirs", unmanaged="yes")
-    return made
-
-
-def names(made: World) -> list[list[str]]:
-    demands, _ = waiting(made.snapshot)
-    return [[claim.name for claim in demand.claims] for demand in demands]
 
 
 def test_a_claim_waits_only_when_a_ready_pod_wants_it() -> None:
@@ -61,7 +50,7 @@ def test_what_is_allocated_already_ties_the_rest() -> None:
     made.allocate(shared, "n1", "gpu-0")
     made.claim("own")
     made.pod("p", "shared", "own")
-    (demand,), _ = waiting(made.snapshot)
+    (demand,), _ = waiting_demands(made.snapshot)
     assert [claim.name for claim in demand.claims] == ["own"]
     assert [claim.name for claim in demand.tied] == ["shared"]
 
@@ -105,10 +94,10 @@ def test_a_claim_that_mixes_classes_is_reported_and_its_pod_is_not_served() -> N
     mixed = made.claim("mixed", request("gpu"), request("theirs"))
     made.claim("fine")
     made.pod("p", "mixed", "fine")
-    demands, hopeless = waiting(made.snapshot)
+    demands, hopeless = waiting_demands(made.snapshot)
     assert demands == []
     (found,) = hopeless
-    assert isinstance(found, Mixed)
+    assert isinstance(found, MixedClasses)
     assert (found.claim.uid, found.managed, found.others) == (
         mixed["metadata"]["uid"],
         frozenset({"gpu"}),
@@ -121,9 +110,9 @@ def test_an_unknown_class_behind_our_gate_is_reported_until_it_exists() -> None:
     made = world()
     made.claim("c", request("late"))
     made.pod("p", "c", gates=[GATE])
-    demands, hopeless = waiting(made.snapshot)
+    demands, hopeless = waiting_demands(made.snapshot)
     assert demands == []
-    assert [found.classes for found in hopeless if isinstance(found, Unknown)] == [frozenset({"late"})]
+    assert [found.classes for found in hopeless if isinstance(found, UnknownClasses)] == [frozenset({"late"})]
     made.device_class("late")
     assert names(made) == [["c"]]
 
@@ -141,6 +130,24 @@ def test_higher_priority_goes_first_then_the_older() -> None:
         pod["metadata"]["creationTimestamp"] = made_at
         made.see(PODS, pod)
     assert names(made) == [["vip"], ["early"], ["late"]]
+
+
+def test_priority_does_not_count_where_the_policy_says_first_in_first_out() -> None:
+    """Such a demand counts as one of priority 0, also among those of other policies."""
+    made = world()
+    made.device_class("fifo")
+    made.policy(classes=["fifo"], queue={"order": "FIFO"})
+    for name, device_class, priority, made_at in (
+        ("early", "fifo", 0, "2026-01-01T00:00:00Z"),
+        ("vip", "fifo", 10, "2026-01-02T00:00:00Z"),
+        ("other", "gpu", 1, "2026-01-03T00:00:00Z"),
+        ("late", "gpu", 0, "2026-01-04T00:00:00Z"),
+    ):
+        made.claim(name, request(device_class), creationTimestamp=made_at)
+        pod = made.pod(name, name, spec={"priority": priority})
+        pod["metadata"]["creationTimestamp"] = made_at
+        made.see(PODS, pod)
+    assert names(made) == [["other"], ["early"], ["vip"], ["late"]]
 
 
 def test_a_claim_that_is_going_away_is_nobodys_demand() -> None:

@@ -1,52 +1,24 @@
 """Fenced writes to claims and pods of a real API server."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from apportion.api.contract import ALLOCATION_FINALIZER, GATE
-from apportion.cluster.client import Client, connect
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation, DeviceResult
-from apportion.dra.claim import PROTECTION_FINALIZER, Claim
+from apportion.dra.claim import PROTECTION_FINALIZER
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
 from apportion.errors import ApiError, NotLeading, Overtaken
 from apportion.scheduling.writer import Writer
-from testbed.controlplane import ControlPlane
+from tests.scheduling.written import claim, read
 
 ANSWER = Allocation(
     (DeviceResult("r", DeviceId("d.example.com", "n1", "dev")),), node_selector=NodeSelector.of_name("n1")
 )
-
-
-@pytest.fixture
-async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as made:
-        yield made
-
-
-@pytest.fixture
-def writer(client: Client) -> Writer:
-    return Writer(client, fence=lambda: None, now=lambda: datetime(2026, 1, 2, tzinfo=UTC))
-
-
-async def claim(client: Client, namespace: str, **metadata: Any) -> Claim:
-    requests = [{"name": "r", "exactly": {"deviceClassName": "none"}}]
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": "c", **metadata},
-        "spec": {"devices": {"requests": requests}},
-    }
-    return Claim.from_json(await client.create(CLAIMS, body, namespace=namespace))
-
-
-async def read(client: Client, namespace: str) -> Claim:
-    return Claim.from_json(await client.get(CLAIMS, "c", namespace=namespace))
 
 
 async def test_finalizer_then_allocation_with_its_timestamp(

@@ -44,8 +44,7 @@ from apportion.agent.view import View
 from apportion.agent.watch import HardwareWatch
 from apportion.agent.web import serve
 from apportion.cluster.client import Client, Object, connect
-from apportion.cluster.kinds import PARTITIONS, SLICES
-from apportion.cluster.kinds import Kind as ApiKind
+from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.errors import ApportionError, BrokenInput, NotReady
@@ -266,7 +265,7 @@ class Agent:
             instance=options.instance,
         )
 
-    def _partition_seen(self, kind: ApiKind, change: str, item: Object) -> None:
+    def _partition_seen(self, kind: ResourceKind, change: str, item: Object) -> None:
         self.desk.wishes.observe(kind, change, item)
         self._notices.observe(kind, change, item)
 

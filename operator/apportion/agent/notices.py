@@ -11,7 +11,7 @@ import structlog
 from apportion.agent.devices.values import Card, Health, LivePartition
 from apportion.agent.kubelet.health import said
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import NODES, PARTITIONS, Kind
+from apportion.cluster.kinds import NODES, PARTITIONS, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.errors import ApiError
 
@@ -32,7 +32,7 @@ class Notices:
         self._foreign: frozenset[tuple[str, str]] = frozenset()
         self._warned: set[str] = set()
 
-    def observe(self, _kind: Kind, change: str, item: Object) -> None:
+    def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
         """Take a watch event of a Partition."""
         metadata = item["metadata"]
         uid = metadata["uid"]

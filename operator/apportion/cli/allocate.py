@@ -6,7 +6,6 @@ Exit status: 0 answered, 2 bad input.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.ladder import Ladder
-from apportion.allocator.closeness.policy import ladder_of
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.explain.render import render
 from apportion.allocator.search.scorer import Strategy
-from apportion.allocator.terms import Terms
+from apportion.allocator.terms import Terms, ladder_of
 from apportion.allocator.world import World, read_world
 from apportion.api.policy import AllocationPolicySpec
 from apportion.cel.programs import Programs
@@ -29,14 +26,6 @@ from apportion.dra import reading
 from apportion.errors import BrokenInput
 
 Answer = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How to choose among devices that fit."""
-
-    strategy: Strategy
-    ladder: Ladder | None = None
 
 
 def command(
@@ -62,25 +51,25 @@ def command(
 ) -> None:
     """Choose devices for the claims of a world, without a cluster."""
     document.require_format(output)
-    how = _how(policy, strategy)
+    terms = _terms(policy, strategy)
     programs = Programs()
     if jsonl:
         for line in document.lines(file):
-            sys.stdout.write(document.dump(_answer_line(line, how, programs)) + "\n")
+            sys.stdout.write(document.dump(_answer_line(line, terms, programs)) + "\n")
         return
     try:
         world = read_world(document.load(document.read(file)), programs)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     if output == "json":
-        sys.stdout.write(document.dump(_answer(world, how), indent=True) + "\n")
+        sys.stdout.write(document.dump(_answer(world, terms), indent=True) + "\n")
         return
-    _show(world, how)
+    _show(world, terms)
 
 
-def _how(file: Path | None, strategy: Strategy | None) -> How:
+def _terms(file: Path | None, strategy: Strategy | None) -> Terms:
     if file is None:
-        return How(strategy or Strategy.LEAST_FRAGMENTATION)
+        return Terms(strategy or Strategy.LEAST_FRAGMENTATION)
     raw = document.load(document.read(file))
     if not isinstance(raw, Mapping) or raw.get("kind") != "AllocationPolicy":
         raise document.refuse(f"--policy {file}: this is no AllocationPolicy")
@@ -88,20 +77,20 @@ def _how(file: Path | None, strategy: Strategy | None) -> How:
         spec = AllocationPolicySpec.from_json(reading.table(raw, "spec"))
     except BrokenInput as error:
         raise document.refuse(f"--policy {file}: {error}") from None
-    return How(strategy or Strategy(spec.strategy.value), ladder_of(spec))
+    return Terms(strategy or Strategy(spec.strategy.value), ladder_of(spec))
 
 
-def _answer_line(line: bytes, how: How, programs: Programs) -> Answer:
+def _answer_line(line: bytes, terms: Terms, programs: Programs) -> Answer:
     try:
-        return _answer(read_world(document.load_line(line), programs), how)
+        return _answer(read_world(document.load_line(line), programs), terms)
     except BrokenInput as error:
         return _error("fatal", str(error))
 
 
-def _answer(world: World, how: How) -> Answer:
+def _answer(world: World, terms: Terms) -> Answer:
     """Return the answer in the form of the conformance data."""
     try:
-        found = allocate(world.state, world.demand, Terms(how.strategy, ladder=how.ladder))
+        found = allocate(world.state, world.demand, terms)
     except BrokenInput as error:
         return _error("fatal", str(error))
     if isinstance(found, Decision):
@@ -126,10 +115,10 @@ def _error(kind: str, message: str) -> Answer:
     return {"kind": "error", "error": {"kind": kind, "message": message}}
 
 
-def _show(world: World, how: How) -> None:
+def _show(world: World, terms: Terms) -> None:
     console = Console()
     try:
-        found = allocate(world.state, world.demand, Terms(how.strategy, ladder=how.ladder))
+        found = allocate(world.state, world.demand, terms)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     for finding in world.state.findings():

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from apportion.api.contract import AGENT_FINALIZER, ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import JSON_PATCH, Client, connect
-from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, Kind
+from apportion.cluster.kinds import CLAIMS, LAYOUTS, LEASES, PARTITIONS, PODS, ResourceKind
 from apportion.errors import ApiError, Missing, Unreachable
 
 Object = dict[str, Any]
@@ -62,7 +62,7 @@ async def _release(
         return [partition["metadata"]["name"] for partition in left]
 
 
-async def _list(client: Client, kind: Kind) -> list[Object]:
+async def _list(client: Client, kind: ResourceKind) -> list[Object]:
     """List a kind; retries for some seconds while the server does not answer."""
     for pause in (0.2, 0.5, 1.0, 2.0, 4.0):
         try:

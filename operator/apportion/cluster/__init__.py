@@ -1,1 +1,1 @@
-"""The live picture of the cluster: client, snapshot, sweep, assumed decisions, lease."""
+"""The live state of the cluster: client, reflectors, snapshot and its indexes, assumed allocations, lease, Events."""

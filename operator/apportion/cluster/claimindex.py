@@ -5,21 +5,20 @@ In: claims as they come and go. Out: the few that a pass has to look at, without
 
 from collections.abc import Iterator
 
-from apportion.cluster.members import belong
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 
 
 class ClaimIndex:
-    """UIDs of claims, by what matters about them."""
+    """UIDs of claims by state, allocator, name and device."""
 
     def __init__(self) -> None:
         self.unallocated: set[str] = set()
-        """Nothing given yet, and not going away."""
+        """Without an allocation, and not being deleted."""
         self.allocated: set[str] = set()
         self.unreserved: set[str] = set()
-        """Allocated, and reserved for nobody."""
+        """Allocated, and not reserved."""
         self.leaving: set[str] = set()
         """Being deleted."""
         self.by_allocator: dict[str, set[str]] = {}
@@ -28,23 +27,26 @@ class ClaimIndex:
         self._on_device: dict[DeviceId, set[str]] = {}
 
     def put(self, uid: str, old: Claim | None, new: Claim | None) -> None:
-        """Replace a claim; None: it is new, or gone."""
+        """Replace a claim. `old` None: it is new; `new` None: it is deleted."""
         if old is not None and new is None and self._names.get((old.namespace, old.name)) == uid:
             del self._names[old.namespace, old.name]
         if new is not None:
             self._names[new.namespace, new.name] = uid
         allocated = new is not None and new.allocation is not None
-        belong(self.unallocated, uid, belongs=new is not None and not allocated and not new.deleting)
-        belong(self.allocated, uid, belongs=allocated)
-        belong(self.unreserved, uid, belongs=new is not None and allocated and not new.reserved_for)
-        belong(self.leaving, uid, belongs=new is not None and new.deleting)
+        for uids, belongs in (
+            (self.unallocated, new is not None and not allocated and not new.deleting),
+            (self.allocated, allocated),
+            (self.unreserved, new is not None and allocated and not new.reserved_for),
+            (self.leaving, new is not None and new.deleting),
+        ):
+            uids.add(uid) if belongs else uids.discard(uid)
         if old is not None and old.allocation is not None:
             self.by_allocator.get(old.allocated_by, set()).discard(uid)
         if new is not None and allocated:
             self.by_allocator.setdefault(new.allocated_by, set()).add(uid)
 
     def move(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
-        """Note which devices a claim has, and no longer has."""
+        """Replace the allocation of a claim in the index by device."""
         for result in before.results if before else ():
             uids = self._on_device.get(result.device, set())
             uids.discard(uid)

@@ -6,10 +6,10 @@ its typed watch does not know ResourceClaims (kubernetes_asyncio 36).
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -17,15 +17,18 @@ import orjson
 from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
-from apportion.cluster.kinds import Kind
-from apportion.errors import ApiError, Expired, Missing, Overtaken, Unreachable
+from apportion.cluster.kinds import ResourceKind
+from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-APPLY = "application/apply-patch+yaml"
+
+OLDEST = (1, 36)
+"""Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired, 429: Unreachable}
+_WRITING = ("POST", "PUT", "PATCH")
 _LONGEST_LINE = 2**26
 """Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 
@@ -50,8 +53,20 @@ async def connect(
     return Client(settings, patience=patience, manager=manager)
 
 
+async def require_version(client: "Client") -> tuple[int, int]:
+    """Return the server's version; raises ApportionError when it is older than 1.36."""
+    answer = await client.raw("/version")
+    found = int(answer["major"]), int(re.sub(r"\D.*", "", str(answer["minor"])))
+    if found < OLDEST:
+        raise ApportionError(
+            f"Kubernetes {answer.get('gitVersion')} is too old: apportion needs 1.36 or later, because before that"
+            " device taints and shared counters are switched off"
+        )
+    return found
+
+
 class Client:
-    """One connection pool to one API server. Use it as a context manager, or `close` it."""
+    """One connection pool to one API server, closed at the end of its `async with`."""
 
     def __init__(self, settings: kubernetes.Configuration, *, patience: float, manager: str) -> None:
         self.settings = settings
@@ -63,41 +78,33 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """End all connections."""
+    async def __aexit__(self, *_: object) -> None:
         await self._api.close()
 
-    async def get(self, kind: Kind, name: str, *, namespace: str = "", **params: str) -> Object:
+    async def get(self, kind: ResourceKind, name: str, *, namespace: str = "", **params: str) -> Object:
         """Read one object; raises Missing."""
         return await self._call("GET", kind.path(name, namespace=namespace), params=params)
 
-    async def list(self, kind: Kind, *, namespace: str = "", **params: str) -> Object:
+    async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""
         return await self._call("GET", kind.path(namespace=namespace), params=params)
 
-    async def names(self, kind: Kind) -> Object:
+    async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         return await self._call("GET", kind.path(), accept=accept)
 
-    async def create(self, kind: Kind, body: Object, *, namespace: str = "") -> Object:
+    async def create(self, kind: ResourceKind, body: Object, *, namespace: str = "") -> Object:
         """Create an object; raises Overtaken when the name is taken."""
-        return await self._call("POST", kind.path(namespace=namespace), body=body, write=True)
+        return await self._call("POST", kind.path(namespace=namespace), body=body)
 
-    async def replace(
-        self, kind: Kind, name: str, body: Object, *, namespace: str = "", sub: str = ""
-    ) -> Object:
+    async def replace(self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "") -> Object:
         """Replace an object; raises Overtaken when its resourceVersion is stale."""
-        return await self._call("PUT", kind.path(name, namespace=namespace, sub=sub), body=body, write=True)
+        return await self._call("PUT", kind.path(name, namespace=namespace), body=body)
 
     async def patch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         name: str,
         body: object,
         *,
@@ -107,10 +114,10 @@ class Client:
     ) -> Object:
         """Patch an object. Put metadata.resourceVersion into a merge patch to fence it: stale raises Overtaken."""
         path = kind.path(name, namespace=namespace, sub=sub)
-        return await self._call("PATCH", path, body=body, content=how, write=True)
+        return await self._call("PATCH", path, body=body, content=how)
 
     async def delete(
-        self, kind: Kind, name: str, *, namespace: str = "", uid: str = "", version: str = ""
+        self, kind: ResourceKind, name: str, *, namespace: str = "", uid: str = "", version: str = ""
     ) -> None:
         """Delete an object, if it still has this uid and resourceVersion; an absent one is fine."""
         preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
@@ -124,37 +131,32 @@ class Client:
 
     async def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         version: str,
-        *,
-        namespace: str = "",
-        seconds: int = 300,
-        selectors: Mapping[str, str] | None = None,
+        selectors: Mapping[str, str],
     ) -> AsyncIterator[Object]:
         """Yield watch events (`type`, `object`) from a resourceVersion on, until the server ends the watch.
 
         Raises Expired when the version is too old, Unreachable when the connection breaks or stays silent.
         """
         query = {
-            **(selectors or {}),
+            **selectors,
             "watch": "1",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(seconds),
+            "timeoutSeconds": "300",
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)
         try:
             async with self._session.get(
-                self._url(kind.path(namespace=namespace)),
+                f"{self.settings.host}{kind.path()}",
                 params=query,
                 headers=await self._headers("application/json"),
                 timeout=limits,
             ) as response:
                 if response.status >= 400:
-                    raise _error(
-                        "GET", kind.path(namespace=namespace), response.status, await response.read()
-                    )
+                    raise _error("GET", kind.path(), response.status, await response.read())
                 async for line in _lines(response.content):
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
@@ -163,9 +165,6 @@ class Client:
                     yield event
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
-
-    def _url(self, path: str) -> str:
-        return f"{self.settings.host}{path}"
 
     async def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": self._manager}
@@ -181,11 +180,10 @@ class Client:
         content: str = "application/json",
         accept: str = "application/json",
         params: Mapping[str, str] | None = None,
-        write: bool = False,
     ) -> Object:
         headers = await self._headers(accept)
         query = dict(params or {})
-        if write:
+        if method in _WRITING:
             query["fieldManager"] = self._manager
         if body is not None:
             headers["Content-Type"] = content
@@ -194,7 +192,7 @@ class Client:
                 asyncio.timeout(self._patience),
                 self._session.request(
                     method,
-                    self._url(path),
+                    f"{self.settings.host}{path}",
                     params=query,
                     data=orjson.dumps(body) if body is not None else None,
                     headers=headers,

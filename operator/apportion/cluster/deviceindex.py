@@ -1,4 +1,4 @@
-"""DeviceIndex: what slices publish, how cards can be cut, which Partition objects stand on them.
+"""DeviceIndex: published devices, the partitions that slices offer on each card, and its Partition objects.
 
 In: slices and Partitions as they come and go. Out: look-ups by device and by card, without going through all slices.
 """
@@ -6,7 +6,7 @@ In: slices and Partitions as they come and go. Out: look-ups by device and by ca
 from collections.abc import Iterator, Mapping
 
 from apportion.api.partition import Partition
-from apportion.cluster.cut import Cut, cut
+from apportion.cluster.publishedpartition import PublishedPartition, published_partition
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import Slice
 
@@ -17,44 +17,44 @@ class DeviceIndex:
     def __init__(self) -> None:
         self._devices: dict[DeviceId, tuple[str, Device, str | None]] = {}
         """Slice UID, device, node."""
-        self._cuts: dict[DeviceId, dict[str, Cut]] = {}
+        self._published: dict[DeviceId, dict[str, PublishedPartition]] = {}
         self._partitions: dict[DeviceId, dict[str, Partition]] = {}
 
     def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
-        """Replace what a slice published; None: it is new, or gone."""
+        """Replace a slice. `old` None: it is new; `new` None: it is deleted."""
         for device in old.devices if old is not None else ():
-            # In a new generation another slice may have taken the device over already.
+            # In a new pool generation another slice may publish the device already.
             if self._devices.get(device.id, ("",))[0] == uid:
                 del self._devices[device.id]
-                part = cut(device)
+                part = published_partition(device)
                 if part is not None:
-                    self._cuts.get(part.card, {}).pop(device.name, None)
+                    self._published.get(part.card, {}).pop(device.name, None)
         for device in new.devices if new is not None else ():
             self._devices[device.id] = (uid, device, new.availability.node if new is not None else None)
-            part = cut(device)
+            part = published_partition(device)
             if part is not None:
-                self._cuts.setdefault(part.card, {})[device.name] = part
+                self._published.setdefault(part.card, {})[device.name] = part
 
     def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
-        """Replace a Partition object; None: it is new, or gone."""
+        """Replace a Partition object. `old` None: it is new; `new` None: it is deleted."""
         if old is not None:
             self._partitions.get(card_of(old), {}).pop(uid, None)
         if new is not None:
             self._partitions.setdefault(card_of(new), {})[uid] = new
 
     def published(self, device: DeviceId) -> tuple[Device, str] | None:
-        """Return a device and the node that it belongs to; None when no slice has it, or it belongs to no one node."""
+        """Return a device and its node; None when no slice has it, or its slice is not for one node."""
         found = self._devices.get(device)
         return (found[1], found[2]) if found and found[2] is not None else None
 
-    def cuts(self, card: DeviceId) -> Mapping[str, Cut]:
-        """Return every published way to cut a card, by device name."""
-        return self._cuts.get(card, {})
+    def published_partitions(self, card: DeviceId) -> Mapping[str, PublishedPartition]:
+        """Return the partitions that slices offer on a card, by device name."""
+        return self._published.get(card, {})
 
     @property
     def cards(self) -> Iterator[DeviceId]:
         """Yield all cards that offer partitions."""
-        return (card for card, found in self._cuts.items() if found)
+        return (card for card, found in self._published.items() if found)
 
     def partitions_on(self, card: DeviceId) -> Mapping[str, Partition]:
         """Return the Partition objects on a card, by UID."""
@@ -64,6 +64,11 @@ class DeviceIndex:
     def partitioned(self) -> Iterator[DeviceId]:
         """Yield all cards with Partition objects."""
         return (card for card, found in self._partitions.items() if found)
+
+
+def device_of(partition: Partition) -> DeviceId:
+    """Return the device that a Partition object stands for."""
+    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.device)
 
 
 def card_of(partition: Partition) -> DeviceId:

@@ -1,6 +1,6 @@
 """Health: what probes and Prometheus may ask, over HTTP.
 
-/healthz: the process acts, or is allowed to wait. /readyz: the picture is complete. /metrics: Prometheus text.
+/healthz: the process acts, or is allowed to wait. /readyz: every kind was listed. /metrics: Prometheus text.
 """
 
 from collections.abc import Awaitable, Callable

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """One kind: where its objects live."""
 
     group: str
@@ -36,14 +36,14 @@ class Kind:
 RESOURCE = "resource.k8s.io"
 OWN = "apportion.dev"
 
-PODS = Kind("", "v1", "pods", "Pod", namespaced=True)
-NODES = Kind("", "v1", "nodes", "Node")
-EVENTS = Kind("", "v1", "events", "Event", namespaced=True)
-LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
-CLAIMS = Kind(RESOURCE, "v1", "resourceclaims", "ResourceClaim", namespaced=True)
-SLICES = Kind(RESOURCE, "v1", "resourceslices", "ResourceSlice")
-CLASSES = Kind(RESOURCE, "v1", "deviceclasses", "DeviceClass")
-TAINT_RULES = Kind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule")
-PARTITIONS = Kind(OWN, "v1alpha1", "partitions", "Partition")
-LAYOUTS = Kind(OWN, "v1alpha1", "partitionlayouts", "PartitionLayout")
-POLICIES = Kind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy")
+PODS = ResourceKind("", "v1", "pods", "Pod", namespaced=True)
+NODES = ResourceKind("", "v1", "nodes", "Node")
+EVENTS = ResourceKind("", "v1", "events", "Event", namespaced=True)
+LEASES = ResourceKind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+CLAIMS = ResourceKind(RESOURCE, "v1", "resourceclaims", "ResourceClaim", namespaced=True)
+SLICES = ResourceKind(RESOURCE, "v1", "resourceslices", "ResourceSlice")
+CLASSES = ResourceKind(RESOURCE, "v1", "deviceclasses", "DeviceClass")
+TAINT_RULES = ResourceKind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule")
+PARTITIONS = ResourceKind(OWN, "v1alpha1", "partitions", "Partition")
+LAYOUTS = ResourceKind(OWN, "v1alpha1", "partitionlayouts", "PartitionLayout")
+POLICIES = ResourceKind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy")

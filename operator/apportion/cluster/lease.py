@@ -1,4 +1,4 @@
-"""Lease: one replica acts, the others keep a warm picture.
+"""Lease: one replica acts, the others only observe.
 
 In: a client, a name, an identity. Out: `remaining()` seconds for which this replica may still write, by its own
 monotonic clock, counted from before the request that won or renewed the lease was sent. A holder that cannot renew
@@ -69,7 +69,7 @@ class Lease:
             raise NotLeading(f"lease {self._namespace}/{self._name}: {self.remaining():.1f} s left")
 
     async def run(self) -> None:
-        """Try to lead and go on leading until cancelled; gives the lease back on the way out."""
+        """Try to lead and go on leading until cancelled; then releases the lease."""
         try:
             while True:
                 await self._attempt()
@@ -111,7 +111,7 @@ class Lease:
         return True
 
     def _expired(self, found: Object) -> bool:
-        # The other's clock is not ours: its term ends when its record has not changed for that long by our clock.
+        # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
         version = str(found["metadata"]["resourceVersion"])
         if self._rival is None or self._rival[0] != version:
             self._rival = (version, self._clock())
@@ -133,12 +133,7 @@ class Lease:
         metadata = {"name": self._name, "namespace": self._namespace}
         if found:
             metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.name,
-            "metadata": metadata,
-            "spec": spec,
-        }
+        return {"apiVersion": LEASES.api_version, "kind": LEASES.name, "metadata": metadata, "spec": spec}
 
     def _lose(self, reason: str) -> None:
         _log.error("lease.lost", identity=self._identity, reason=reason)

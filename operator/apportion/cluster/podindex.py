@@ -6,39 +6,41 @@ In: pods as they come and go. Out: the few that a pass has to look at, and the l
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from apportion.cluster.members import belong
 from apportion.dra.pod import Pod
 
 _REMEMBERED = 10_000
 
 
 class PodIndex:
-    """UIDs of pods, by what matters about them."""
+    """UIDs of pods by state, claim and group; load by node."""
 
     def __init__(self) -> None:
         self.gated: set[str] = set()
-        """With any scheduling gate, and neither finished nor going away."""
+        """With any scheduling gate, neither finished nor being deleted."""
         self.unbound: set[str] = set()
         """With claims, without a node, and not finished."""
         self._users: dict[tuple[str, str], set[str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
         self._cut_off: OrderedDict[str, None] = OrderedDict()
-        """UIDs of the pods that went last before they had ended on their node."""
+        """UIDs of bound pods that were deleted before they had ended; the newest 10,000."""
 
     def put(self, uid: str, old: Pod | None, new: Pod | None) -> None:
-        """Replace a pod; None: it is new, or gone."""
+        """Replace a pod. `old` None: it is new; `new` None: it is deleted."""
         before = {(old.namespace, c.claim) for c in old.claims if c.claim} if old else set()
         after = {(new.namespace, c.claim) for c in new.claims if c.claim} if new else set()
         _move(self._users, uid, before, after)
         _move(self._members, uid, _group(old), _group(new))
         live = new is not None and not new.finished
-        belong(self.gated, uid, belongs=new is not None and live and bool(new.gates) and not new.deleting)
-        belong(self.unbound, uid, belongs=new is not None and live and new.node is None and bool(new.claims))
-        if _weighs(old) != _weighs(new):
+        for uids, belongs in (
+            (self.gated, new is not None and live and new.gates and not new.deleting),
+            (self.unbound, new is not None and live and new.node is None and new.claims),
+        ):
+            uids.add(uid) if belongs else uids.discard(uid)
+        if _node_load(old) != _node_load(new):
             self._add(old, -1)
             self._add(new, 1)
-        if new is None and _weighs(old) is not None:
+        if new is None and _node_load(old) is not None:
             self._cut_off[uid] = None
             while len(self._cut_off) > _REMEMBERED:
                 self._cut_off.popitem(last=False)
@@ -52,9 +54,9 @@ class PodIndex:
         return sorted(self._members.get((namespace, group), ()))
 
     def cut_off(self, uid: str) -> bool:
-        """Say whether a pod that is gone was bound and was not seen to end: its containers may run.
+        """Say whether a deleted pod was bound and had not ended: its containers may still run.
 
-        kubelet ends a pod's phase before it lets the pod go (KEP-3329); only a pod deleted by force goes without.
+        kubelet sets a final phase before the pod object goes (KEP-3329); only a pod deleted by force goes without one.
         """
         return uid in self._cut_off
 
@@ -63,7 +65,7 @@ class PodIndex:
         return self._load.get(node, {})
 
     def _add(self, pod: Pod | None, sign: int) -> None:
-        place = _weighs(pod)
+        place = _node_load(pod)
         if pod is None or place is None:
             return
         load = self._load.setdefault(place[0], {})
@@ -71,8 +73,8 @@ class PodIndex:
             load[resource] = load.get(resource, 0) + sign * amount
 
 
-def _weighs(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
-    """Return the node that a pod weighs upon, and how much; a finished pod weighs nothing."""
+def _node_load(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
+    """Return the node of a bound pod and what it requests there; None when it is unbound or finished."""
     if pod is None or pod.finished or pod.node is None:
         return None
     return pod.node, pod.requests
@@ -88,7 +90,7 @@ def _move(
     before: set[tuple[str, str]],
     after: set[tuple[str, str]],
 ) -> None:
-    """Let a pod be found under other names than before."""
+    """Replace the keys under which a pod is found."""
     for name in before - after:
         uids = index.get(name, set())
         uids.discard(uid)

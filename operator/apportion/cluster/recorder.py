@@ -1,7 +1,7 @@
-"""Recorder: tell people what happened, by Events on the object that it happened to.
+"""Recorder: core/v1 Events on the objects that something happened to.
 
-In: object, reason, text. Out: core/v1 Events. Saying the same again raises the count of the first Event instead of
-making another. Nothing waits for the recorder, and nothing breaks when an Event cannot be written.
+In: object, reason, text. Out: written Events. The same text again raises the count of the first Event. Nothing waits for the
+recorder, and an Event that cannot be written is only logged.
 """
 
 import asyncio
@@ -14,27 +14,31 @@ from datetime import UTC, datetime
 import structlog
 
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import EVENTS, Kind
+from apportion.cluster.kinds import EVENTS, ResourceKind
 from apportion.errors import ApiError, Missing, Overtaken
 
 _log = structlog.get_logger()
 _LONGEST = 1024
 """Characters of an Event's message (core/v1 validation)."""
+_SILENCE = 300.0
+"""Seconds in which the same text about the same object is not repeated."""
+_PACE = 10.0
+"""Seconds between two texts for one reason about one object; of those in between the newest is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The object that an Event speaks of."""
+    """The object that an Event is about (`involvedObject`)."""
 
-    kind: Kind
+    kind: ResourceKind
     name: str
     uid: str
     namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
-    """Something to say."""
+class _Event:
+    """An Event to write."""
 
     about: About
     severity: str
@@ -42,17 +46,15 @@ class _Note:
     text: str
 
 
+@dataclass(slots=True)
 class _Topic:
-    """What was said for one reason about one object."""
+    """The last Event for one reason about one object."""
 
-    __slots__ = ("at", "count", "later", "text")
-
-    def __init__(self) -> None:
-        self.at = float("-inf")
-        self.text = ""
-        self.count = 0
-        self.later: _Note | None = None
-        """The newest text that came too soon after the one before."""
+    at: float = float("-inf")
+    text: str = ""
+    count: int = 0
+    later: _Event | None = None
+    """The newest text that came too soon after the one before."""
 
 
 class Recorder:
@@ -65,79 +67,71 @@ class Recorder:
         component: str,
         clock: Callable[[], float],
         now: Callable[[], datetime],
-        silence: float = 300.0,
-        pace: float = 10.0,
-        most: int = 1000,
     ) -> None:
-        """Prepare; nothing is written before `run`.
-
-        `silence`: seconds in which the same text about the same object is not repeated; `pace`: seconds between two
-        different texts for one reason about one object, of which the newest counts; `most`: waiting Events.
-        """
+        """Prepare; nothing is written before `run`."""
         self._client = client
         self._component = component
         self._clock = clock
         self._now = now
-        self._silence = silence
-        self._pace = pace
-        self._waiting: asyncio.Queue[tuple[_Note, int]] = asyncio.Queue(most)
+        self._waiting: asyncio.Queue[tuple[_Event, int]] = asyncio.Queue(1000)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
 
     def normal(self, about: About, reason: str, text: str) -> None:
         """Record what went as it should."""
-        self._record(_Note(about, "Normal", reason, _short(text)))
+        self._record(_Event(about, "Normal", reason, _short(text)))
 
     def warning(self, about: About, reason: str, text: str) -> None:
-        """Record what somebody should look at."""
-        self._record(_Note(about, "Warning", reason, _short(text)))
+        """Record what a person should look at."""
+        self._record(_Event(about, "Warning", reason, _short(text)))
 
-    def _record(self, note: _Note) -> None:
-        key = (note.about.uid or note.about.name, note.reason)
+    def _record(self, event: _Event) -> None:
+        key = (event.about.uid or event.about.name, event.reason)
         topic = self._topics.setdefault(key, _Topic())
         self._topics.move_to_end(key)
         while len(self._topics) > 10_000:
             self._topics.popitem(last=False)
         age = self._clock() - topic.at
-        if note.text == topic.text and age < self._silence:
+        if event.text == topic.text and age < _SILENCE:
             topic.later = None
-        elif age < self._pace:
-            topic.later = note
+        elif age < _PACE:
+            topic.later = event
         else:
-            self._say(topic, note)
+            self._say(topic, event)
 
-    def _say(self, topic: _Topic, note: _Note) -> None:
-        topic.count = topic.count + 1 if note.text == topic.text else 1
-        topic.at, topic.text, topic.later = self._clock(), note.text, None
+    def _say(self, topic: _Topic, event: _Event) -> None:
+        topic.count = topic.count + 1 if event.text == topic.text else 1
+        topic.at, topic.text, topic.later = self._clock(), event.text, None
         try:
-            self._waiting.put_nowait((note, topic.count))
+            self._waiting.put_nowait((event, topic.count))
         except asyncio.QueueFull:
-            _log.warning("recorder.dropped", reason=note.reason, object=note.about.name)
+            _log.warning("recorder.dropped", reason=event.reason, object=event.about.name)
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._pace_out())
+            group.create_task(self._say_later())
             while True:
-                note, count = await self._waiting.get()
+                event, count = await self._waiting.get()
                 try:
-                    await self._write(note.about, note.severity, note.reason, note.text, count)
+                    await self._write(event, count)
                 except ApiError as error:
                     _log.warning(
-                        "recorder.failed", reason=note.reason, object=note.about.name, error=str(error)
+                        "recorder.failed", reason=event.reason, object=event.about.name, error=str(error)
                     )
 
-    async def _pace_out(self) -> None:
-        """Say what had to wait, once its time has come."""
+    async def _say_later(self) -> None:
+        """Say what came too soon, once its time has come."""
         while True:
             await asyncio.sleep(1.0)
             for topic in list(self._topics.values()):
-                if topic.later is not None and self._clock() - topic.at >= self._pace:
+                if topic.later is not None and self._clock() - topic.at >= _PACE:
                     self._say(topic, topic.later)
 
-    async def _write(self, about: About, severity: str, reason: str, text: str, count: int) -> None:
+    async def _write(self, event: _Event, count: int) -> None:
+        about = event.about
         namespace = about.namespace or "default"
-        mark = hashlib.sha256(f"{about.uid} {reason} {text} {self._component}".encode()).hexdigest()[:16]
-        name = f"{about.name[:230]}.{mark}"
+        identity = f"{about.uid} {event.reason} {event.text} {self._component}"
+        name = f"{about.name[:230]}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body: Object = {
             "apiVersion": EVENTS.api_version,
@@ -150,9 +144,9 @@ class Recorder:
                 "uid": about.uid,
                 **({"namespace": about.namespace} if about.namespace else {}),
             },
-            "type": severity,
-            "reason": reason,
-            "message": text,
+            "type": event.severity,
+            "reason": event.reason,
+            "message": event.text,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "firstTimestamp": stamp,

@@ -1,21 +1,21 @@
-"""Reflector: keep a picture of one kind by list and watch.
+"""Reflector: observe all objects of one kind by list and watch.
 
 In: a client, a kind, optional selectors. Out: calls of `observe` for every change, including those that happened
 while no watch was open: after every list, what vanished is reported as deleted. Bulk kinds (slices, nodes, pods)
-are fed this way, because kopf copies every object on every event and never reports what a watch gap swallowed.
+are observed this way: kopf copies every object on every event and never reports what changed while no watch was open.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, Expired, Missing, Unreachable
 
-Observe = Callable[[Kind, str, Object], None]
+Observe = Callable[[ResourceKind, str, Object], None]
 """Takes the kind, the event's type (ADDED, MODIFIED, DELETED) and the object."""
 
 _PAGE = "500"
@@ -28,11 +28,10 @@ class Reflector:
     def __init__(
         self,
         client: Client,
-        kind: Kind,
+        kind: ResourceKind,
         observe: Observe,
         *,
         optional: bool = False,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`.
@@ -43,7 +42,6 @@ class Reflector:
         self._kind = kind
         self._observe = observe
         self._optional = optional
-        self._sleep = sleep
         self._params = params
         self._known: dict[str, Object] = {}
         self._version = ""
@@ -78,7 +76,7 @@ class Reflector:
                 pause, self._version = 5.0, ""
                 log.error("reflector.refused", error=str(error), retry_in=pause)  # noqa: TRY400 - the text says all
             if pause:
-                await self._sleep(pause)
+                await asyncio.sleep(pause)
 
     async def _relist(self) -> str:
         found: dict[str, Object] = {}
@@ -93,25 +91,25 @@ class Reflector:
             if not token:
                 break
         for uid in [uid for uid in self._known if uid not in found]:
-            self._tell("DELETED", self._known[uid])
+            self._report("DELETED", self._known[uid])
         for item in found.values():
-            self._tell("ADDED", item)
+            self._report("ADDED", item)
         return version
 
     async def _follow(self) -> None:
-        async for event in self._client.watch(self._kind, self._version, selectors=self._params):
+        async for event in self._client.watch(self._kind, self._version, self._params):
             item = event["object"]
             if event["type"] != "BOOKMARK":
-                self._tell(event["type"], item)
-            # Only now: what was not told must come again after a broken connection.
+                self._report(event["type"], item)
+            # Only now: an event that was not observed must come again after a broken connection.
             self._version = item["metadata"]["resourceVersion"]
 
-    def _tell(self, change: str, item: Object) -> None:
+    def _report(self, change: str, item: Object) -> None:
         uid = item["metadata"]["uid"]
         if change == "DELETED":
             self._known.pop(uid, None)
         else:
-            # Only what a later DELETED needs: bodies are the snapshot's business.
+            # Only what a later DELETED needs.
             metadata = item["metadata"]
             self._known[uid] = {
                 "metadata": {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}

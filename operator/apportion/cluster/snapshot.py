@@ -1,15 +1,12 @@
-"""Snapshot: the live picture of the cluster, and what is already decided on top of it.
+"""Snapshot: the live state of the cluster as watches show it, and what is already decided on top of it.
 
-In: raw objects as watches deliver them, in any order, again and again. Out: parsed values in indexes, and the
-allocator's state kept in step with them. Objects are known by UID, so that a late DELETED of an old object cannot
-erase a new one of the same name. An object that cannot be read is left out and remembered as broken.
+In: raw objects as watches deliver them, in any order, again and again; decisions. Out: parsed values in indexes, and the
+allocator's state kept in step with them.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-
-import structlog
 
 from apportion.allocator.facts.host import HostResources
 from apportion.allocator.state import State
@@ -17,52 +14,32 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
-from apportion.cluster.broken import Broken
+from apportion.cluster.assumedallocations import AssumedAllocations, Deallocation
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex
-from apportion.cluster.kinds import Kind
-from apportion.cluster.ledger import Ledger, number
-from apportion.cluster.management import Management, management
+from apportion.cluster.kinds import ResourceKind
+from apportion.cluster.managedclasses import ManagedClasses, managed_classes
+from apportion.cluster.objectstore import ObjectStore, Raw
 from apportion.cluster.podindex import PodIndex
 from apportion.cluster.preparedindex import PreparedIndex
-from apportion.cluster.takenback import TakenBack
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.dra.slice import Slice
-from apportion.dra.taintrule import DeviceTaintRule
-from apportion.errors import BrokenInput
-
-_log = structlog.get_logger()
-_REMEMBERED = 20_000
-Raw = Mapping[str, Any]
-
-_READERS: Mapping[Kind, Callable[[Raw], Any]] = {
-    kinds.NODES: Node.from_json,
-    kinds.PODS: Pod.from_json,
-    kinds.CLAIMS: Claim.from_json,
-    kinds.SLICES: Slice.from_json,
-    kinds.CLASSES: DeviceClass.from_json,
-    kinds.TAINT_RULES: DeviceTaintRule.from_json,
-    kinds.PARTITIONS: Partition.from_json,
-    kinds.LAYOUTS: PartitionLayout.from_json,
-    kinds.POLICIES: AllocationPolicy.from_json,
-}
 
 
 class Snapshot:
     """Everything that apportion has seen, by kind and UID."""
 
-    def __init__(self, state: State, ledger: Ledger, *, ring: Callable[[], None]) -> None:
+    def __init__(self, state: State, *, wake: Callable[[], None]) -> None:
+        """`state` is the allocator's; `wake` is called after every change."""
         self.state = state
-        self.ledger = ledger
-        self.broken: dict[str, Broken] = {}
-        """By UID."""
-        self.taken_back: deque[TakenBack] = deque(maxlen=10_000)
+        self.assumed = AssumedAllocations()
+        self.deallocations: deque[Deallocation] = deque(maxlen=10_000)
         """Filled by `observe`, emptied by the cycle."""
-        self.room_epoch = 0
+        self.retry_epoch = 0
         """Grows whenever something happened that may let a refused demand in."""
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
@@ -70,112 +47,50 @@ class Snapshot:
         """Grows whenever a slice changed."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
-        self._ring = ring
-        self._objects: dict[Kind, dict[str, Any]] = {kind: {} for kind in _READERS}
-        self._versions: dict[str, int] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
-        """UIDs of the objects that went last."""
+        self._store = store = ObjectStore()
+        self.broken = store.broken
+        """Objects that cannot be read, by UID."""
+        self.nodes: Mapping[str, Node] = store.of(kinds.NODES)
+        self.pods: Mapping[str, Pod] = store.of(kinds.PODS)
+        self.claims: Mapping[str, Claim] = store.of(kinds.CLAIMS)
+        self.slices: Mapping[str, Slice] = store.of(kinds.SLICES)
+        self.classes: Mapping[str, DeviceClass] = store.of(kinds.CLASSES)
+        self.partitions: Mapping[str, Partition] = store.of(kinds.PARTITIONS)
+        self.layouts: Mapping[str, PartitionLayout] = store.of(kinds.LAYOUTS)
+        self.policies: Mapping[str, AllocationPolicy] = store.of(kinds.POLICIES)
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
         self.prepared = PreparedIndex()
+        self._wake = wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
+        """Claims (UIDs) whose allocation we are clearing ourselves."""
         self._charged: dict[str, Allocation] = {}
-        """What the state holds for claims."""
-        self._management: Management | None = None
+        """What the allocator's state holds for claims, by UID."""
+        self._managed: ManagedClasses | None = None
 
-    def observe(self, kind: Kind, change: str, raw: Raw) -> None:
+    def observe(self, kind: ResourceKind, change: str, raw: Raw) -> None:
         """Take in one watch event: ADDED, MODIFIED or DELETED. Never raises for what the object holds."""
-        metadata = raw["metadata"]
-        uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))
-        known = self._objects[kind]
-        if change == "DELETED":
-            old = known.pop(uid, None)
-            self._versions.pop(uid, None)
-            self.broken.pop(uid, None)
-            self._gone[uid] = None
-            while len(self._gone) > _REMEMBERED:
-                self._gone.popitem(last=False)
-            if old is not None:
-                self._changed(kind, uid, old, None)
-            return
-        # Our own write may be answered after the watch has told the object's end: a UID never comes back.
-        if version < self._versions.get(uid, 0) or uid in self._gone:
-            return
-        self._versions[uid] = version
-        old = known.get(uid)
-        try:
-            new = _READERS[kind](raw)
-        except BrokenInput as error:
-            self.broken[uid] = Broken(kind, metadata.get("namespace", ""), metadata["name"], uid, error)
-            _log.warning("object.broken", kind=kind.name, name=metadata["name"], error=str(error))
-            known.pop(uid, None)
-            new = None
-        else:
-            self.broken.pop(uid, None)
-            known[uid] = new
+        old, new = self._store.observe(kind, change, raw)
         if old is not None or new is not None:
-            self._changed(kind, uid, old, new)
+            self._changed(kind, raw["metadata"]["uid"], old, new)
 
-    def known(self, kind: Kind) -> frozenset[str]:
-        """Return the UIDs that were observed, broken ones included."""
-        return frozenset(self._objects[kind]) | {
-            uid for uid, broken in self.broken.items() if broken.kind == kind
-        }
+    def known(self, kind: ResourceKind) -> frozenset[str]:
+        """Return the UIDs of a kind that were observed, broken objects included."""
+        return self._store.known(kind)
 
-    def prune(self, kind: Kind, uids: frozenset[str]) -> None:
+    def prune(self, kind: ResourceKind, uids: frozenset[str]) -> None:
         """Drop objects of a kind that the server no longer has."""
         for uid in uids:
             self.observe(kind, "DELETED", {"metadata": {"uid": uid}})
 
     # Reading. ------------------------------------------------------------------------------------------------
 
-    @property
-    def pods(self) -> Mapping[str, Pod]:
-        """Pods by UID."""
-        return self._objects[kinds.PODS]
-
-    @property
-    def claims(self) -> Mapping[str, Claim]:
-        """Claims by UID."""
-        return self._objects[kinds.CLAIMS]
-
-    @property
-    def slices(self) -> Mapping[str, Slice]:
-        """Slices by UID."""
-        return self._objects[kinds.SLICES]
-
-    @property
-    def partitions(self) -> Mapping[str, Partition]:
-        """Partitions by UID."""
-        return self._objects[kinds.PARTITIONS]
-
-    @property
-    def layouts(self) -> Mapping[str, PartitionLayout]:
-        """Layouts by UID."""
-        return self._objects[kinds.LAYOUTS]
-
-    @property
-    def policies(self) -> Mapping[str, AllocationPolicy]:
-        """Policies by UID."""
-        return self._objects[kinds.POLICIES]
-
-    @property
-    def classes(self) -> Mapping[str, DeviceClass]:
-        """DeviceClasses by UID."""
-        return self._objects[kinds.CLASSES]
-
-    @property
-    def nodes(self) -> Iterator[Node]:
-        """All nodes."""
-        yield from self._objects[kinds.NODES].values()
-
     def node(self, name: str) -> Node | None:
         """Return a node by name."""
         uid = self._node_uids.get(name)
-        found: Node | None = self._objects[kinds.NODES].get(uid) if uid else None
-        return found
+        return self.nodes.get(uid) if uid else None
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim by name."""
@@ -192,33 +107,41 @@ class Snapshot:
         pods = self.pods
         return (pods[uid] for uid in tuple(uids) if uid in pods)
 
+    def named_claims(self, pod: Pod) -> Iterator[Claim | None]:
+        """Yield the claims that a pod names; None for one that does not exist yet."""
+        return (
+            self.claim(pod.namespace, entry.claim) if entry.claim else None
+            for entry in pod.claims
+            if not entry.needless
+        )
+
     def users(self, claim: Claim) -> Iterator[Pod]:
         """Yield the pods that name the claim."""
         return self.pods_of(self.pod_index.users(claim.namespace, claim.name))
 
     @property
-    def management(self) -> Management:
-        """Which classes are ours at present."""
-        if self._management is None:
-            self._management = management(self.classes.values(), self.policies.values())
-        return self._management
+    def managed(self) -> ManagedClasses:
+        """The DeviceClasses that we serve now, with their policies."""
+        if self._managed is None:
+            self._managed = managed_classes(self.classes.values(), self.policies.values())
+        return self._managed
 
     # Deciding: what is assumed on top of what was seen. --------------------------------------------------------
 
     def assume(self, claim: Claim, allocation: Allocation) -> None:
         """Take the devices of a decision, before it is written."""
-        self.ledger.assume(claim, allocation)
+        self.assumed.assume(claim.uid, allocation)
         self._charge(claim.uid)
 
     def forget(self, uid: str) -> None:
         """Give up an assumption whose write failed."""
-        if self.ledger.forget(uid) is not None:
+        if self.assumed.forget(uid) is not None:
             self._charge(uid)
-            self.room_epoch += 1
-            self._ring()
+            self.retry_epoch += 1
+            self._wake()
 
     def clearing(self, uid: str) -> None:
-        """Note that we are about to clear the claim's allocation ourselves: that is no take-back."""
+        """Note that we are about to clear the claim's allocation ourselves: its end is then no Deallocation."""
         self._clearing.add(uid)
 
     def kept(self, uid: str) -> None:
@@ -229,12 +152,12 @@ class Snapshot:
         """Return the claim's allocation, assumed ones included."""
         if claim.allocation is not None:
             return claim.allocation
-        assumption = self.ledger.get(claim.uid)
+        assumption = self.assumed.get(claim.uid)
         return assumption.allocation if assumption else None
 
     # Keeping the indexes. -------------------------------------------------------------------------------------
 
-    def _changed(self, kind: Kind, uid: str, old: Any, new: Any) -> None:
+    def _changed(self, kind: ResourceKind, uid: str, old: Any, new: Any) -> None:
         match kind:
             case kinds.CLAIMS:
                 self._claim_changed(uid, old, new)
@@ -251,50 +174,50 @@ class Snapshot:
                 self.state.put_slice(new) if new is not None else self.state.drop_slice(uid)
                 self.device_epoch += 1
                 self.slice_epoch += 1
-                self.room_epoch += 1
+                self.retry_epoch += 1
             case kinds.CLASSES:
                 self.state.put_class(new) if new is not None else self.state.drop_class(old.name)
-                self._management = None
+                self._managed = None
                 self.partition_epoch += 1
-                self.room_epoch += 1
+                self.retry_epoch += 1
             case kinds.TAINT_RULES:
                 self.state.put_taint_rule(new) if new is not None else self.state.drop_taint_rule(old.name)
-                self.room_epoch += 1
+                self.retry_epoch += 1
             case kinds.PARTITIONS:
                 self.devices.put_partition(uid, old, new)
                 self.prepared.put_partition(uid, old, new)
                 self.partition_epoch += 1
-                self.room_epoch += 1
+                self.retry_epoch += 1
             case kinds.LAYOUTS:
                 self.partition_epoch += 1
             case kinds.POLICIES:
-                self._management = None
+                self._managed = None
                 self.partition_epoch += 1
-                self.room_epoch += 1
-        self._ring()
+                self.retry_epoch += 1
+        self._wake()
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         before = old.allocation if old is not None else None
         after = new.allocation if new is not None else None
         self.claim_index.put(uid, old, new)
         if new is None:
-            self.ledger.forget(uid)
+            self.assumed.forget(uid)
         else:
-            echo = self.ledger.echoed(new)
+            echo = self.assumed.echoed(new)
             lost = before or (echo.allocation if echo else None)
             if lost is not None and after is None and uid not in self._clearing:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
-                self.taken_back.append(TakenBack(new, lost, users))
+                self.deallocations.append(Deallocation(new, lost, users))
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
         if after is None:
             self._clearing.discard(uid)
-            self.room_epoch += before is not None
+            self.retry_epoch += before is not None
         self._charge(uid)
 
     def _charge(self, uid: str) -> None:
-        """Let the state hold what the claim has or is about to get."""
+        """Let the allocator's state hold what the claim has or is about to get."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
         if allocation == self._charged.get(uid):
@@ -312,14 +235,14 @@ class Snapshot:
             if pod is not None and pod.node is not None:
                 self._host_changed(pod.node)
         if new is None or new.finished:
-            self.room_epoch += 1
+            self.retry_epoch += 1
 
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if new is not None:
             self._node_uids[new.name] = uid
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
-            self.room_epoch += 1
+            self.retry_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.state.drop_node(old.name)

@@ -1,1 +1,1 @@
-"""The control side of a partition's life: wanted, warm, released; layouts."""
+"""Which Partition objects exist and who holds them; layouts with their DeviceClasses; statuses."""

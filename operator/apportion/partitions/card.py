@@ -1,38 +1,46 @@
-"""Card: one partitionable device, what it has, what can be cut from it, and what is cut or wanted there.
+"""PartitionableCard: one whole device with the partitions that slices offer on it and its Partition objects.
 
-In: the snapshot. Out: per card a picture in counters, which is the one arithmetic that all vendors share.
+In: the snapshot. Out: per card its counters, by which it is decided what fits together (KEP-4815, for all vendors).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.partition import Origin, Partition
-from apportion.cluster.cut import Cut
+from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import Device, DeviceId
 
-Amounts = Mapping[str, int]
+Counters = Mapping[str, int]
 """Counters of one card, in units of 10^-9."""
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One whole device with the partitions it offers."""
+class PartitionableCard:
+    """One whole device, its offered partitions and its Partition objects."""
 
     whole: Device
     node: str
-    total: Amounts
+    total: Counters
     """What an untouched card has: the whole device takes all of it."""
-    cuts: Mapping[str, Cut] = field(default_factory=dict)
-    """Every way to cut it, by device name."""
-    partitions: tuple[Partition, ...] = ()
-    """Partition objects on it, layout ones included."""
+    published: Mapping[str, PublishedPartition]
+    """The partitions that slices offer on it, by device name."""
+    partitions: tuple[Partition, ...]
+    """Its Partition objects by name, those of layouts included."""
 
     @property
-    def id(self) -> DeviceId:
-        """The whole device."""
-        return self.whole.id
+    def names(self) -> tuple[str, ...]:
+        """The names of the card and of all partitions that slices offer on it."""
+        return (self.whole.name, *self.published)
+
+    def device(self, name: str) -> DeviceId:
+        """Return the device of this name in the card's pool."""
+        return DeviceId(self.whole.driver, self.whole.pool, name)
+
+    def held(self, snapshot: Snapshot) -> set[str]:
+        """Return the names of its devices that claims hold or layouts reserve."""
+        return {name for name in self.names if snapshot.state.holders(self.device(name))}
 
     def fits(self, taken: Iterable[str]) -> bool:
         """Say whether these devices (by name, static ones too; the card itself takes all) go together."""
@@ -42,34 +50,29 @@ class Card:
                 left[counter] = left.get(counter, 0) - amount
         return all(amount >= 0 for amount in left.values())
 
-    def takes(self, name: str) -> Amounts:
+    def takes(self, name: str) -> Counters:
         """Return what a device takes from the card; nothing when it is not known here."""
         if name == self.whole.name:
             return self.total
-        found = self.cuts.get(name.removesuffix(STATIC_SUFFIX))
-        return {counter: q.nano for counter, q in found.counters.items()} if found else {}
+        found = self.published.get(name.removesuffix(STATIC_SUFFIX))
+        return {counter: amount.nano for counter, amount in found.counters.items()} if found else {}
 
 
-def card(snapshot: Snapshot, device: DeviceId) -> Card | None:
-    """Return the picture of one card; None while no slice publishes it whole."""
+def partitionable_card(snapshot: Snapshot, device: DeviceId) -> PartitionableCard | None:
+    """Return one card; None while no slice publishes it whole."""
     published = snapshot.devices.published(device)
     if published is None or len(published[0].consumes) != 1:
         return None
     whole, node = published
-    return Card(
+    return PartitionableCard(
         whole,
         node,
         total={name: amount.nano for name, amount in whole.consumes[0].counters},
-        cuts=snapshot.devices.cuts(device),
+        published=snapshot.devices.published_partitions(device),
         partitions=tuple(
             sorted(snapshot.devices.partitions_on(device).values(), key=lambda p: p.metadata.name)
         ),
     )
-
-
-def device_id(partition: Partition) -> DeviceId:
-    """Return the device that a Partition object stands for."""
-    return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.device)
 
 
 def is_static(partition: Partition) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 from apportion.api.contract import LAYOUT_LABEL, MANAGED
 from apportion.api.layout import PartitionLayout
-from apportion.cluster.cut import Cut
 from apportion.cluster.kinds import CLASSES
+from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 
 
@@ -18,7 +18,7 @@ def classes(layout: PartitionLayout, snapshot: Snapshot) -> list[dict[str, Any]]
     drivers = {
         (part.profile, part.device.driver): part
         for where in snapshot.devices.cards
-        for part in snapshot.devices.cuts(where).values()
+        for part in snapshot.devices.published_partitions(where).values()
     }
     found = []
     for entry in layout.spec.partitions:
@@ -42,7 +42,7 @@ def class_name(layout: str, profile: str) -> str:
     return f"{layout}-{re.sub(r'[^a-z0-9]+', '-', profile.lower()).strip('-')}"
 
 
-def _class(layout: PartitionLayout, profile: str, part: Cut) -> dict[str, Any]:
+def _class(layout: PartitionLayout, profile: str, part: PublishedPartition) -> dict[str, Any]:
     driver = part.device.driver
     attribute = "profile" if part.start is not None else "template"
     of = f'device.attributes["{driver}"]'

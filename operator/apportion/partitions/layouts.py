@@ -1,8 +1,8 @@
-"""Layouts: static partitions that administrators ask for.
+"""LayoutPlan: the static partitions that a PartitionLayout asks for.
 
-In: the snapshot. Out: per layout a plan: Partition objects to make or remove, reservations that keep claims off what
-is wanted but not yet cut, DeviceClasses, and the status that says how far it has come. Cards in use are left alone;
-at most `maxUnavailable` nodes change at a time.
+In: the snapshot. Out: per layout a plan: Partition objects to create or delete, reservations that keep claims off
+what is wanted but not yet cut, DeviceClasses, and the status. Cards in use are left alone; at
+most `maxUnavailable` nodes change at a time.
 """
 
 import math
@@ -10,29 +10,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from apportion.allocator.state import State
 from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.layout import LayoutPartition, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
-from apportion.cluster.cut import Cut
-from apportion.cluster.deviceindex import card_of
+from apportion.cluster.deviceindex import card_of, device_of
+from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput, SelectorError
-from apportion.partitions.card import Card, card, is_static
+from apportion.partitions.actions import Action, Create, Delete, partition_for
+from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.layoutclasses import classes
-from apportion.partitions.wanted import Action, Create, Delete, partition_for
 
 
 @dataclass(slots=True)
-class Plan:
+class LayoutPlan:
     """What one layout needs now."""
 
     layout: PartitionLayout
     actions: list[Action] = field(default_factory=list)
     reserved: list[DeviceId] = field(default_factory=list)
-    """Placements that are wanted and not yet cut: nobody else may get them."""
+    """Placements that are wanted and not yet cut: no claim may get them."""
     classes: list[dict[str, Any]] = field(default_factory=list)
     """DeviceClasses that should exist."""
     desired: set[str] = field(default_factory=set)
@@ -44,12 +43,12 @@ class Plan:
     """Why it can never work as written."""
 
 
-def plans(snapshot: Snapshot, programs: Programs) -> list[Plan]:
-    """Return the plan of every layout, older layouts first: a younger one gets what they leave."""
+def layout_plans(snapshot: Snapshot, programs: Programs) -> list[LayoutPlan]:
+    """Return the plan of every layout, older layouts first: a younger layout gets what they leave."""
     found = []
     claimed: dict[DeviceId, list[str]] = {}
     for layout in sorted(snapshot.layouts.values(), key=_age):
-        plan = Plan(layout, classes=classes(layout, snapshot))
+        plan = LayoutPlan(layout, classes=classes(layout, snapshot))
         try:
             _fill(plan, snapshot, programs, claimed)
         except BrokenInput as error:
@@ -58,8 +57,8 @@ def plans(snapshot: Snapshot, programs: Programs) -> list[Plan]:
     return found
 
 
-def orphans(snapshot: Snapshot, planned: Iterable[Plan]) -> list[Delete]:
-    """Return layout partitions that no layout wants any more and nobody uses."""
+def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
+    """Return how to delete layout partitions whose layout is gone and that are not in use."""
     kept = {plan.layout.metadata.uid for plan in planned}
     return [
         Delete(partition, "its layout is gone")
@@ -77,23 +76,25 @@ def _age(layout: PartitionLayout) -> tuple[str, str]:
     return (made.isoformat() if made else "", layout.metadata.name)
 
 
-def _fill(plan: Plan, snapshot: Snapshot, programs: Programs, claimed: dict[DeviceId, list[str]]) -> None:
+def _fill(
+    plan: LayoutPlan, snapshot: Snapshot, programs: Programs, claimed: dict[DeviceId, list[str]]
+) -> None:
     layout = plan.layout
-    selected = [on for on in _cards(layout, snapshot) if _selected(layout, on, programs)]
-    plan.desired = {on.node for on in selected}
-    changing = {on.node for on in selected if _changing(on, layout)}
+    selected = [card for card in _cards(layout, snapshot) if _selected(layout, card, programs)]
+    plan.desired = {card.node for card in selected}
+    changing = {card.node for card in selected if _changing(card, layout)}
     allowed = _allowed(layout, len(plan.desired))
     impossible: BrokenInput | None = None
-    for on in sorted(selected, key=lambda c: (c.node not in changing, c.node, c.whole.name)):
+    for card in sorted(selected, key=lambda c: (c.node not in changing, c.node, c.whole.name)):
         try:
-            wanted = _choose(on, layout, claimed.get(on.id, []))
+            wanted = _choose(card, layout, claimed.get(card.whole.id, []))
         except BrokenInput as error:
             impossible = error
-            plan.blocked[on.node] = str(error)
+            plan.blocked[card.node] = str(error)
             continue
-        claimed.setdefault(on.id, []).extend(part.device.name for part in wanted)
-        _converge(plan, on, wanted, snapshot, changing, allowed)
-    surplus = {on.id for on in selected}
+        claimed.setdefault(card.whole.id, []).extend(part.device.name for part in wanted)
+        _converge(plan, card, wanted, snapshot, changing, allowed)
+    surplus = {card.whole.id for card in selected}
     for partition in snapshot.partitions.values():
         if _ours(partition, layout) and card_of(partition) not in surplus:
             _drop(plan, partition, snapshot)
@@ -101,19 +102,19 @@ def _fill(plan: Plan, snapshot: Snapshot, programs: Programs, claimed: dict[Devi
         raise impossible
 
 
-def _cards(layout: PartitionLayout, snapshot: Snapshot) -> list[Card]:
+def _cards(layout: PartitionLayout, snapshot: Snapshot) -> list[PartitionableCard]:
     found = []
     for where in sorted(snapshot.devices.cards):
-        on = card(snapshot, where)
-        node = snapshot.node(on.node) if on else None
-        if on is not None and node is not None and layout.spec.node_selector.matches(node.labels):
-            found.append(on)
+        card = partitionable_card(snapshot, where)
+        node = snapshot.node(card.node) if card else None
+        if card is not None and node is not None and layout.spec.node_selector.matches(node.labels):
+            found.append(card)
     return found
 
 
-def _selected(layout: PartitionLayout, on: Card, programs: Programs) -> bool:
+def _selected(layout: PartitionLayout, card: PartitionableCard, programs: Programs) -> bool:
     if not layout.spec.devices:
-        offered = {part.profile for part in on.cuts.values()}
+        offered = {part.profile for part in card.published.values()}
         return all(entry.profile in offered for entry in layout.spec.partitions)
     for index, selector in enumerate(layout.spec.devices):
         field_path = f"spec.devices[{index}].cel.expression"
@@ -121,122 +122,111 @@ def _selected(layout: PartitionLayout, on: Card, programs: Programs) -> bool:
         if isinstance(program, SelectorError):
             raise BrokenInput(program.reason, field=field_path)
         try:
-            if not program.match(on.whole):
+            if not program.match(card.whole):
                 return False
         except SelectorError as error:
-            raise BrokenInput(f"device {on.id}: {error.reason}", field=field_path) from None
+            raise BrokenInput(f"device {card.whole.id}: {error.reason}", field=field_path) from None
     return True
 
 
-def _choose(on: Card, layout: PartitionLayout, taken: list[str]) -> list[Cut]:
+def _choose(card: PartitionableCard, layout: PartitionLayout, taken: list[str]) -> list[PublishedPartition]:
     """Choose the places on one card: those that the layout has already, then the first that fit together.
 
-    Raises BrokenInput when the card cannot hold them even when it is empty.
+    `taken`: devices that older layouts have there. Raises BrokenInput when the card cannot hold them even when it is idle.
     """
-    mine = {p.spec.device.removesuffix(STATIC_SUFFIX) for p in on.partitions if _ours(p, layout)}
-    chosen: list[Cut] = []
+    mine = {p.spec.device.removesuffix(STATIC_SUFFIX) for p in card.partitions if _ours(p, layout)}
+    names, chosen = list(taken), list[PublishedPartition]()
+    options = sorted(
+        card.published.values(),
+        key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
+    )
     for index, entry in enumerate(layout.spec.partitions):
-        options = sorted(
-            (
+        for start, where in _places(entry):
+            fitting = (
                 part
-                for part in on.cuts.values()
-                if part.profile == entry.profile and part.device.name not in taken
-            ),
-            key=lambda part: (part.device.name not in mine, part.start or 0, part.device.name),
-        )
-        for part, where in _places(entry, options, f"spec.partitions[{index}]", on):
-            names = [*taken, *(c.device.name for c in chosen)]
-            if part is None or not on.fits([*names, part.device.name]):
+                for part in options
+                if part.profile == entry.profile
+                and start in (None, part.start)
+                and part.device.name not in names
+                and card.fits([*names, part.device.name])
+            )
+            part = next(fitting, None)
+            if part is None:
                 raise BrokenInput(
-                    f"{entry.profile} does not fit on {on.node}/{on.whole.name}"
+                    f"{entry.profile} does not fit on {card.node}/{card.whole.name}"
                     + (f" beside {', '.join(names)}" if names else ""),
-                    field=where,
+                    field=f"spec.partitions[{index}].{where}",
                 )
+            names.append(part.device.name)
             chosen.append(part)
     return chosen
 
 
-def _places(
-    entry: LayoutPartition, options: list[Cut], at: str, on: Card
-) -> Iterable[tuple[Cut | None, str]]:
-    if entry.placements is not None:
-        for index, place in enumerate(entry.placements):
-            part = next((o for o in options if o.start == place.start), None)
-            yield part, f"{at}.placements[{index}]"
-        return
-    left = list(options)
-    taken: list[str] = []
-    for _ in range(entry.count or 0):
-        part = next((o for o in left if on.fits([*taken, o.device.name])), None)
-        if part is not None:
-            left.remove(part)
-            taken.append(part.device.name)
-        yield part, f"{at}.count"
+def _places(entry: LayoutPartition) -> list[tuple[int | None, str]]:
+    """Return for each wanted partition its first memory slice, None for any, and the field that asks for it."""
+    if entry.placements is None:
+        return [(None, "count")] * (entry.count or 0)
+    return [(place.start, f"placements[{index}]") for index, place in enumerate(entry.placements)]
 
 
 def _converge(
-    plan: Plan, on: Card, wanted: list[Cut], snapshot: Snapshot, changing: set[str], allowed: int
+    plan: LayoutPlan,
+    card: PartitionableCard,
+    wanted: list[PublishedPartition],
+    snapshot: Snapshot,
+    changing: set[str],
+    allowed: int,
 ) -> None:
     layout = plan.layout
     names = {part.device.name + STATIC_SUFFIX for part in wanted}
-    have = {p.spec.device: p for p in on.partitions if _ours(p, layout)}
+    have = {p.spec.device: p for p in card.partitions if _ours(p, layout)}
     for name, partition in have.items():
         if name not in names:
             _drop(plan, partition, snapshot)
     missing = [part for part in wanted if part.device.name + STATIC_SUFFIX not in have]
     unready = [p for name, p in have.items() if name in names and p.status.phase != Phase.READY]
     for partition in unready:
-        plan.unready.add(on.node)
+        plan.unready.add(card.node)
         plan.reserved.append(_dynamic(partition))
         if partition.status.phase == Phase.FAILED:
-            plan.blocked[on.node] = f"{partition.spec.device}: {_why(partition)}"
+            plan.blocked[card.node] = f"{partition.spec.device}: {_why(partition)}"
     if not missing:
         return
-    plan.unready.add(on.node)
-    user = _user(on, snapshot.state)
-    if user is not None and (layout.spec.rollout.only_idle or not _fits_beside(on, missing, snapshot.state)):
-        plan.blocked[on.node] = f"{on.whole.name} is in use ({user})"
+    plan.unready.add(card.node)
+    user = _user(card, snapshot)
+    beside = {part.device.name for part in missing}
+    if user is not None and (layout.spec.rollout.only_idle or not card.fits(card.held(snapshot) | beside)):
+        plan.blocked[card.node] = f"{card.whole.name} is in use ({user})"
         return
     plan.reserved.extend(part.device.id for part in missing)
-    if on.node not in changing and len(changing) >= allowed:
+    if card.node not in changing and len(changing) >= allowed:
         return
-    changing.add(on.node)
+    changing.add(card.node)
     holder = Holder(kind=HolderKind.LAYOUT, name=layout.metadata.name, uid=layout.metadata.uid)
-    plan.actions.extend(Create(partition_for(part, on.node, Origin.LAYOUT, holder)) for part in missing)
+    plan.actions.extend(Create(partition_for(part, card.node, Origin.LAYOUT, holder)) for part in missing)
 
 
-def _user(on: Card, state: State) -> str | None:
+def _user(card: PartitionableCard, snapshot: Snapshot) -> str | None:
     """Return the name of a device of this card that a claim holds, None when the card is idle."""
-    for name in (on.whole.name, *on.cuts):
-        if any(
-            not key.startswith("layout:")
-            for key in state.holders(DeviceId(on.whole.driver, on.whole.pool, name))
-        ):
+    for name in card.names:
+        if any(not key.startswith("layout:") for key in snapshot.state.holders(card.device(name))):
             return name
     return None
 
 
-def _fits_beside(on: Card, missing: list[Cut], state: State) -> bool:
-    held = [
-        name
-        for name in (on.whole.name, *on.cuts)
-        if state.holders(DeviceId(on.whole.driver, on.whole.pool, name))
-    ]
-    return on.fits({*held, *(part.device.name for part in missing)})
-
-
-def _drop(plan: Plan, partition: Partition, snapshot: Snapshot) -> None:
+def _drop(plan: LayoutPlan, partition: Partition, snapshot: Snapshot) -> None:
     if partition.metadata.deletion_timestamp is None and not _in_use(partition, snapshot):
         plan.actions.append(Delete(partition, "its layout no longer wants it"))
 
 
 def _in_use(partition: Partition, snapshot: Snapshot) -> bool:
-    device = DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.device)
-    return bool(partition.status.prepared_by or snapshot.state.holders(device))
+    return bool(partition.status.prepared_by or snapshot.state.holders(device_of(partition)))
 
 
-def _changing(on: Card, layout: PartitionLayout) -> bool:
-    return any(_ours(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in on.partitions)
+def _changing(card: PartitionableCard, layout: PartitionLayout) -> bool:
+    return any(
+        _ours(p, layout) and p.status.phase not in (Phase.READY, Phase.FAILED) for p in card.partitions
+    )
 
 
 def _ours(partition: Partition, layout: PartitionLayout) -> bool:
@@ -245,8 +235,9 @@ def _ours(partition: Partition, layout: PartitionLayout) -> bool:
 
 
 def _dynamic(partition: Partition) -> DeviceId:
-    spec = partition.spec
-    return DeviceId(spec.driver, spec.pool, spec.device.removesuffix(STATIC_SUFFIX))
+    """Return the dynamic device of a static partition's placement."""
+    device = device_of(partition)
+    return device._replace(name=device.name.removesuffix(STATIC_SUFFIX))
 
 
 def _why(partition: Partition) -> str:

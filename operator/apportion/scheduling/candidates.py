@@ -1,73 +1,118 @@
-"""Candidates: the nodes where a demand could go, before devices are looked at.
+"""Candidates: the nodes where a demand could go, and what to ask of the allocator about them.
 
-In: a demand, the room on nodes, what ties and what excludes. Out: node names, and how many nodes each reason ruled out.
+In: a demand, the capacity of nodes, the node of claims that are allocated already, what is excluded. Out: the
+allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
 from collections.abc import Mapping
 
+from apportion.allocator.demand import Demand
+from apportion.allocator.facts.host import HostDemand
+from apportion.api.contract import GUARD
+from apportion.api.partition import Phase
+from apportion.cluster.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
+from apportion.dra.taint import Toleration
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.lingering import Lingering
-from apportion.scheduling.room import Room
-from apportion.scheduling.waiting import Waiting
+from apportion.scheduling.hostcapacity import HostCapacity, requested
+from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.waiting import WaitingDemand
+
+_TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
+"""The guard taint keeps kube-scheduler off our devices; it is no obstacle to us."""
 
 
-def room_of(snapshot: Snapshot) -> Room:
-    """Return the room on all nodes: bound pods count, and those that an allocation sends there."""
-    room = Room(snapshot.nodes, snapshot.pod_index.load)
+class Candidates:
+    """Asks about demands, within one pass at a time."""
+
+    def __init__(self, snapshot: Snapshot, exclusions: Exclusions, still_prepared: StillPrepared) -> None:
+        self._snapshot = snapshot
+        self._exclusions = exclusions
+        self._still_prepared = still_prepared
+        self._pass = 0
+        self.idle: Mapping[DeviceId, int] = {}
+        """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
+
+    def begin(self, number: int) -> None:
+        """Start a pass; its number seeds the choice among equals."""
+        self._pass = number
+        self.idle = {
+            device_of(partition): 1
+            for partition in self._snapshot.partitions.values()
+            if partition.spec.holder is None
+            and partition.status.phase == Phase.IDLE
+            and partition.metadata.deletion_timestamp is None
+        }
+
+    def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
+        """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""
+        nodes, reasons = self._nodes(demand, capacity)
+        if not nodes:
+            parts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
+            return "no node can take the pod: " + ("; ".join(parts) or "there are no nodes")
+        pods = unplaced(demand, self._snapshot)
+        return Demand(
+            demand.claims,
+            nodes,
+            excluded=self._exclusions.devices(),
+            tolerations=_TOLERATIONS,
+            host=HostDemand(requested(pods), capacity.taken) if pods else None,
+            seed=f"{demand.key}/{self._pass}",
+        )
+
+    def _nodes(
+        self, demand: WaitingDemand, capacity: HostCapacity
+    ) -> tuple[frozenset[str], Mapping[str, int]]:
+        """Return the nodes where the demand's pods could go, and how many nodes each reason ruled out."""
+        fitting, against = capacity.fitting(unplaced(demand, self._snapshot))
+        reasons = dict(against)
+        allowed = fitting
+        for pod in demand.pods:
+            if pod.node is not None:
+                allowed &= {pod.node}
+        for claim in demand.tied:
+            allocation = self._snapshot.allocation(claim)
+            selector = allocation.node_selector if allocation else None
+            if selector is not None:
+                nodes = capacity.nodes
+                allowed = frozenset(name for name in allowed if selector.matches(name, nodes[name].labels))
+                if not allowed:
+                    reasons[f"claim {claim.key} is allocated elsewhere"] = len(nodes)
+        for claim in demand.claims:
+            late = self._still_prepared.nodes(claim.uid) & allowed
+            if late:
+                reasons[f"still has claim {claim.key} prepared: containers of its former pod may run"] = len(
+                    late
+                )
+                allowed -= late
+        unbound = [pod.uid for pod in demand.pods if pod.node is None]
+        avoid = self._exclusions.nodes(unbound, self._snapshot.node) & allowed
+        if avoid:
+            reasons["kube-scheduler refused the node before"] = len(avoid)
+        return allowed - avoid if avoid else allowed, reasons
+
+
+def capacity_of(snapshot: Snapshot) -> HostCapacity:
+    """Return the capacity of all nodes: bound pods count, and those that an allocation sends there."""
+    capacity = HostCapacity(snapshot.nodes.values(), snapshot.pod_index.load)
     for pod in snapshot.pods_of(snapshot.pod_index.unbound):
-        node = promised(pod, snapshot)
+        node = _promised_node(pod, snapshot)
         if node is not None:
-            room.take(node, pod)
-    return room
+            capacity.take(node, pod)
+    return capacity
 
 
-def promised(pod: Pod, snapshot: Snapshot) -> str | None:
+def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
+    """Return the demand's pods that are not bound and that no allocation sends to a node."""
+    return [pod for pod in demand.pods if pod.node is None and _promised_node(pod, snapshot) is None]
+
+
+def _promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
     """Return the node to which an allocation, assumed ones included, sends an unbound pod."""
-    for entry in pod.claims:
-        claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+    for claim in snapshot.named_claims(pod):
         allocation = snapshot.allocation(claim) if claim is not None else None
         if allocation is not None and allocation.node is not None:
             return allocation.node
     return None
-
-
-def coming(demand: Waiting, snapshot: Snapshot) -> list[Pod]:
-    """Return the demand's pods that are not on a node or on their way to one."""
-    return [pod for pod in demand.pods if pod.node is None and promised(pod, snapshot) is None]
-
-
-def candidates(
-    demand: Waiting, room: Room, snapshot: Snapshot, exclusions: Exclusions, lingering: Lingering
-) -> tuple[frozenset[str], Mapping[str, int]]:
-    """Return the nodes where the demand's pods could go, and what rules the others out."""
-    unbound = [pod for pod in demand.pods if pod.node is None]
-    fitting, against = room.fitting(coming(demand, snapshot))
-    reasons = dict(against)
-    allowed = fitting
-    for pod in demand.pods:
-        if pod.node is not None:
-            allowed &= {pod.node}
-    for claim in demand.tied:
-        allocation = snapshot.allocation(claim)
-        selector = allocation.node_selector if allocation else None
-        if selector is not None:
-            allowed = frozenset(name for name in allowed if selector.matches(name, room.nodes[name].labels))
-            if not allowed:
-                reasons[f"claim {claim.key} is allocated elsewhere"] = len(room.nodes)
-    for claim in demand.claims:
-        late = lingering.nodes(claim.uid) & allowed
-        if late:
-            reasons[f"still has claim {claim.key} prepared: containers of its former pod may run"] = len(late)
-            allowed -= late
-    avoid = exclusions.nodes([pod.uid for pod in unbound], snapshot.node) & allowed
-    if avoid:
-        reasons["kube-scheduler refused the node before"] = len(avoid)
-    return allowed - avoid if avoid else allowed, reasons
-
-
-def no_node(reasons: Mapping[str, int]) -> str:
-    """Say why no node is left."""
-    parts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])]
-    return "no node can take the pod: " + ("; ".join(parts) if parts else "there are no nodes")

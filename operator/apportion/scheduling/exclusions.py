@@ -1,8 +1,8 @@
-"""Exclusions: places that did not work out, to be left alone for a while.
+"""Exclusions: nodes and devices that failed for a pod or for all, left out for a while.
 
-In: take-backs (the scheduler refused our node for a pod) and failed cuts (the hardware refused a placement). Out: the
-nodes to avoid for a pod, and the devices to avoid for everybody. Each lasts longer than the one before, and a node's
-ends at once when the node changes.
+In: refusals by kube-scheduler (a node for a pod) and by the hardware (a partition that could not be cut). Out: the nodes
+to leave out for a pod, and the devices to leave out for all. Each exclusion lasts twice as long as the one before; that
+of a node ends at once when the node changes.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ class _Exclusion:
 
 
 class Exclusions:
-    """What to avoid, and until when."""
+    """What to leave out, and until when."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -33,15 +33,15 @@ class Exclusions:
         self._devices: dict[DeviceId, _Exclusion] = {}
 
     def refuse_node(self, pod: str, node: Node) -> float:
-        """Keep a pod (UID) off a node; returns for how many seconds."""
+        """Leave a node out for a pod (UID); returns for how many seconds."""
         return self._refuse(self._nodes.setdefault(pod, {}), node.name, node)
 
     def refuse_device(self, device: DeviceId) -> float:
-        """Keep everybody off a device; returns for how many seconds."""
+        """Leave a device out for all; returns for how many seconds."""
         return self._refuse(self._devices, device, None)
 
     def nodes(self, pods: Iterable[str], current: Callable[[str], Node | None]) -> frozenset[str]:
-        """Return the names of the nodes that one of the pods (UIDs) has to avoid now."""
+        """Return the names of the nodes that are left out now for one of the pods (UIDs)."""
         found = set()
         for pod in pods:
             for name, exclusion in self._nodes.get(pod, {}).items():
@@ -50,11 +50,11 @@ class Exclusions:
         return frozenset(found)
 
     def devices(self) -> frozenset[DeviceId]:
-        """Return the devices to avoid now."""
+        """Return the devices that are left out now."""
         return frozenset(device for device, e in self._devices.items() if e.until > self._clock())
 
     def forget_pods(self, alive: Callable[[str], bool]) -> None:
-        """Drop what concerns pods that are gone."""
+        """Drop the exclusions of pods that no longer exist."""
         for pod in [pod for pod in self._nodes if not alive(pod)]:
             del self._nodes[pod]
 

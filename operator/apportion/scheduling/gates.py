@@ -1,9 +1,8 @@
-"""Gates: which pods may go on to the scheduler now.
+"""Gates: the pods from which our scheduling gate can be removed now.
 
-In: the snapshot. Out: pods from which our gate can be removed. A gate goes only after our own watch has shown the
-allocation of every managed claim, without overlap, and (by policy) once the partitions behind it are cut. Pods that
-have no managed claim lose the gate at once: admission cannot look into claims. The gates of a group go together, once enough of
-its pods have what they need.
+In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every managed claim,
+without overlap, and (by policy) once the partitions behind it are cut. Pods without a managed claim lose the gate at
+once: admission cannot look into claims. The gates of a group are removed together, once enough of its pods are served.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ PartitionPhase = Callable[[Claim], Phase | None]
 
 
 def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
-    """Yield pods whose gate can go; `contested` are the UIDs of claims whose devices overlap."""
+    """Yield pods whose gate can be removed; `contested` are the UIDs of claims whose devices overlap."""
 
     def has(claim: Claim) -> bool:
         return _served(claim, snapshot, contested, phase)
@@ -43,7 +42,7 @@ def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: Partitio
 
 
 def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
-    """Say whether enough pods of a pod's group have what they need."""
+    """Say whether enough pods of a pod's group are served."""
     group = group_of(pod, snapshot)
     return group is None or (
         not group.flaw and sum(has_all(each, snapshot, has) for each in group.pods) >= group.least
@@ -51,14 +50,14 @@ def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
 
 
 def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:
-    manage = snapshot.management
-    if not manage.owns(claim):
-        # The scheduler's own business; but a class that is not there yet may turn out to be ours (a layout makes it),
-        # and a claim that mixes classes can be served by nobody.
-        return manage.mixes(claim) is None and not manage.unknown(claim)
+    managed = snapshot.managed
+    if not managed.owns(claim):
+        # kube-scheduler allocates it; but a class that does not exist yet may become ours (a layout makes it), and a
+        # claim that mixes classes can be allocated by nobody.
+        return managed.mixes(claim) is None and not managed.unknown(claim)
     if claim.allocation is None or claim.uid in contested:
         return False
-    # Not before the protection of controller-manager's clean-up is in place.
+    # Not before the finalizer is there by which controller-manager cleans up.
     if not claim.finalizers:
         return False
-    return not manage.policy(claim).partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
+    return not managed.policy(claim).partitions.wait_for_ready or phase(claim) in (None, Phase.READY)

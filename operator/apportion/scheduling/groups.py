@@ -1,31 +1,34 @@
-"""Groups: pods that start together or not at all.
+"""Pod groups: pods that start together or not at all.
 
-In: the snapshot, the demands that wait. Out: demands bundled by group, and how far each group is. A pod counts when it is
-served (bound, done, or with all of its claims allocated) or waits for nobody but us; enough of them make the group whole.
+In: the snapshot, the waiting demands. Out: the demands by group, and how far each group is. A pod counts when it is
+served (bound, succeeded, or with all of its claims allocated) or when only our gate holds it back; a group with enough of
+them is whole.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import TypeAlias
 
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import Waiting, claims_of, ready
+from apportion.scheduling.waiting import WaitingDemand, claims_of, ready
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PodGroupState:
     """One group as its pods describe it."""
 
     namespace: str
     name: str
     pods: tuple[Pod, ...]
-    """Its pods, the oldest first; without those that failed or are going away."""
+    """Its pods, the oldest first; without those that failed or are being deleted."""
     least: int
     """How many must get their devices together; 0 with a flaw."""
     flaw: str = ""
-    """What is wrong with it, for its users."""
+    """What is wrong with its labels and annotations, for its users."""
 
     @property
     def key(self) -> str:
@@ -34,50 +37,56 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class WaitingGroup:
     """The demands of one group that wait now."""
 
-    group: Group
-    demands: tuple[Waiting, ...]
+    pod_group: PodGroupState
+    demands: tuple[WaitingDemand, ...]
     served: int = 0
     """Pods of the group that have what they need already."""
 
     @property
     def key(self) -> str:
         """Stays the same as long as the same claims wait and as many are needed."""
-        return " ".join(["group", self.group.key, str(self.enough), *(demand.key for demand in self.demands)])
+        return " ".join(
+            ["group", self.pod_group.key, str(self.enough), *(demand.key for demand in self.demands)]
+        )
 
     @property
     def pods(self) -> tuple[Pod, ...]:
         """The group's pods that wait, in the order of their demands."""
-        return tuple(pod for demand in self.demands for pod in self.mine(demand))
+        return tuple(pod for demand in self.demands for pod in self.own_pods(demand))
 
-    def mine(self, demand: Waiting) -> tuple[Pod, ...]:
+    def own_pods(self, demand: WaitingDemand) -> tuple[Pod, ...]:
         """Return the pods of a demand that belong to the group: others may share claims with them."""
         return tuple(
-            pod for pod in demand.pods if pod.group is not None and pod.group.name == self.group.name
+            pod for pod in demand.pods if pod.group is not None and pod.group.name == self.pod_group.name
         )
 
     @property
     def enough(self) -> int:
         """How many pods more must get their devices now."""
-        return max(1, self.group.least - self.served)
+        return max(1, self.pod_group.least - self.served)
 
     @property
     def whole(self) -> bool:
         """Whether there are enough pods to serve them together."""
-        return not self.group.flaw and len(self.pods) >= self.group.least - self.served
+        return not self.pod_group.flaw and len(self.pods) >= self.pod_group.least - self.served
 
 
 @dataclass(frozen=True, slots=True)
-class Tangled:
+class CrossGroupDemand:
     """A demand whose pods belong to several groups: it cannot be all or nothing for each."""
 
-    demand: Waiting
+    demand: WaitingDemand
     groups: tuple[str, ...]
 
 
-def group_of(pod: Pod, snapshot: Snapshot) -> Group | None:
+Queued: TypeAlias = WaitingDemand | WaitingGroup | CrossGroupDemand
+"""What is decided at once."""
+
+
+def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
     """Return the group of a pod; None for a pod of no group."""
     if pod.group is None:
         return None
@@ -94,67 +103,60 @@ def group_of(pod: Pod, snapshot: Snapshot) -> Group | None:
     if not flaw and len(sizes) > 1:
         words = ", ".join(f"{each.name} says {least}" for least, each in sorted(sizes.items()))
         flaw = f"its pods disagree on how many it needs: {words}"
-    return Group(pod.namespace, pod.group.name, pods, 0 if flaw else max(sizes, default=0), flaw)
+    return PodGroupState(pod.namespace, pod.group.name, pods, 0 if flaw else max(sizes, default=0), flaw)
 
 
-def bundled(demands: Sequence[Waiting], snapshot: Snapshot) -> list[Waiting | Joint | Tangled]:
-    """Return the demands in their order; those of a group are one, where the first of them stood."""
-    found: list[Waiting | Tangled | Pod] = []
-    parts: dict[tuple[str, str], list[Waiting]] = {}
-    tangled: set[tuple[str, str]] = set()
+def by_group(demands: Sequence[WaitingDemand], snapshot: Snapshot) -> list[Queued]:
+    """Return the queue: demands in their order, all those of a group together in the place of the first of them."""
+    found: list[WaitingDemand | CrossGroupDemand | Pod] = []
+    parts: dict[tuple[str, str], list[WaitingDemand]] = {}
+    crossed: set[tuple[str, str]] = set()
     for demand in demands:
         members = {pod.group.name: pod for pod in demand.pods if pod.group is not None}
         if not members:
             found.append(demand)
         elif len(members) > 1:
-            found.append(Tangled(demand, tuple(sorted(members))))
-            tangled |= {(pod.namespace, name) for name, pod in members.items()}
+            found.append(CrossGroupDemand(demand, tuple(sorted(members))))
+            crossed |= {(pod.namespace, name) for name, pod in members.items()}
         else:
             [(name, pod)] = members.items()
             if (pod.namespace, name) not in parts:
                 found.append(pod)
             parts.setdefault((pod.namespace, name), []).append(demand)
-    # Pods that have their devices and still wait for others of their group, of which none asks for anything now.
+    # Groups without a waiting demand, of which some pods have their devices and wait for the others.
     for pod in snapshot.pods_of(sorted(snapshot.pod_index.gated)):
         key = (pod.namespace, pod.group.name) if pod.group is not None and GATE in pod.gates else None
-        if key is not None and key not in parts and key not in tangled:
+        if key is not None and key not in parts and key not in crossed:
             parts[key] = []
             found.append(pod)
-    every = [_joint(each, parts, snapshot) if isinstance(each, Pod) else each for each in found]
-    return [each for each in every if not isinstance(each, Joint) or each.demands or not each.whole]
+    queue = [_waiting_group(each, parts, snapshot) if isinstance(each, Pod) else each for each in found]
+    return [each for each in queue if not isinstance(each, WaitingGroup) or each.demands or not each.whole]
 
 
-def alone(bundles: Sequence[Waiting | Joint | Tangled]) -> list[Waiting]:
-    """Return those at the end of the queue that belong to no group, in order."""
-    found: list[Waiting] = []
-    for each in reversed(bundles):
-        if not isinstance(each, Waiting):
-            break
-        found.append(each)
-    return found[::-1]
+def ungrouped_tail(queue: Sequence[Queued]) -> list[WaitingDemand]:
+    """Return the demands behind the last group of the queue, in order."""
+    tail = list(takewhile(lambda each: isinstance(each, WaitingDemand), reversed(queue)))
+    return [each for each in reversed(tail) if isinstance(each, WaitingDemand)]
 
 
-def joints(bundles: Iterable[Waiting | Joint | Tangled]) -> list[Joint]:
-    """Return the groups among them."""
-    return [each for each in bundles if isinstance(each, Joint)]
-
-
-def _joint(pod: Pod, parts: dict[tuple[str, str], list[Waiting]], snapshot: Snapshot) -> Joint:
+def _waiting_group(
+    pod: Pod, parts: dict[tuple[str, str], list[WaitingDemand]], snapshot: Snapshot
+) -> WaitingGroup:
     group = group_of(pod, snapshot)
     if group is None:
         raise TypeError(f"pod {pod.key} is of no group")
     demands = tuple(parts[group.namespace, group.name])
     waiting = {each.uid for demand in demands for each in demand.pods}
     others = [each for each in group.pods if each.uid not in waiting]
-    return Joint(group, demands, sum(has_all(each, snapshot, _allocated(snapshot)) for each in others))
+    return WaitingGroup(group, demands, sum(has_all(each, snapshot, _allocated(snapshot)) for each in others))
 
 
 def _allocated(snapshot: Snapshot) -> Callable[[Claim], bool]:
-    return lambda claim: not snapshot.management.owns(claim) or snapshot.allocation(claim) is not None
+    return lambda claim: not snapshot.managed.owns(claim) or snapshot.allocation(claim) is not None
 
 
 def has_all(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
-    """Say whether a pod has what it needs of us: it got so far once, or each of its claims has what `has` asks for."""
+    """Say whether a pod is bound, has succeeded, or is ready with claims for which `has` is true."""
     if pod.node is not None or pod.phase == "Succeeded":
         return True
     if not ready(pod):

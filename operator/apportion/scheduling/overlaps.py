@@ -1,13 +1,13 @@
-"""Overlaps: find devices that two live allocations claim, and say who gives way.
+"""Overlaps: devices that two live allocations name, and which allocation is cleared.
 
-In: the snapshot. Out: losers to clear and ties to report. Nothing in Kubernetes prevents two claims from naming one
-device (dra.md 4.5), so the picture is checked in every cycle.
+In: the snapshot. Out: allocations to clear and ties to report. Nothing in Kubernetes prevents two claims from naming one
+device (dra.md 4.5), so the snapshot is checked in every pass.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apportion.cluster.cut import cut
+from apportion.cluster.publishedpartition import published_partition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -20,11 +20,11 @@ class Overlap:
     what: str
     """The device, or the counter, for people."""
     claims: tuple[Claim, ...]
-    """Winner first."""
+    """In order of precedence: the first keeps its allocation."""
 
     @property
     def loser(self) -> Claim | None:
-        """Whose allocation goes: the latest that nobody has reserved; None when all are reserved."""
+        """The claim whose allocation is cleared: the latest that no pod has reserved; None when all are reserved."""
         free = [claim for claim in self.claims[1:] if not claim.reserved_for]
         if free:
             return free[-1]
@@ -52,7 +52,7 @@ def _by_card(snapshot: Snapshot) -> dict[DeviceId, list[DeviceId]]:
         published = snapshot.devices.published(device)
         if published is None or not published[0].consumes:
             continue
-        part = cut(published[0])
+        part = published_partition(published[0])
         found.setdefault(part.card if part is not None else device, []).append(device)
     return found
 
@@ -78,5 +78,5 @@ def _ranked(snapshot: Snapshot, uids: Iterable[str]) -> tuple[Claim, ...]:
 
 def _rank(claim: Claim) -> tuple[bool, bool, str, str]:
     timestamp = claim.allocation.timestamp if claim.allocation else None
-    # Reserved before free, older before younger, and a fixed order for those of the same second.
+    # Reserved ones first, then older ones; a fixed order within the same second.
     return (not claim.reserved_for, timestamp is None, timestamp or "", claim.uid)

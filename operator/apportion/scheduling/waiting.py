@@ -1,9 +1,9 @@
-"""Waiting: what wants devices now.
+"""The queue: what wants devices now.
 
-In: the snapshot. Out: demands (pods and claims that hang together, with what already ties them to a node), in queue
-order; and the claims that are asked for but cannot be served as they are.
+In: the snapshot. Out: demands (claims and pods that belong together, with the allocated claims that tie them to a node)
+in queue order; and the claims that pods want but that cannot be served as they are.
 
-A pod is ready when our gate is the last one. Claims that several ready pods share join these pods into one demand;
+A pod is ready when our gate is its only one. Claims that several ready pods share join these pods into one demand;
 a pod that comes later finds the claim allocated and is tied to its node.
 """
 
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apportion.api.contract import GATE
+from apportion.api.policy import QueueOrder
+from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
@@ -19,15 +21,15 @@ IMMEDIATE = "Immediate"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """One demand: all of its claims are served on one node, or none."""
+class WaitingDemand:
+    """One demand: all of its claims are allocated on one node, or none."""
 
     claims: tuple[Claim, ...]
     """Managed claims without an allocation, in a stable order."""
     pods: tuple[Pod, ...] = ()
-    """Ready pods that need them; none for a claim that is allocated without a pod."""
+    """Ready pods that name them; none for a claim that is allocated without a pod."""
     tied: tuple[Claim, ...] = ()
-    """Claims of these pods that are allocated already; they say where the rest can go."""
+    """Allocated claims of these pods: the rest has to go to the same node."""
 
     @property
     def key(self) -> str:
@@ -41,13 +43,13 @@ class Waiting:
 
     @property
     def since(self) -> str:
-        """When the oldest of them was made (RFC 3339)."""
+        """When the oldest of its objects was created (RFC 3339)."""
         return min([pod.created for pod in self.pods] + [claim.created for claim in self.claims])
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """A claim that names managed and other classes; it is left alone."""
+class MixedClasses:
+    """A claim that names managed and other classes; nobody can allocate it."""
 
     claim: Claim
     managed: frozenset[str]
@@ -55,65 +57,73 @@ class Mixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """A claim that a pod behind our gate wants, and that names classes which do not exist."""
+class UnknownClasses:
+    """A claim of a pod behind our gate that names classes which do not exist."""
 
     claim: Claim
     classes: frozenset[str]
 
 
 def immediate(claim: Claim) -> bool:
-    """Say whether the claim is to be allocated without a pod."""
+    """Say whether the claim is to be allocated without a pod (our annotation)."""
     return claim.annotations.get(GATE) == IMMEDIATE
 
 
 def ready(pod: Pod) -> bool:
-    """Say whether the pod waits for nobody but us."""
+    """Say whether the pod is live and has no gate but ours."""
     return not pod.finished and not pod.deleting and all(gate == GATE for gate in pod.gates)
 
 
 def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
-    """Return the pod's claims; None while one is missing, going away, or a namesake of another pod's."""
+    """Return the pod's claims; None while one is missing, being deleted, or owned by another pod of the same name."""
     found = []
-    for entry in pod.claims:
-        if entry.needless:
-            continue
-        claim = snapshot.claim(pod.namespace, entry.claim) if entry.claim else None
+    for claim in snapshot.named_claims(pod):
         if claim is None or claim.deleting or claim.owner_pod not in (None, pod.uid):
             return None
         found.append(claim)
     return tuple(found)
 
 
-def waiting(snapshot: Snapshot) -> tuple[list[Waiting], list[Mixed | Unknown]]:
-    """Return all demands, first come first, those of higher priority before, and the claims that nobody can serve."""
-    manage = snapshot.management
-    demands: list[Waiting] = []
-    hopeless: list[Mixed | Unknown] = []
+def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[MixedClasses | UnknownClasses]]:
+    """Return all demands in queue order, and the claims that nobody can allocate.
+
+    Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
+    of its pods counts as 0: among such demands the older one goes first.
+    """
+    managed = snapshot.managed
+    demands: list[WaitingDemand] = []
+    unservable: list[MixedClasses | UnknownClasses] = []
     seen: set[str] = set()
     for claim in snapshot.claims_of(snapshot.claim_index.unallocated):
         if claim.uid in seen or snapshot.allocation(claim) is not None:
             continue
-        parts = manage.mixes(claim)
+        parts = managed.mixes(claim)
         if parts is not None:
-            hopeless.append(Mixed(claim, *parts))
+            unservable.append(MixedClasses(claim, *parts))
             continue
-        if not manage.owns(claim):
-            missing = manage.unknown(claim)
+        if not managed.owns(claim):
+            missing = managed.unknown(claim)
             if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
-                hopeless.append(Unknown(claim, missing))
+                unservable.append(UnknownClasses(claim, missing))
             continue
         demand = _component(claim, snapshot)
         if demand is not None:
             seen.update(each.uid for each in demand.claims)
             demands.append(demand)
-    demands.sort(key=lambda d: (-d.priority, d.since, d.key))
-    return demands, hopeless
+    demands.sort(key=lambda demand: (-_priority(demand, managed), demand.since, demand.key))
+    return demands, unservable
 
 
-def _component(start: Claim, snapshot: Snapshot) -> Waiting | None:
-    """Collect the pods and claims that hang together with a claim."""
-    manage = snapshot.management
+def _priority(demand: WaitingDemand, managed: ManagedClasses) -> int:
+    """Return the priority that counts in the queue."""
+    if demand.priority and managed.policy(demand.claims[0]).queue.order == QueueOrder.FIFO:
+        return 0
+    return demand.priority
+
+
+def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
+    """Return the demand of a claim: the ready pods that name it, their claims, the pods that name those, and so on."""
+    managed = snapshot.managed
     claims: dict[str, Claim] = {}
     tied: dict[str, Claim] = {}
     pods: dict[str, Pod] = {}
@@ -125,8 +135,8 @@ def _component(start: Claim, snapshot: Snapshot) -> Waiting | None:
         if snapshot.allocation(claim) is not None:
             tied[claim.uid] = claim
             continue
-        if not manage.owns(claim):
-            continue  # the scheduler's business
+        if not managed.owns(claim):
+            continue  # kube-scheduler allocates it
         claims[claim.uid] = claim
         for pod, others in _ready_users(claim, snapshot):
             if pod.uid not in pods:
@@ -135,7 +145,7 @@ def _component(start: Claim, snapshot: Snapshot) -> Waiting | None:
     if not pods and not immediate(start):
         return None
     ordered = tuple(sorted(claims.values(), key=lambda c: (c.created, c.key)))
-    return Waiting(
+    return WaitingDemand(
         claims=ordered,
         pods=tuple(sorted(pods.values(), key=lambda p: p.uid)),
         tied=tuple(sorted(tied.values(), key=lambda c: c.key)),
@@ -147,5 +157,5 @@ def _ready_users(claim: Claim, snapshot: Snapshot) -> Iterator[tuple[Pod, tuple[
         if ready(pod):
             others = claims_of(pod, snapshot)
             # A pod with a claim that mixes classes can never start: serving its other claims would waste them.
-            if others is not None and not any(snapshot.management.mixes(other) for other in others):
+            if others is not None and not any(snapshot.managed.mixes(other) for other in others):
                 yield pod, others

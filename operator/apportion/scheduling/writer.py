@@ -1,16 +1,15 @@
-"""Writer: turn decisions into API objects, fenced.
+"""Writer: the writes to claims and pods, fenced by the lease.
 
 In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates.
 Every request first checks that the lease lasts longer than the request may take, and carries the resourceVersion (or a
-test of the uid), so that a stale decision is refused by the server and not by luck.
+test of the uid), so that the server refuses a stale decision.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
-
-import structlog
 
 from apportion.api.contract import ALLOCATION_FINALIZER, GATE
 from apportion.cluster.client import JSON_PATCH, Client
@@ -20,8 +19,6 @@ from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.waiting import immediate
-
-_log = structlog.get_logger()
 
 
 class Writer:
@@ -62,9 +59,9 @@ class Writer:
             return await self._status(claim, version, {"allocation": answer})
 
     async def clear(self, claim: Claim) -> bool:
-        """Give an allocation back, unless somebody reserved it meanwhile; says whether it is gone.
+        """Clear an allocation, unless it was reserved meanwhile; says whether it is gone.
 
-        Reads the claim again: an allocation that is not the one we mean is never cleared.
+        Reads the claim again: an allocation other than the given one is never cleared.
         """
         async with self._slots:
             self._fence()
@@ -82,18 +79,16 @@ class Writer:
             return True
 
     async def release(self, claim: Claim) -> None:
-        """Take our own finalizer off a claim that is going away."""
+        """Remove our own finalizer from a claim that is being deleted."""
         async with self._slots:
             self._fence()
             kept = [finalizer for finalizer in claim.finalizers if finalizer != ALLOCATION_FINALIZER]
             body = {"metadata": {"resourceVersion": claim.version, "finalizers": kept}}
-            try:
+            with suppress(Missing):
                 await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
-            except Missing:
-                return
 
     async def ungate(self, pod: Pod) -> None:
-        """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates moved."""
+        """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates changed."""
         async with self._slots:
             self._fence()
             at = f"/spec/schedulingGates/{pod.gates.index(GATE)}"
@@ -102,14 +97,12 @@ class Writer:
                 {"op": "test", "path": f"{at}/name", "value": GATE},
                 {"op": "remove", "path": at},
             ]
-            try:
+            with suppress(Missing):
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
-            except Missing:
-                return
 
     async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
         self._fence()
-        # The uid in the body makes a recreated namesake a conflict, not a victim.
+        # The uid in the body turns a write to a recreated claim of the same name into a conflict.
         body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
         try:
             written = await self._client.patch(

@@ -12,7 +12,7 @@ import structlog
 
 from apportion.agent.devices.values import Placement
 from apportion.cluster.client import Object
-from apportion.cluster.kinds import Kind
+from apportion.cluster.kinds import ResourceKind
 from apportion.dra import reading
 from apportion.errors import BrokenInput
 
@@ -105,7 +105,7 @@ class Wishes:
         self.changed = changed
         """Called with every wish that came, went, or now asks for something else."""
 
-    def observe(self, _kind: Kind, change: str, item: Object) -> None:
+    def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
         """Take a watch event, or the answer to one of our own writes."""
         uid = item["metadata"]["uid"]
         if uid in self._gone:

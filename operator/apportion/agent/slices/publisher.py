@@ -14,8 +14,7 @@ from apportion.agent.slices.inventory import Inventory
 from apportion.agent.slices.plan import Owner, plan
 from apportion.agent.slices.pool import Pool, pools
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import NODES, SLICES
-from apportion.cluster.kinds import Kind as ApiKind
+from apportion.cluster.kinds import NODES, SLICES, ResourceKind
 from apportion.errors import ApiError, Overtaken
 
 _QUIET = 0.05
@@ -53,7 +52,7 @@ class Publisher:
         """Say that something changed: a device, its health, a partition, a slice."""
         self._bell.set()
 
-    def observe(self, _kind: ApiKind, change: str, item: Object) -> None:
+    def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
         """Take a watch event of a slice; only what others did rings the bell."""
         if item.get("spec", {}).get("driver") not in self._drivers.values() and change != "DELETED":
             return

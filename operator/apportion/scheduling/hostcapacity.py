@@ -1,8 +1,9 @@
-"""Room: which nodes could take a pod, as kube-scheduler will see them.
+"""HostCapacity: which nodes could take a pod, as kube-scheduler will see them.
 
-In: nodes, pods, who is already promised where. Out: per pod and node, yes or the first reason against it. Modelled:
-cpu, memory, pod count, every other resource, nodeSelector, required node affinity, taints, `unschedulable`. Not
-modelled: spread, pod affinity, volumes, host ports; those show as a take-back, and the node is then excluded.
+In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could take given pods
+together, and the first reason against each other node. Modelled: cpu, memory, pod count, every other resource,
+nodeSelector, required node affinity, taints, `unschedulable`. Not modelled: spread, pod affinity, volumes, host ports;
+kube-scheduler refuses a node for those, which is then excluded.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from apportion.dra.taint import Taint, untolerated
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 MOST_KEPT = 64
-"""Sets of pods, as far as nodes care, whose answer is kept for the next that ask the same."""
+"""Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
 
 
 class Fit(NamedTuple):
@@ -27,27 +28,27 @@ class Fit(NamedTuple):
     against: Mapping[str, str]
     """What rules the others out, by node."""
     seen: int
-    """How many promises it knows of."""
+    """How many entries of the log of promises it takes into account."""
 
 
-class Room:
-    """What is left on every node, for one cycle."""
+class HostCapacity:
+    """What is left on every node, within one pass."""
 
     def __init__(self, nodes: Iterable[Node], load: Callable[[str], Resources] = lambda _: {}) -> None:
-        """`load` tells what bound pods take of a node, by its name, `pods` included."""
+        """`load` returns what bound pods request of a node, by its name, `pods` included."""
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self._load = load
         self._promised: dict[str, dict[str, int]] = {}
         self._taken: dict[str, HostResources] = {}
-        self._lent = False
-        """Whether somebody holds what was taken as it is now; it is then replaced, not changed."""
+        self._shared = False
+        """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
         self._log: list[str] = []
         """The node of every promise, in order."""
         self._fits: dict[object, Fit] = {}
 
-    def copy(self) -> "Room":
-        """Return the room as it is now, to try things on."""
-        found = Room((), self._load)
+    def copy(self) -> "HostCapacity":
+        """Return a copy, in which pods can be counted that are only tried."""
+        found = HostCapacity((), self._load)
         found.nodes = self.nodes
         found._promised = {node: dict(used) for node, used in self._promised.items()}
         found._taken = dict(self._taken)
@@ -61,20 +62,20 @@ class Room:
         for name, amount in pod.requests.items():
             used[name] = used.get(name, 0) + amount
         used["pods"] = used.get("pods", 0) + 1
-        if self._lent:
-            self._taken, self._lent = dict(self._taken), False
+        if self._shared:
+            self._taken, self._shared = dict(self._taken), False
         self._taken[node] = HostResources.of(used)
         self._log.append(node)
 
     @property
     def taken(self) -> Mapping[str, HostResources]:
         """Return the cpu and memory that are promised, by node, on top of what bound pods take."""
-        self._lent = True
+        self._shared = True
         return self._taken
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
-        key = tuple([_wishes(pod) for pod in pods])
+        key = tuple([_constraints(pod) for pod in pods])
         fit = self._fits.get(key)
         if fit is None or fit.seen < len(self._log):
             if fit is None and len(self._fits) >= MOST_KEPT:
@@ -83,7 +84,7 @@ class Room:
         return fit.nodes, Counter(fit.against.values())
 
     def _look(self, pods: Sequence[Pod], former: Fit | None) -> Fit:
-        """Look at all nodes, or at those with a promise that the former look did not know."""
+        """Look at all nodes, or at those with promises made since the former look."""
         wanted = total(pods)
         names = self.nodes.keys() if former is None else self.nodes.keys() & self._log[former.seen :]
         nodes = set(former.nodes) if former is not None else set()
@@ -93,7 +94,7 @@ class Room:
             if reason is None:
                 nodes.add(name)
             else:
-                # More is promised, never less, so nothing that rules a node out goes away.
+                # Promises are only added, so a node that is ruled out stays so.
                 nodes.discard(name)
                 against[name] = reason
         return Fit(frozenset(nodes), against, len(self._log))
@@ -112,7 +113,7 @@ class Room:
 
 
 def against(node: Node, pod: Pod) -> str | None:
-    """Return why the node can never take the pod, whoever else is there; None when it could."""
+    """Return why the node can never take the pod, whatever else runs there; None when it could."""
     if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
         return "unschedulable"
     taint = untolerated(node.taints, pod.tolerations)
@@ -125,8 +126,8 @@ def against(node: Node, pod: Pod) -> str | None:
     return None
 
 
-def _wishes(pod: Pod) -> object:
-    """Return all that `Room` looks at in a pod."""
+def _constraints(pod: Pod) -> object:
+    """Return all that `HostCapacity` looks at in a pod."""
     return (
         tuple(sorted(pod.requests.items())),
         tuple(sorted(pod.node_selector.items())),
@@ -135,7 +136,7 @@ def _wishes(pod: Pod) -> object:
     )
 
 
-def amounts(pods: Sequence[Pod]) -> HostResources:
+def requested(pods: Sequence[Pod]) -> HostResources:
     """Return the cpu and memory that the pods request together."""
     return HostResources.of(total(pods))
 

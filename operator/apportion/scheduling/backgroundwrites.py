@@ -1,7 +1,7 @@
-"""Errands: writes that a pass has decided upon, carried out in the background.
+"""BackgroundWrites: the writes that a pass has decided upon, so that no pass waits for the API server.
 
-In: decisions. Out: written objects, and what follows from success or refusal: an assumption becomes certain or is
-forgotten, a demand pauses, somebody is told. A pass never waits for the API server.
+In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed or forgotten, a
+demand pauses, an Event is recorded.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken
-from apportion.scheduling import notices
-from apportion.scheduling.waiting import Waiting
+from apportion.scheduling import events
+from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.writer import Writer
 
 _log = structlog.get_logger()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 
 
-class Errands:
-    """What is under way, each thing once."""
+class BackgroundWrites:
+    """Writes under way, at most one of a kind for each object."""
 
     def __init__(
         self,
@@ -34,18 +34,18 @@ class Errands:
         recorder: Recorder,
         *,
         clock: Callable[[], float],
-        ring: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
-        """`ring` wakes the cycle when a pause has ended."""
+        """`wake` wakes the cycle when a pause has ended."""
         self._snapshot = snapshot
         self._writer = writer
         self._recorder = recorder
         self._clock = clock
-        self._ring = ring
+        self._wake = wake
         self._paused: dict[str, tuple[float, float]] = {}
         """Until when a demand waits after a failed write, and how long the pause was."""
         self._ungating: set[str] = set()
-        """Pods whose gate we are removing, or have removed and not yet seen gone."""
+        """Pods whose gate we are removing, or have removed and still observe."""
         self._clearing: set[str] = set()
         self._releasing: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,39 +64,39 @@ class Errands:
         self._paused = {key: pause for key, pause in self._paused.items() if key in kept}
 
     def write(
-        self, demand: Waiting, pairs: Sequence[tuple[Claim, Allocation]], *, since: float | None
+        self, demand: WaitingDemand, pairs: Sequence[tuple[Claim, Allocation]], *, since: float | None
     ) -> None:
         """Write one decision; `since` is when the demand was first seen, by the clock."""
         self._spawn(self._write(demand, pairs, since))
 
     def ungate(self, pods: Sequence[Pod]) -> None:
-        """Remove the gates of these pods; all others that are not among them are done with."""
+        """Remove the gates of these pods, which are all whose gate can be removed now."""
         self._ungating &= {pod.uid for pod in pods}
         for pod in pods:
             if pod.uid not in self._ungating:
                 self._ungating.add(pod.uid)
-                self._spawn(self._remove_gate(pod))
+                self._spawn(self._ungate(pod))
 
     def ungating(self, pod: str) -> bool:
         """Say whether a pod's gate (UID) is being removed."""
         return pod in self._ungating
 
     def clear(self, claim: Claim, why: str, reason: str) -> None:
-        """Give an allocation back; `why` is for people, `reason` for the metric."""
+        """Clear an allocation; `why` is for people, `reason` for the metric."""
         if claim.uid not in self._clearing:
             self._clearing.add(claim.uid)
             self._spawn(self._clear(claim, why, reason))
 
     def release(self, claim: Claim) -> None:
-        """Take our finalizer off a claim that is going away."""
+        """Remove our finalizer from a claim that is being deleted."""
         if claim.uid not in self._releasing:
             self._releasing.add(claim.uid)
             self._spawn(self._release(claim))
 
     async def _write(
-        self, demand: Waiting, pairs: Sequence[tuple[Claim, Allocation]], since: float | None
+        self, demand: WaitingDemand, pairs: Sequence[tuple[Claim, Allocation]], since: float | None
     ) -> None:
-        """Write claim by claim; what fails is forgotten and tried again after a pause."""
+        """Write claim by claim; a failed write is forgotten, and the demand tried again after a pause."""
         for claim, allocation in pairs:
             try:
                 version = await self._writer.allocate(claim, allocation)
@@ -108,26 +108,26 @@ class Errands:
             except ApiError as error:
                 _log.warning("claim.write_failed", claim=claim.key, error=str(error))
                 self._failed(demand, claim, "failed")
-                notices.write_failed(self._recorder, claim, error)
+                events.write_failed(self._recorder, claim, error)
             else:
-                self._snapshot.ledger.written(claim.uid, version)
+                self._snapshot.assumed.written(claim.uid, version)
                 metrics.ALLOCATIONS.labels("written").inc()
                 if since is not None:
                     metrics.ALLOCATION_SECONDS.observe(self._clock() - since)
-                notices.allocated(self._recorder, claim, allocation)
+                events.allocated(self._recorder, claim, allocation)
                 _log.info(
                     "claim.allocated", claim=claim.key, node=allocation.node, devices=len(allocation.results)
                 )
 
-    def _failed(self, demand: Waiting, claim: Claim, result: str) -> None:
+    def _failed(self, demand: WaitingDemand, claim: Claim, result: str) -> None:
         metrics.ALLOCATIONS.labels(result).inc()
         _, last = self._paused.get(demand.key, (0.0, 0.0))
         pause = min(last * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
         self._paused[demand.key] = (self._clock() + pause, pause)
         self._snapshot.forget(claim.uid)
-        asyncio.get_running_loop().call_later(pause, self._ring)
+        asyncio.get_running_loop().call_later(pause, self._wake)
 
-    async def _remove_gate(self, pod: Pod) -> None:
+    async def _ungate(self, pod: Pod) -> None:
         try:
             await self._writer.ungate(pod)
         except NotLeading:
@@ -147,7 +147,7 @@ class Errands:
                 self._snapshot.kept(claim.uid)
             else:
                 metrics.GIVE_BACKS.labels(reason).inc()
-                notices.given_back(self._recorder, claim, why)
+                events.given_back(self._recorder, claim, why)
                 _log.info("claim.given_back", claim=claim.key, why=why)
         except (NotLeading, BrokenInput):
             self._snapshot.kept(claim.uid)
@@ -173,4 +173,4 @@ class Errands:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            _log.error("errand.failed", error=str(task.exception()), exc_info=task.exception())
+            _log.error("background_write.failed", error=str(task.exception()), exc_info=task.exception())

@@ -1,8 +1,8 @@
-"""Lingering: where a claim may still be prepared although it has lost its devices.
+"""StillPrepared: the nodes where a claim may still be prepared although it was deallocated (ADR 0010).
 
-In: deallocations, what agents say, the clock. Out: the nodes that a claim has to avoid for now. kubelet prepares a claim once for
-all pods that use it: where the containers of its former pod still run (the pod was deleted by force), the next pod would start
-at once with the former devices, and not with those that the claim was given since (kubelet's dra manager, `isPrepared`).
+In: deallocations, what agents report, the clock. Out: the nodes that a claim has to avoid for now. kubelet prepares a
+claim once for all pods that use it: where containers of its former pod still run (the pod was deleted by force), the next
+pod would start with the former devices, not with those allocated since (kubelet's dra manager, `isPrepared`).
 """
 
 from collections import OrderedDict
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from apportion.cluster.assumedallocations import Deallocation
 from apportion.cluster.snapshot import Snapshot
-from apportion.cluster.takenback import TakenBack
 
 PATIENCE: Final = 25.0
-"""Seconds within which an agent has told what is still prepared: it looks every ten seconds, twice is safe."""
+"""Seconds within which an agent has reported what is still prepared: it looks every ten seconds, twice is safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,20 @@ class _Loss:
     until: float
 
 
-class Lingering:
+class StillPrepared:
     """Claims whose former containers may still run."""
 
     def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
         self._snapshot = snapshot
         self._clock = clock
         self._lost: OrderedDict[str, _Loss] = OrderedDict()
-        """By claim, the one that ends first first: most are never asked about."""
+        """By claim, in the order in which they end; most are never asked about."""
 
     def __len__(self) -> int:
         """Return how many losses are remembered."""
         return len(self._lost)
 
-    def note(self, event: TakenBack) -> None:
+    def note(self, event: Deallocation) -> None:
         """Take note that a claim lost its devices while pods had reserved it."""
         node = event.allocation.node
         self._forget()
@@ -48,12 +48,12 @@ class Lingering:
     def nodes(self, claim: str) -> frozenset[str]:
         """Return the nodes that a claim (UID) has to avoid now."""
         self._forget()
-        told = self._snapshot.prepared.nodes(claim)
+        reported = self._snapshot.prepared.nodes(claim)
         lost = self._lost.get(claim)
         if lost is None:
-            return told
-        # Asked late: the news that a pod has ended may come after the news that its claim is free.
-        return told | {lost.node} if any(map(self._may_run, lost.pods)) else told
+            return reported
+        # Looked up only now: the pod's end may be observed after the deallocation of its claim.
+        return reported | {lost.node} if any(map(self._may_run, lost.pods)) else reported
 
     def _may_run(self, uid: str) -> bool:
         pod = self._snapshot.pods.get(uid)

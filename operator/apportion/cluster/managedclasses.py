@@ -1,8 +1,8 @@
-"""Which DeviceClasses are ours, and which policy each obeys.
+"""ManagedClasses: which DeviceClasses we serve, and which AllocationPolicy each obeys.
 
-In: classes and policies. Out: a frozen answer. A class is managed when it carries the label
+In: classes and policies. Out: a frozen value. A class is managed when it carries the label
 `apportion.dev/managed=true` or a policy covers it; where two policies cover one class, the older one counts and the
-younger one is told so.
+younger one gets a condition.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,17 +15,17 @@ from apportion.dra.deviceclass import DeviceClass
 
 
 @dataclass(frozen=True, slots=True)
-class Management:
+class ManagedClasses:
     """The classes that we serve."""
 
     policies: Mapping[str, AllocationPolicySpec] = field(default_factory=dict)
     """By DeviceClass."""
-    names: Mapping[str, str] = field(default_factory=dict)
+    policy_names: Mapping[str, str] = field(default_factory=dict)
     """Name of the policy object that a class obeys; absent: the defaults."""
     known: frozenset[str] = frozenset()
     """DeviceClasses that exist."""
-    overlaps: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    """By policy: the (class, older policy) pairs that it lost."""
+    conflicts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """By policy: the (class, older policy) pairs where the older policy counts."""
 
     def owns(self, claim: Claim) -> bool:
         """Say whether every class that the claim names exists and is managed."""
@@ -33,11 +33,11 @@ class Management:
         return bool(classes) and all(name in self.policies and name in self.known for name in classes)
 
     def unknown(self, claim: Claim) -> frozenset[str]:
-        """Return the classes that the claim names and nobody has made yet."""
+        """Return the classes that the claim names and that do not exist."""
         return claim.classes - self.known
 
     def mixes(self, claim: Claim) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return (managed, other) classes when the claim names both kinds, else None; unknown ones are neither."""
+        """Return (managed, other) classes when the claim names both, else None; classes that do not exist are neither."""
         ours = frozenset(name for name in claim.classes if name in self.policies)
         others = (claim.classes & self.known) - ours
         return (ours, others) if ours and others else None
@@ -51,8 +51,8 @@ class Management:
         return DEFAULT_POLICY
 
 
-def management(classes: Iterable[DeviceClass], policies: Iterable[AllocationPolicy]) -> Management:
-    """Decide which classes are ours."""
+def managed_classes(classes: Iterable[DeviceClass], policies: Iterable[AllocationPolicy]) -> ManagedClasses:
+    """Return the managed classes; older policies win."""
     by_age = sorted(
         policies,
         key=lambda p: (p.metadata.creation_timestamp is None, p.metadata.creation_timestamp, p.metadata.name),
@@ -62,7 +62,7 @@ def management(classes: Iterable[DeviceClass], policies: Iterable[AllocationPoli
         name: DEFAULT_POLICY for name, own in labels.items() if own.get(MANAGED) == "true"
     }
     names: dict[str, str] = {}
-    overlaps: dict[str, list[tuple[str, str]]] = {}
+    conflicts: dict[str, list[tuple[str, str]]] = {}
     for policy in by_age:
         covered = set(policy.spec.device_classes.names)
         selector = policy.spec.device_classes.selector
@@ -70,8 +70,8 @@ def management(classes: Iterable[DeviceClass], policies: Iterable[AllocationPoli
             covered |= {name for name, own in labels.items() if selector.matches(own)}
         for name in sorted(covered):
             if name in names:
-                overlaps.setdefault(policy.metadata.name, []).append((name, names[name]))
+                conflicts.setdefault(policy.metadata.name, []).append((name, names[name]))
             else:
                 names[name], specs[name] = policy.metadata.name, policy.spec
-    lost = {name: tuple(pairs) for name, pairs in overlaps.items()}
-    return Management(specs, names, frozenset(labels), lost)
+    lost = {name: tuple(pairs) for name, pairs in conflicts.items()}
+    return ManagedClasses(specs, names, frozenset(labels), lost)

@@ -1,0 +1,37 @@
+"""Debouncer: turn a burst of changes into one wake-up."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class Debouncer:
+    """A burst begins with `wake`; it ends after `quiet` seconds without another, or `longest` seconds after it began."""
+
+    def __init__(self, *, quiet: float, longest: float, clock: Callable[[], float]) -> None:
+        self._quiet = quiet
+        self._longest = longest
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Say that something changed."""
+        self._changed.set()
+
+    async def burst(self, *, within: float) -> None:
+        """Wait until a burst has ended, or for `within` seconds when none begins."""
+        if not await self._woken(within):
+            return
+        end = self._clock() + self._longest
+        while True:
+            self._changed.clear()
+            left = min(self._quiet, end - self._clock())
+            if left <= 0 or not await self._woken(left):
+                return
+
+    async def _woken(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,102 @@
+"""ObjectStore: every observed object, parsed, in its newest version.
+
+In: raw objects as watches deliver them, in any order, again and again. Out: what each event changed. Objects are known
+by UID, so that a late DELETED of an old object cannot erase a new one of the same name. An object that cannot be read is
+left out and remembered as broken.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from apportion.api.layout import PartitionLayout
+from apportion.api.partition import Partition
+from apportion.api.policy import AllocationPolicy
+from apportion.cluster import kinds
+from apportion.cluster.assumedallocations import number
+from apportion.cluster.kinds import ResourceKind
+from apportion.dra.claim import Claim
+from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.node import Node
+from apportion.dra.pod import Pod
+from apportion.dra.slice import Slice
+from apportion.dra.taintrule import DeviceTaintRule
+from apportion.errors import BrokenInput
+
+_log = structlog.get_logger()
+_REMEMBERED = 20_000
+Raw = Mapping[str, Any]
+
+_READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
+    kinds.NODES: Node.from_json,
+    kinds.PODS: Pod.from_json,
+    kinds.CLAIMS: Claim.from_json,
+    kinds.SLICES: Slice.from_json,
+    kinds.CLASSES: DeviceClass.from_json,
+    kinds.TAINT_RULES: DeviceTaintRule.from_json,
+    kinds.PARTITIONS: Partition.from_json,
+    kinds.LAYOUTS: PartitionLayout.from_json,
+    kinds.POLICIES: AllocationPolicy.from_json,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenObject:
+    """An object that cannot be read, and why."""
+
+    kind: ResourceKind
+    namespace: str
+    name: str
+    uid: str
+    error: BrokenInput
+
+
+class ObjectStore:
+    """Objects by kind and UID."""
+
+    def __init__(self) -> None:
+        self.broken: dict[str, BrokenObject] = {}
+        """By UID."""
+        self._objects: dict[ResourceKind, dict[str, Any]] = {kind: {} for kind in _READERS}
+        self._versions: dict[str, int] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """UIDs of the objects that were deleted last."""
+
+    def of(self, kind: ResourceKind) -> dict[str, Any]:
+        """Return the readable objects of a kind, by UID; it is always the same dict."""
+        return self._objects[kind]
+
+    def known(self, kind: ResourceKind) -> frozenset[str]:
+        """Return the UIDs of a kind that were observed, broken objects included."""
+        broken = {uid for uid, found in self.broken.items() if found.kind == kind}
+        return frozenset(self._objects[kind]) | broken
+
+    def observe(self, kind: ResourceKind, change: str, raw: Raw) -> tuple[Any, Any]:
+        """Take in one event; returns the object before and after it, None each where there is none."""
+        metadata = raw["metadata"]
+        uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))
+        objects = self._objects[kind]
+        if change == "DELETED":
+            self._versions.pop(uid, None)
+            self.broken.pop(uid, None)
+            self._gone[uid] = None
+            while len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
+            return objects.pop(uid, None), None
+        # The answer to our own write may come after the watch has reported the deletion: a UID never comes back.
+        if version < self._versions.get(uid, 0) or uid in self._gone:
+            return None, None
+        self._versions[uid] = version
+        try:
+            new = _READERS[kind](raw)
+        except BrokenInput as error:
+            self.broken[uid] = BrokenObject(kind, metadata.get("namespace", ""), metadata["name"], uid, error)
+            _log.warning("object.broken", kind=kind.name, name=metadata["name"], error=str(error))
+            return objects.pop(uid, None), None
+        self.broken.pop(uid, None)
+        old = objects.get(uid)
+        objects[uid] = new
+        return old, new

@@ -1,0 +1,191 @@
+"""Every Event of the scheduling cycle, one function each, with a fixed reason."""
+
+import re
+from collections.abc import Iterable
+
+from apportion.allocator.explain.explanation import Explanation
+from apportion.allocator.explain.render import summary
+from apportion.allocator.facts.inventory import Finding
+from apportion.cluster.kinds import CLAIMS, PODS, SLICES
+from apportion.cluster.objectstore import BrokenObject
+from apportion.cluster.recorder import About, Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+from apportion.errors import ApiError, BrokenInput
+from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
+from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand
+
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _claim(claim: Claim) -> About:
+    return About(CLAIMS, claim.name, claim.uid, claim.namespace)
+
+
+def _pod(pod: Pod) -> About:
+    return About(PODS, pod.name, pod.uid, pod.namespace)
+
+
+def allocated(recorder: Recorder, claim: Claim, allocation: Allocation) -> None:
+    """The claim has its devices."""
+    devices = ", ".join(str(result.device) for result in allocation.results)
+    recorder.normal(_claim(claim), "Allocated", f"allocated {devices}")
+
+
+def not_allocated(recorder: Recorder, demand: WaitingDemand, text: str) -> None:
+    """The demand cannot be served now, for the reason in the text."""
+    for claim in demand.claims:
+        recorder.warning(_claim(claim), "NotAllocated", text)
+    for pod in demand.pods:
+        recorder.warning(_pod(pod), "ClaimsNotAllocated", text)
+
+
+def refused(recorder: Recorder, demand: WaitingDemand, explanation: Explanation, snapshot: Snapshot) -> None:
+    """No node can serve the demand now; the text says why, with claims by name instead of UID."""
+
+    def named(uid: re.Match[str]) -> str:
+        claim = snapshot.claims.get(uid[0])
+        return f"claim {claim.key}" if claim is not None else uid[0]
+
+    not_allocated(recorder, demand, _UID.sub(named, summary(explanation)))
+
+
+def broken(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:
+    """The demand can never be served as it is written."""
+    for claim in demand.claims:
+        recorder.warning(_claim(claim), "BrokenClaim", f"claim {claim.key} cannot be allocated: {error}")
+    for pod in demand.pods:
+        recorder.warning(_pod(pod), "BrokenClaim", str(error))
+
+
+def defect(recorder: Recorder, demands: Iterable[WaitingDemand]) -> None:
+    """Deciding failed with an unexpected exception."""
+    text = "apportion failed to decide about this, which is a defect of its own; the operator's log says more"
+    for demand in demands:
+        for about in (*map(_claim, demand.claims), *map(_pod, demand.pods)):
+            recorder.warning(about, "Defect", text)
+
+
+def unservable(recorder: Recorder, found: MixedClasses | UnknownClasses) -> None:
+    """No allocator can serve the claim as it is."""
+    if isinstance(found, UnknownClasses):
+        reason = "UnknownClass"
+        text = f"spec.devices.requests: DeviceClass {', '.join(sorted(found.classes))} does not exist"
+    else:
+        reason = "MixedClasses"
+        text = (
+            f"spec.devices.requests names DeviceClasses that apportion manages ({', '.join(sorted(found.managed))})"
+            f" and others ({', '.join(sorted(found.others))}); nobody can allocate both kinds in one claim: split it"
+        )
+    recorder.warning(_claim(found.claim), reason, f"claim {found.claim.key}: {text}")
+
+
+def foreign(recorder: Recorder, claim: Claim) -> None:
+    """Another allocator allocated a managed device."""
+    recorder.warning(
+        _claim(claim),
+        "ForeignAllocation",
+        f"allocated by {claim.allocated_by or 'an unknown writer'}, past the guard taint (a toleration without a key"
+        " opens it); the devices are counted and served",
+    )
+
+
+def overlap_cleared(recorder: Recorder, claim: Claim, what: str) -> None:
+    """An allocation overlapped another and is cleared."""
+    recorder.warning(_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back")
+
+
+def overlap_stuck(recorder: Recorder, claims: tuple[Claim, ...], what: str) -> None:
+    """Reserved allocations overlap; the node will refuse the later ones."""
+    names = ", ".join(claim.key for claim in claims)
+    for claim in claims:
+        recorder.warning(
+            _claim(claim),
+            "Overlap",
+            f"{what} is allocated to {names}, all of them reserved: the node prepares only the first; delete the"
+            " pods of the others",
+        )
+
+
+def given_back(recorder: Recorder, claim: Claim, reason: str) -> None:
+    """An allocation was cleared."""
+    recorder.normal(_claim(claim), "GivenBack", reason)
+
+
+def node_refused(recorder: Recorder, pod: Pod, node: str, seconds: float) -> None:
+    """kube-scheduler refused our node for the pod."""
+    recorder.normal(
+        _pod(pod),
+        "NodeRefused",
+        f"kube-scheduler did not accept node {node} and took the allocation back; looking elsewhere, {node} is left"
+        f" out for {seconds:.0f} s or until it changes",
+    )
+
+
+def unreadable(recorder: Recorder, found: BrokenObject) -> None:
+    """An object cannot be read."""
+    recorder.warning(
+        About(found.kind, found.name, found.uid, found.namespace),
+        "Unreadable",
+        f"{found.kind.name} {found.name} is left out: {found.error}",
+    )
+
+
+def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
+    """A pool's slices contradict each other; its devices are not allocated."""
+    for found in snapshot.slices.values():
+        if finding.object.startswith(f"pool {found.pool}"):
+            text = f"ResourceSlice {found.name}: {finding.field}: {finding.reason}"
+            recorder.warning(About(SLICES, found.name, found.uid), "BrokenPool", text)
+
+
+def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:
+    """The API server refused an allocation."""
+    recorder.warning(_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")
+
+
+def group_broken(recorder: Recorder, group: PodGroupState) -> None:
+    """The pods' labels and annotations about their group are wrong or disagree."""
+    for pod in group.pods:
+        recorder.warning(_pod(pod), "BrokenGroup", f"group {group.key} waits: {group.flaw}")
+
+
+def group_incomplete(recorder: Recorder, group: WaitingGroup) -> None:
+    """Fewer pods are ready than the group needs."""
+    state, ready = group.pod_group, len(group.pods) + group.served
+    text = f"group {state.key} waits for pods: {ready} of at least {state.least} are ready"
+    if len(state.pods) > ready:
+        text += f"; {len(state.pods) - ready} more exist behind other gates, or their claims cannot be served"
+    for pod in state.pods:
+        if pod.node is None:
+            recorder.warning(_pod(pod), "GroupIncomplete", text)
+
+
+def group_blocked(
+    recorder: Recorder, group: WaitingGroup, demand: WaitingDemand, served: int, blocked: WaitingDemand
+) -> None:
+    """Another pod of the group cannot be served, so this demand is not either."""
+    not_allocated(
+        recorder,
+        demand,
+        f"group {group.pod_group.key} needs devices for {group.enough} of its waiting pods together, and there are"
+        f" devices for {served}; {', '.join(pod.name for pod in blocked.pods)} found none",
+    )
+
+
+def group_without(recorder: Recorder, group: PodGroupState, demand: WaitingDemand) -> None:
+    """Enough other pods of the group are served; this demand goes on waiting."""
+    text = (
+        f"group {group.key} has the {group.least} pods that it needs; there are no devices for this one yet"
+    )
+    for pod in demand.pods:
+        recorder.warning(_pod(pod), "ClaimsNotAllocated", text)
+
+
+def cross_group(recorder: Recorder, found: CrossGroupDemand) -> None:
+    """A claim joins pods of several groups."""
+    text = f"its claims join pods of several groups ({', '.join(found.groups)}), so none of them can be served as a whole"
+    for pod in found.demand.pods:
+        recorder.warning(_pod(pod), "BrokenGroup", text)

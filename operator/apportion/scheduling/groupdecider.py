@@ -1,0 +1,138 @@
+"""GroupDecider: the demands of a pod group, all or nothing.
+
+In: a group's waiting demands, the capacity of nodes. Out: decisions for enough of its pods, each on a node of its own; or
+none, and Events that say what is missing. Allocations of a group that cannot be completed are cleared.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from apportion.allocator.demand import Demand
+from apportion.allocator.gang import GangRefused, Member, allocate_gang
+from apportion.allocator.terms import Terms
+from apportion.api.contract import GATE
+from apportion.dra.claim import Claim
+from apportion.errors import BrokenInput
+from apportion.scheduling import events
+from apportion.scheduling.candidates import unplaced
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.waiting import WaitingDemand
+
+PATIENCE = 5.0
+"""Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
+
+
+class GroupDecider:
+    """Decides pod groups."""
+
+    def __init__(self, decider: Decider, clock: Callable[[], float]) -> None:
+        self._decider = decider
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        """When a group was first seen incomplete."""
+
+    def begin(self, groups: Iterable[WaitingGroup]) -> None:
+        """Start a pass over these groups; all others are forgotten."""
+        kept = {group.pod_group.key for group in groups}
+        self._since = {key: at for key, at in self._since.items() if key in kept}
+
+    def decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
+        """Serve a group or say why not; returns how many claims were granted."""
+        if not group.whole:
+            self._incomplete(group)
+            return 0
+        self._since.pop(group.pod_group.key, None)
+        decider = self._decider
+        if any(decider.writes.paused(demand.key) for demand in group.demands):
+            return 0
+        if decider.refusals.stands(group.key):
+            self._clear(group)
+            return 0
+        try:
+            answer = allocate_gang(
+                decider.snapshot.state,
+                [self._member(group, demand) for demand in group.demands],
+                lambda index, placed: self._ask(group, index, placed, capacity),
+                enough=group.enough,
+                prefer=decider.candidates.idle,
+            )
+        except BrokenInput as error:
+            decider.refusals.refuse(group.key, "broken")
+            for demand in group.demands:
+                events.broken(decider.recorder, demand, error)
+            self._clear(group)
+            return 0
+        if isinstance(answer, GangRefused):
+            self._refuse(group, answer, capacity)
+            return 0
+        granted = 0
+        for demand, decision in zip(group.demands, answer.decisions, strict=True):
+            if decision is not None:
+                decider.learn(demand, decision)
+                decider.grant(demand, decision, capacity)
+                granted += len(demand.claims)
+            else:
+                events.group_without(decider.recorder, group.pod_group, demand)
+        return granted
+
+    def _member(self, group: WaitingGroup, demand: WaitingDemand) -> Member:
+        terms = Terms.of(self._decider.snapshot.managed.policy(demand.claims[0]))
+        return Member(len(group.own_pods(demand)), terms)
+
+    def _ask(
+        self, group: WaitingGroup, index: int, placed: Mapping[int, str], capacity: HostCapacity
+    ) -> Demand | None:
+        """Return a member's demand, with the pods of the members placed so far counted on their nodes."""
+        tried = capacity.copy()
+        for other, node in placed.items():
+            for pod in unplaced(group.demands[other], self._decider.snapshot):
+                tried.take(node, pod)
+        asked = self._decider.candidates.ask(group.demands[index], tried)
+        return None if isinstance(asked, str) else asked
+
+    def _refuse(self, group: WaitingGroup, answer: GangRefused, capacity: HostCapacity) -> None:
+        decider = self._decider
+        blocked = group.demands[answer.member]
+        if answer.refusal is None:
+            decider.refusals.refuse(group.key, "no node")
+            reason = decider.candidates.ask(blocked, capacity)
+            if not isinstance(reason, str):
+                # By itself it would find a node; together with the other pods of the group it does not.
+                reason = "no node can take the pod beside the others of its group"
+            events.not_allocated(decider.recorder, blocked, reason)
+        else:
+            decider.refusals.refuse(group.key, answer.refusal.verdict)
+            events.refused(decider.recorder, blocked, answer.refusal.explanation, decider.snapshot)
+        for demand in group.demands:
+            if demand is not blocked:
+                events.group_blocked(decider.recorder, group, demand, answer.served, blocked)
+        self._clear(group)
+
+    def _incomplete(self, group: WaitingGroup) -> None:
+        self._clear(group)
+        if group.pod_group.flaw:
+            events.group_broken(self._decider.recorder, group.pod_group)
+            return
+        now = self._clock()
+        if now - self._since.setdefault(group.pod_group.key, now) >= PATIENCE:
+            events.group_incomplete(self._decider.recorder, group)
+
+    def _clear(self, group: WaitingGroup) -> None:
+        """Clear allocations of the group's gated pods: others may use the devices until all of them can be served."""
+        snapshot, writes = self._decider.snapshot, self._decider.writes
+        for pod in group.pod_group.pods:
+            if GATE not in pod.gates or writes.ungating(pod.uid):
+                continue
+            for claim in snapshot.named_claims(pod):
+                if claim is not None and self._is_unused(claim):
+                    writes.clear(claim, f"group {group.pod_group.key} cannot have all that it needs", "group")
+
+    def _is_unused(self, claim: Claim) -> bool:
+        """Say whether we allocated the claim, and no pod can have started with it."""
+        return (
+            claim.allocation is not None
+            and claim.allocated_by == self._decider.manager
+            and not claim.reserved_for
+            and all(pod.node is None and GATE in pod.gates for pod in self._decider.snapshot.users(claim))
+        )

@@ -1,0 +1,109 @@
+"""Planner: the last demands of the queue, placed together (ADR 0011).
+
+In: the demands that are all that is still to be decided in a pass, the capacity of nodes. Out: for each an answer to
+follow when its turn comes, as long as its node still has the room; or nothing, and they are decided one by one.
+"""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from apportion import metrics
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.queue import Answer, allocate_queue
+from apportion.allocator.terms import Terms
+from apportion.cluster.snapshot import Snapshot
+from apportion.errors import BrokenInput
+from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.waiting import WaitingDemand
+
+_log = structlog.get_logger()
+LEAST_TOGETHER = 2
+MOST_TOGETHER = 64
+"""Demands placed together: the last of the queue. Those before them are decided one by one, each in its best place."""
+
+
+class Planner:
+    """The plan of one pass."""
+
+    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
+        self._snapshot = snapshot
+        self._candidates = candidates
+        self._answers: dict[str, Answer] = {}
+        self._resting: frozenset[str] = frozenset()
+        self._no_node: dict[str, str] = {}
+        """Why no node could take the pods of demands that the plan leaves out, by demand."""
+
+    def begin(self) -> None:
+        """Start a pass without a plan."""
+        self._answers, self._resting, self._no_node = {}, frozenset(), {}
+
+    def plan(
+        self, demands: Sequence[WaitingDemand], capacity: HostCapacity, rests: Callable[[str], bool]
+    ) -> None:
+        """Place these demands together; `rests` tells which (by key) back off and are left out.
+
+        To be called when these demands, in this order, are all that is still to be decided in this pass: no other demand
+        may take what the plan gives them. A defect is logged and counted, and leaves no plan.
+        """
+        # Freeze who is backing off for this pass: a timer that ends mid-pass must not admit a demand that the plan
+        # ignored, or that demand would take what the plan gives to others.
+        self._resting = frozenset(demand.key for demand in demands if rests(demand.key))
+        try:
+            self._answers = self._together(
+                [demand for demand in demands if demand.key not in self._resting], capacity
+            )
+        except Exception:  # noqa: BLE001 - whatever it is, it is logged, and demands are decided one by one
+            _log.exception("plan.defect", demands=len(demands))
+            metrics.DECISIONS.labels("defect").inc()
+
+    def rests(self, key: str) -> bool:
+        """Say whether a demand backed off when the plan was made: it is not decided in this pass."""
+        return key in self._resting
+
+    def no_node(self, key: str) -> str | None:
+        """Return why no node could take a demand's pods when the plan was made; None if one could."""
+        return self._no_node.get(key)
+
+    def answer(self, key: str, nodes: frozenset[str]) -> Answer | None:
+        """Return the planned answer for a demand that could go to these nodes; None: decide it by itself."""
+        return planned(self._answers, key, nodes)
+
+    def _together(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> dict[str, Answer]:
+        managed = self._snapshot.managed
+        policies = {Terms.of(managed.policy(demand.claims[0])) for demand in demands}
+        if len(policies) != 1:
+            return {}
+        (terms,) = policies
+        asked: dict[str, Demand] = {}
+        for demand in demands:
+            question = self._candidates.ask(demand, capacity)
+            if isinstance(question, str):
+                self._no_node[demand.key] = question
+            else:
+                asked[demand.key] = question
+        if len(asked) < LEAST_TOGETHER:
+            return {}
+        answers = allocate_queue(
+            self._snapshot.state,
+            tuple(asked.values()),
+            terms,
+            prefer=self._candidates.idle,
+        )
+        # A demand that no state could serve gets its error when it is decided by itself.
+        return {
+            key: answer
+            for key, answer in zip(asked, answers, strict=True)
+            if not isinstance(answer, BrokenInput)
+        }
+
+
+def planned(plan: dict[str, Answer], key: str, nodes: frozenset[str]) -> Answer | None:
+    """Return what was planned for a demand; drop the whole plan if its node has no room for the pods any more."""
+    answer = plan.get(key)
+    if isinstance(answer, Decision) and answer.node not in nodes:
+        plan.clear()
+        return None
+    return answer

@@ -1,0 +1,48 @@
+"""Pods of groups, and what the queue makes of them."""
+
+from typing import Any
+
+from apportion.api.contract import GATE
+from apportion.api.partition import Phase
+from apportion.cluster.kinds import PODS
+from apportion.scheduling.gates import open_gates
+from apportion.scheduling.groups import Queued, WaitingGroup, by_group
+from apportion.scheduling.waiting import waiting_demands
+from tests.world import World
+
+OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
+KUEUE = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count")
+
+
+def member(
+    made: World,
+    name: str,
+    *claims: str,
+    least: str | None = "2",
+    group: str = "g",
+    names: tuple[str, str] = OURS,
+    gates: tuple[str, ...] = (GATE,),
+) -> dict[str, Any]:
+    """Add a pod of a group, behind our gate."""
+    raw = made.pod(name, *claims, gates=gates)
+    raw["metadata"]["labels"] = {names[0]: group}
+    raw["metadata"]["annotations"] = {names[1]: least} if least is not None else {}
+    return made.see(PODS, raw)
+
+
+def queue(made: World) -> list[Queued]:
+    """Return the queue."""
+    return by_group(waiting_demands(made.snapshot)[0], made.snapshot)
+
+
+def only_group(made: World) -> WaitingGroup:
+    """Return the only entry of the queue, a group."""
+    [found] = queue(made)
+    assert isinstance(found, WaitingGroup)
+    return found
+
+
+def opened(made: World) -> list[str]:
+    """Return the pods whose gate can be removed."""
+    pods = open_gates(made.snapshot, contested=frozenset(), phase=lambda _: Phase.READY)
+    return sorted(pod.name for pod in pods)

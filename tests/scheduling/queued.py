@@ -1,0 +1,52 @@
+"""Claims that wait, on nodes with devices of a few models."""
+
+from collections.abc import Mapping
+
+from apportion.allocator.demand import Demand
+from apportion.cluster.client import Client
+from apportion.scheduling.waiting import waiting_demands
+from tests.allocator.builders import claim, want
+from tests.world import GPU, Json, World
+
+MODEL = f'device.attributes["{GPU}"].model'
+
+
+def world() -> World:
+    made = World()
+    made.device_class("gpu")
+    made.device_class("theirs", unmanaged="yes")
+    return made
+
+
+def names(made: World) -> list[list[str]]:
+    demands, _ = waiting_demands(made.snapshot)
+    return [[claim.name for claim in demand.claims] for demand in demands]
+
+
+def parts(names: str) -> list[Demand]:
+    """Return claims for a part of a chip each."""
+    return [Demand((claim(name, want(kind="part")),)) for name in names]
+
+
+async def placed(
+    client: Client, nodes: Mapping[str, tuple[str, int]], wishes: Mapping[str, Json]
+) -> dict[str, str | None]:
+    """Let a cycle decide for claims that wait together; return the nodes of those that are served."""
+    world = fleet(nodes)
+    for name, wish in wishes.items():
+        world.wait_for(name, wish)
+    world.cycle(client).once()
+    return world.places()
+
+
+def fleet(nodes: Mapping[str, tuple[str, int]]) -> World:
+    """Return nodes with so many devices of a model each."""
+    world = World()
+    world.device_class("gpu")
+    for node, (model, count) in nodes.items():
+        world.node(node, cpu="64")
+        devices = [
+            {"name": f"gpu-{number}", "attributes": {"model": {"string": model}}} for number in range(count)
+        ]
+        world.slice(node, f"{node}-devices", {"devices": devices}, 1)
+    return world
