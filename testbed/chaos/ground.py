@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 
 import yaml
 
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import lay_out
-from testbed.fakes.nvml_models import models
+from testbed.fakes.nvml.host import lay_out
+from testbed.fakes.nvml.library import FakeNvml
+from testbed.fakes.nvml.models import models
 
 MODELS: Final = ("H100-80GB", "A100-40GB")
 """One whose MIG mode switches at will and is off after a reboot, one whose mode stays on."""

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from testbed.fakes import dcmi_host, nvml_host
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.dcmi import host as dcmi_host
+from testbed.fakes.dcmi.library import FakeDcmi
+from testbed.fakes.nvml import host as nvml_host
+from testbed.fakes.nvml.library import FakeNvml
 from testbed.realnode.cell import Cell
 
 DAVINCI_MAJOR: Final = 235

@@ -14,7 +14,7 @@ from testbed.chaos.brood import Brood
 from testbed.chaos.ground import NvmlGround
 from testbed.chaos.staging import staged
 from testbed.controlplane import ControlPlane
-from testbed.fakes.nvml import build
+from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.places import MakeBackend
 from tests.agent.scene import Scene
 from tests.agent.simulated_node import SimulatedNode, install, simulated_node
@@ -49,7 +49,7 @@ def make_node(installed: ControlPlane) -> Callable[..., AbstractAsyncContextMana
 @pytest.fixture(scope="session")
 async def brood() -> AsyncIterator[Brood]:
     """Keep a nursery of agent processes that find the fake driver."""
-    async with Brood({"LD_LIBRARY_PATH": str(build().parent)}) as nursery:
+    async with Brood({"LD_LIBRARY_PATH": str(FakeNvml.build().parent)}) as nursery:
         yield nursery
 
 

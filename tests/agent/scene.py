@@ -7,7 +7,7 @@ from testbed.api import Json
 from testbed.chaos.ground import Cut, NvmlGround, Place, places
 from testbed.chaos.node import Node
 from testbed.eventually import eventually
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml.library import FakeNvml
 
 H100, A100 = places("gpu-0", "H100-80GB"), places("gpu-1", "A100-40GB")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml.library import FakeNvml
 from tests.fakes.vendor import Vendor, run
 
 

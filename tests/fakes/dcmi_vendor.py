@@ -11,7 +11,7 @@ import sys
 import textwrap
 from typing import Any
 
-from testbed.fakes.dcmi import FakeDcmi
+from testbed.fakes.dcmi.library import FakeDcmi
 
 _PRELUDE = """
 import json, struct

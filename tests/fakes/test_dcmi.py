@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fakes.dcmi import FakeDcmi
+from testbed.fakes.dcmi.library import FakeDcmi
 from tests.fakes.dcmi_vendor import run
 
 INVALID, NOT_PERMITTED, INNER, NOT_EXIST, NOT_READY, FILE, OCCUPIED, NOT_SUPPORTED = (

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import Unavailable
-from testbed.fakes import nvml
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml.library import FakeNvml
 from tests.fakes.vendor import Vendor
 
 IN_USE, NO_ROOM, NOT_SUPPORTED, INVALID, NOT_FOUND, LOST = 19, 23, 3, 2, 6, 15
@@ -305,4 +304,4 @@ def test_without_a_compiler_the_reason_is_clear(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(Unavailable, match=r"libnvidia-ml.so.1 .* no C compiler \(cc\)"):
-        nvml.build(tmp_path)
+        FakeNvml.build(tmp_path)

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml.library import FakeNvml
 
 Vendor = Callable[..., Any]
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "resources.h"
 
 /* 0 normal, 1 minor, 2 major, 3 critical; a chip that is gone is an answer of its own. */
 EXPORT int dcmi_get_device_health(int card, int device, unsigned *health) {

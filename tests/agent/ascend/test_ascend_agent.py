@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from testbed.eventually import eventually
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.dcmi_host import lay_out
+from testbed.fakes.dcmi.host import lay_out
+from testbed.fakes.dcmi.library import FakeDcmi
 from tests.agent.simulated_node import NPU, SimulatedNode, holder
 from tests.agent.test_crashes import doomed, journal
 

@@ -14,8 +14,8 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.inventory import Inventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import HardwareError, Lost, Unsupported
-from testbed.fakes import npu_smi
-from testbed.fakes.dcmi_models import models as faked
+from testbed.fakes.dcmi import npu_smi
+from testbed.fakes.dcmi.models import models as faked
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 from tests.agent.places import DRIVERS
 

@@ -1,9 +1,9 @@
 /* What every fake driver library shares: a state file that all processes map, its lock, and faults on request.
  *
- * A fake defines `fake`, and begins its `struct state` with a `struct header`. testbed/fakes/frame_layout.py mirrors it.
+ * A fake defines `fake`, and begins its `struct state` with a `struct header`. testbed/fakes/statefile/layout.py mirrors it.
  */
-#ifndef FAKE_FRAME_H
-#define FAKE_FRAME_H
+#ifndef FAKE_STATEFILE_H
+#define FAKE_STATEFILE_H
 
 #include <stdint.h>
 
@@ -43,28 +43,28 @@ extern const struct fake fake;
 enum { OPENED, NO_DRIVER, WRONG_FILE };
 
 /* Begin a session of this process, mapping the file for the first one. */
-int frame_open(void);
+int statefile_open(void);
 /* End a session; 0: there was none. */
-int frame_close(void);
+int statefile_close(void);
 /* Map the file that the environment names now; keep what is mapped if it is the same. For libraries without an end. */
-int frame_follow(void);
+int statefile_reopen(void);
 /* NULL without a session; valid under the lock. */
-struct header *frame_state(void);
+struct header *statefile_header(void);
 /* Another number for every mapping. */
-unsigned frame_epoch(void);
+unsigned statefile_epoch(void);
 
-int frame_lock(void);
-void frame_unlock(void);
-void frame_sleep(uint64_t microseconds);
+int statefile_lock(void);
+void statefile_unlock(void);
+void sleep_microseconds(uint64_t microseconds);
 
-struct strike {
+struct fault {
     uint32_t action; /* NO_RULE, FAIL, KILL_BEFORE or KILL_AFTER */
     int32_t code;
     uint64_t microseconds; /* latencies of all rules together */
 };
 
 /* Count a call, and use up what was asked for to happen to it. Under the lock. */
-struct strike frame_strike(const char *symbol, int unit);
+struct fault take_fault(const char *symbol, int unit);
 
 /* Set a `used` field: the row exists from here on. */
 #define COMMIT(row) __atomic_store_n(&(row)->used, 1u, __ATOMIC_RELEASE)

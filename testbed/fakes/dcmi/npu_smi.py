@@ -7,8 +7,8 @@ layout of the real one (two rows to a template, memory in GB rounded up).
 import re
 from pathlib import Path
 
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.dcmi_layout import Chip, Template
+from testbed.fakes.dcmi.layout import Chip, Template
+from testbed.fakes.dcmi.library import FakeDcmi
 
 _RULE = "+" + "-" * 90 + "+"
 _HEAD = f"""{_RULE}

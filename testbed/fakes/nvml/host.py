@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.pci_tree import plug
+from testbed.fakes.nvml.library import FakeNvml
+from testbed.fakes.pci import plug
 
 CAPABILITIES_MAJOR = 237
 UVM_MAJOR = 508

@@ -1,6 +1,6 @@
-"""A fake driver library seen from outside: its state file, how a process finds it, and the faults that can be asked for.
+"""Base class of the fake driver libraries: builds the library, reads and writes its state file, injects faults.
 
-In: the library, the layout of its state file. Out: a base class for the fakes. What a library does is in its C sources.
+In: C sources, the layout of the state file. Out: `FakeDriver`. What a library does is in its C sources.
 """
 
 import ctypes
@@ -9,30 +9,52 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
-from testbed.fakes.compile import library
-from testbed.fakes.frame_layout import Rule
+from testbed.fakes import compile as compiler
+from testbed.fakes.statefile.layout import Rule
 
-FRAME = Path(__file__).parent / "frame"
+_STATEFILE = Path(__file__).parent / "statefile"
 _FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER = 1, 2, 3, 4
 _FOR_EVER = -1
 
 S = TypeVar("S", bound=ctypes.Structure)
 
 
-class Fake(Generic[S]):
+class FakeDriver(Generic[S]):
     """One fake node's driver: a state file, shared by every process that has `environment`."""
 
     layout: type[S]
     """Of the state file; its first field is a `Header` called `header`."""
     variable: ClassVar[str]
     """Environment variable that names the state file."""
+    sources: ClassVar[Path]
+    """Folder of the library's C files."""
+    soname: ClassVar[str]
+    """File name of the library, by which a program loads it."""
 
-    def __init__(self, path: Path, library: Path) -> None:
-        """Take an existing state file."""
+    def __init__(self, path: Path) -> None:
+        """Open an existing state file; `create` of a subclass makes one. Raises Unavailable without a C compiler."""
         self.path = path
-        self.library = library
+        self.library = self.build()
+
+    @classmethod
+    def build(cls, cache: Path | None = None) -> Path:
+        """Return the path of the library, built if need be. Raises Unavailable without a C compiler."""
+        built = compiler.library(cls.sources, cls.soname, shared=_STATEFILE, cache=cache)
+        size = ctypes.CDLL(str(built)).fake_state_size()
+        if size != ctypes.sizeof(cls.layout):
+            raise AssertionError(
+                f"{cls.soname}: layout.py has {ctypes.sizeof(cls.layout)} bytes, state.h {size}"
+            )
+        return built
+
+    @classmethod
+    def _write(cls, path: Path, state: S) -> Self:
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(bytes(state))
+        fresh.replace(path)
+        return cls(path)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -110,12 +132,3 @@ class Fake(Generic[S]):
                     rules[index] = Rule(action, card, code, times, skip, microseconds, symbol.encode())
                     return
         raise RuntimeError("the state file has no room for another fault")
-
-
-def build(sources: Path, name: str, layout: type[ctypes.Structure], *, cache: Path | None = None) -> Path:
-    """Return the path of the library, built if need be. Raises Unavailable without a compiler."""
-    built = library(sources, name, shared=FRAME, cache=cache)
-    size = ctypes.CDLL(str(built)).fake_state_size()
-    if size != ctypes.sizeof(layout):
-        raise AssertionError(f"{name}: the mirror has {ctypes.sizeof(layout)} bytes, state.h {size}")
-    return built

@@ -1,5 +1,5 @@
-/* The state file, its lock and the faults. See frame.h. */
-#include "frame.h"
+/* The state file, its lock and the faults. See statefile.h. */
+#include "statefile.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,14 +19,14 @@ static int sessions;
 static unsigned epoch;
 static int locked = -1;
 
-void frame_sleep(uint64_t microseconds) {
+void sleep_microseconds(uint64_t microseconds) {
     struct timespec span = {(time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
     while (nanosleep(&span, &span) != 0) {
     }
 }
 
 /* flock belongs to an open file, so a file per lock also keeps apart processes that share descriptors after a fork. */
-int frame_lock(void) {
+int statefile_lock(void) {
     pthread_mutex_lock(&threads);
     locked = open(path, O_RDWR | O_CLOEXEC);
     if (locked >= 0 && flock(locked, LOCK_EX) == 0) return 1;
@@ -35,7 +35,7 @@ int frame_lock(void) {
     return 0;
 }
 
-void frame_unlock(void) {
+void statefile_unlock(void) {
     close(locked);
     pthread_mutex_unlock(&threads);
 }
@@ -74,7 +74,7 @@ static void unmap(void) {
     mapped = NULL;
 }
 
-int frame_open(void) {
+int statefile_open(void) {
     pthread_mutex_lock(&threads);
     int opened = sessions == 0 ? map(getenv(fake.variable)) : OPENED;
     if (opened == OPENED) sessions++;
@@ -82,7 +82,7 @@ int frame_open(void) {
     return opened;
 }
 
-int frame_close(void) {
+int statefile_close(void) {
     pthread_mutex_lock(&threads);
     int was_open = sessions > 0;
     if (was_open && --sessions == 0) unmap();
@@ -90,7 +90,7 @@ int frame_close(void) {
     return was_open;
 }
 
-int frame_follow(void) {
+int statefile_reopen(void) {
     pthread_mutex_lock(&threads);
     const char *wanted = getenv(fake.variable);
     int opened = OPENED;
@@ -102,9 +102,9 @@ int frame_follow(void) {
     return opened;
 }
 
-struct header *frame_state(void) { return mapped; }
+struct header *statefile_header(void) { return mapped; }
 
-unsigned frame_epoch(void) { return epoch; }
+unsigned statefile_epoch(void) { return epoch; }
 
 /* For the check that the Python mirror has the same layout. */
 EXPORT unsigned fake_state_size(void) { return fake.size; }
@@ -119,12 +119,12 @@ static void count(const char *symbol) {
     }
 }
 
-struct strike frame_strike(const char *symbol, int unit) {
-    struct strike strike = {NO_RULE, 0, 0};
+struct fault take_fault(const char *symbol, int unit) {
+    struct fault fault = {NO_RULE, 0, 0};
     count(symbol);
     for (struct rule *rule = mapped->rule; rule < mapped->rule + RULES; rule++) {
         if (rule->action == NO_RULE || rule->times == 0) continue;
-        if (strike.action != NO_RULE && rule->action != DELAY) continue;
+        if (fault.action != NO_RULE && rule->action != DELAY) continue;
         if (strcmp(rule->symbol, "*") != 0 && strcmp(rule->symbol, symbol) != 0) continue;
         if (rule->unit >= 0 && rule->unit != unit) continue;
         if (rule->skip > 0) {
@@ -133,11 +133,11 @@ struct strike frame_strike(const char *symbol, int unit) {
         }
         if (rule->times > 0) rule->times--;
         if (rule->action == DELAY) {
-            strike.microseconds += rule->microseconds;
+            fault.microseconds += rule->microseconds;
         } else {
-            strike.action = rule->action;
-            strike.code = rule->code;
+            fault.action = rule->action;
+            fault.code = rule->code;
         }
     }
-    return strike;
+    return fault;
 }

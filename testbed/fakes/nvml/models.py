@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from testbed.fakes.nvml_layout import Gpu, Profile
+from testbed.fakes.nvml.layout import Gpu, Profile
 
 _ARCHITECTURES = {"Ampere": 7, "Ada": 8, "Hopper": 9, "Blackwell": 10}
 _CONSTANTS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4}

@@ -7,7 +7,7 @@ Layout: the kernel's sysfs-class-infiniband ABI; majors and minors as ib_uverbs 
 import shutil
 from pathlib import Path
 
-from testbed.fakes.pci_tree import plug
+from testbed.fakes.pci import plug
 
 _MAJOR = 231
 _UVERBS, _UMAD = 192, 0

@@ -1,7 +1,7 @@
 """The fake DCMI: builds the library, makes state files, shows what is in them and asks for faults.
 
 In: models and a folder. Out: a `FakeDcmi`, whose `environment` makes any process use it instead of a driver. It reads
-and writes the state file itself, so it can judge the product. What the library does is in `dcmi/*.c`.
+and writes the state file itself, so it can judge the product. What the library does is in the C files of this folder.
 """
 
 import ctypes
@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.fakes import dcmi_layout as layout
-from testbed.fakes import fake
-from testbed.fakes.dcmi_models import chips_per_card, fill, ring
-from testbed.fakes.frame_layout import Header
+from testbed.fakes.dcmi import layout
+from testbed.fakes.dcmi.models import chips_per_card, fill, ring
+from testbed.fakes.driver import FakeDriver
+from testbed.fakes.statefile.layout import Header
 
-NAME = "libdcmi.so"
-_SOURCES = Path(__file__).parent / "dcmi"
 _SELF, _SYS, _HCCS, _SIO, _HCCS_SWITCH = 0, 1, 3, 6, 7
 _IN_USE_CONTAINER = 0xFFFFFFFFFFFF
 
@@ -34,20 +32,13 @@ class Vnpu:
     """Never given twice: tells one from another that came later under the same id."""
 
 
-def build(cache: Path | None = None) -> Path:
-    """Return the path of the library, built if need be. Raises Unavailable without a compiler."""
-    return fake.build(_SOURCES, NAME, layout.State, cache=cache)
-
-
-class FakeDcmi(fake.Fake[layout.State]):
+class FakeDcmi(FakeDriver[layout.State]):
     """One fake node's driver: a state file, shared by every process that has `environment`."""
 
     layout = layout.State
     variable = "APPORTION_FAKE_DCMI"
-
-    def __init__(self, path: Path, *, library: Path | None = None) -> None:
-        """Take an existing state file; `create` makes one."""
-        super().__init__(path, library or build())
+    sources = Path(__file__).parent
+    soname = "libdcmi.so"
 
     @classmethod
     def create(
@@ -92,10 +83,7 @@ class FakeDcmi(fake.Fake[layout.State]):
                 chip.sdid, chip.pod_size, chip.pod, chip.server = index, 384, 7, 3
             for other in range(len(models)):
                 state.link[index][other] = _link(index, other, model, models[other])
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(bytes(state))
-        fresh.replace(path)
-        return cls(path)
+        return cls._write(path, state)
 
     def vnpus(self) -> tuple[Vnpu, ...]:
         """List all vNPUs, in the order of chips and ids."""

@@ -1,4 +1,4 @@
-"""The state file of the fake NVML as ctypes: the mirror of `nvml/state.h`.
+"""The state file of the fake NVML as ctypes: the mirror of `state.h`.
 
 In: nothing. Out: structures. `ctypes.sizeof(State)` must be what the library says (`fake_state_size`).
 """
@@ -6,7 +6,7 @@ In: nothing. Out: structures. `ctypes.sizeof(State)` must be what the library sa
 from ctypes import Structure, c_char, c_int32, c_uint32, c_uint64
 from typing import ClassVar
 
-from testbed.fakes.frame_layout import Fields, Header, words
+from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x4C4D564E
 LAYOUT = 2

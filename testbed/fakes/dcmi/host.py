@@ -8,8 +8,8 @@ import os
 import stat
 from pathlib import Path
 
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.pci_tree import plug
+from testbed.fakes.dcmi.library import FakeDcmi
+from testbed.fakes.pci import plug
 
 _MAJOR = 511
 """Of a range that the kernel gives out dynamically and rarely reaches."""

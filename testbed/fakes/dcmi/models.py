@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from testbed.fakes.dcmi_layout import A910, B910, C910, OTHER, P310, Amounts, Chip
+from testbed.fakes.dcmi.layout import A910, B910, C910, OTHER, P310, Amounts, Chip
 
 _FAMILIES = {"310P": P310, "910A": A910, "910B": B910}
 _ENGINES = ("vpc", "vdec", "venc", "jpegd", "jpege")

@@ -1,7 +1,7 @@
 """The fake NVML: builds the library, makes state files, shows what is in them and asks for faults.
 
 In: models and a folder. Out: a `FakeNvml`, whose `environment` makes any process use it instead of a driver. It reads
-and writes the state file itself, so it can judge the product. What the library does is in `nvml/*.c`.
+and writes the state file itself, so it can judge the product. What the library does is in the C files of this folder.
 """
 
 import ctypes
@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.fakes import fake
-from testbed.fakes import nvml_layout as layout
-from testbed.fakes.frame_layout import Header
-from testbed.fakes.nvml_models import fill
+from testbed.fakes.driver import FakeDriver
+from testbed.fakes.nvml import layout
+from testbed.fakes.nvml.models import fill
+from testbed.fakes.statefile.layout import Header
 
-NAME = "libnvidia-ml.so.1"
-_SOURCES = Path(__file__).parent / "nvml"
 _HOPPER = 9
 _XID = 8
 _ANY = 0xFFFFFFFF
@@ -46,20 +44,13 @@ class GpuInstance:
     compute: tuple[ComputeInstance, ...]
 
 
-def build(cache: Path | None = None) -> Path:
-    """Return the path of the library, built if need be. Raises Unavailable without a compiler."""
-    return fake.build(_SOURCES, NAME, layout.State, cache=cache)
-
-
-class FakeNvml(fake.Fake[layout.State]):
+class FakeNvml(FakeDriver[layout.State]):
     """One fake node's driver: a state file, shared by every process that has `environment`."""
 
     layout = layout.State
     variable = "APPORTION_FAKE_NVML"
-
-    def __init__(self, path: Path, *, library: Path | None = None) -> None:
-        """Take an existing state file; `create` makes one."""
-        super().__init__(path, library or build())
+    sources = Path(__file__).parent
+    soname = "libnvidia-ml.so.1"
 
     @classmethod
     def create(
@@ -89,10 +80,7 @@ class FakeNvml(fake.Fake[layout.State]):
             gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{path}/{index}')}".encode()
             gpu.numa = index * 2 // len(models)
             gpu.mode = gpu.pending = int(mig)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(bytes(state))
-        fresh.replace(path)
-        return cls(path)
+        return cls._write(path, state)
 
     def instances(self) -> tuple[GpuInstance, ...]:
         """List all GPU instances, half-made ones too, in the order of GPUs and places."""

@@ -1,4 +1,4 @@
-"""What all fakes' state files begin with, as ctypes: the mirror of `frame/frame.h`.
+"""The header with which every fake's state file begins, as ctypes: the mirror of `statefile.h`.
 
 In: nothing. Out: structures.
 """
@@ -18,7 +18,7 @@ def words(*names: str) -> Fields:
 
 
 class Rule(Structure):
-    """One fault to inject; `action` as in `frame.h`."""
+    """One fault to inject; `action` as in `statefile.h`."""
 
     _fields_: ClassVar[Fields] = [
         *words("action"),
