@@ -24,7 +24,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
 from bench.files import Wish, generate
 from bench.scenario import read
-from testbed.acting import cycle_over, now
+from testbed.cycle import cycle_over, now
 
 BAD_INPUT = 2
 WARM = 16

@@ -5,16 +5,16 @@ import sys
 import typer
 from rich.console import Console
 
+from testbed.cli.binaries import binaries
+from testbed.cli.chaos import chaos
+from testbed.cli.demo import demo
+from testbed.cli.down import down
+from testbed.cli.kubelets import kubelets
+from testbed.cli.proto import proto
+from testbed.cli.realnode import real_node
+from testbed.cli.status import status
+from testbed.cli.up import up
 from testbed.errors import TestbedError
-from testbed.verbs.binaries import binaries
-from testbed.verbs.chaos import chaos
-from testbed.verbs.demo import demo
-from testbed.verbs.down import down
-from testbed.verbs.kubelets import kubelets
-from testbed.verbs.proto import proto
-from testbed.verbs.realnode import real_node
-from testbed.verbs.status import status
-from testbed.verbs.up import up
 
 app = typer.Typer(
     name="testbed",

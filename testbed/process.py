@@ -15,7 +15,7 @@ from typing import Self
 import psutil
 
 _LOOK_SECONDS = 0.02
-_TETHER = Path(__file__).with_name("tether.py")
+_PDEATHSIG = Path(__file__).with_name("pdeathsig.py")
 # Two programs never share an id and a start time; psutil computes the time from clock ticks (10 ms).
 _SAME_START_SECONDS = 0.05
 
@@ -66,7 +66,7 @@ class Process:
         """
         tether: list[str | Path] = []
         if not detached:
-            tether = [sys.executable, "-I", "-S", _TETHER, str(os.getpid())]
+            tether = [sys.executable, "-I", "-S", _PDEATHSIG, str(os.getpid())]
         with log.open("ab") as output:
             child = subprocess.Popen(
                 [*tether, *command],

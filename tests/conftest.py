@@ -11,7 +11,7 @@ from rich.console import Console
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
-from testbed.realnode.probe import unfit
+from testbed.realnode.probe import unsupported_reason
 from testbed.versions import DEFAULT, NODE, OLDEST
 
 _PROVIDED = pytest.StashKey[dict[str, Binaries]]()
@@ -59,7 +59,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 async def _node_binaries() -> Binaries | str:
     """Return the programs of a real node, or why none can run here."""
-    reason = await unfit()
+    reason = await unsupported_reason()
     if reason:
         return reason
     try:

@@ -7,7 +7,7 @@ from tenant import LEASE, MANAGED, Tenant, serving
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.fleet import fleet
+from testbed.demo.nodes import demo_nodes
 from testbed.installation import Installation
 
 _TAIL = 60
@@ -19,7 +19,7 @@ async def installation(binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on a control plane of its own: other tests install things too."""
     async with (
         ControlPlane(binaries=binaries) as cluster,
-        Installation(cluster, fleet(), operator_options=LEASE) as installed,
+        Installation(cluster, demo_nodes(), operator_options=LEASE) as installed,
     ):
         await serving(installed)
         yield installed

@@ -3,7 +3,7 @@
 import pytest
 from tenant import PARTITIONS, PATIENCE, Tenant
 
-from testbed.demo.show import read_examples
+from testbed.demo.demo import read_examples
 from testbed.eventually import eventually
 from testbed.example import Example, View
 from testbed.installation import Installation

@@ -23,7 +23,7 @@ from tenant import (
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.fleet import ascend, h100
+from testbed.demo.nodes import ascend, h100
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import Installation

@@ -17,8 +17,8 @@ from testbed.api import Json
 from testbed.audit import Request
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.fleet import fleet
-from testbed.demo.show import read_examples
+from testbed.demo.demo import read_examples
+from testbed.demo.nodes import demo_nodes
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.example import View
@@ -230,7 +230,9 @@ def _smaller(node: SimulatedNode) -> SimulatedNode:
 async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Request]]]:
     """Lead one installation along every path; gives its control plane and what was asked of it."""
     async with ControlPlane(binaries=binaries) as cluster:
-        async with Installation(cluster, fleet(), operator_options=("--lease-duration", "9")) as installation:
+        async with Installation(
+            cluster, demo_nodes(), operator_options=("--lease-duration", "9")
+        ) as installation:
             namespace = await cluster.make_namespace("rights", {"apportion.dev/managed": "true"})
             paths = Paths(installation, namespace)
             await paths.examples()
