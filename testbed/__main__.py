@@ -1,4 +1,4 @@
-"""`python -m testbed VERB`: argv in, one of the verbs out. A further verb is one file and one line here."""
+"""`python -m testbed COMMAND`: runs one of the commands of `cli/`. A further command is one file and one line here."""
 
 import sys
 
@@ -35,7 +35,7 @@ app.command(hidden=True)(kubelets)
 
 
 def main() -> None:
-    """Run a verb; what the testbed raises on purpose is a text for a person, not a stack trace."""
+    """Run a command; a TestbedError is printed as a message, not as a stack trace."""
     try:
         app()
     except TestbedError as error:

@@ -1,6 +1,6 @@
-"""A cycle over a snapshot, with neither lease nor watches: for whoever wants to see what one pass decides.
+"""Builds the operator's scheduling cycle over a snapshot, without lease and watches, for tests and benchmarks of one pass.
 
-In: a client, a snapshot, what records Events. Out: the operator's own Cycle; call `once`.
+In: a client, a snapshot, a recorder of Events. Out: the operator's own Cycle; `once` runs a pass.
 """
 
 import time
@@ -21,11 +21,11 @@ MANAGER = "apportion-operator"
 
 
 def now() -> datetime:
-    """Return the time that objects bear."""
+    """Return the time for timestamps in objects."""
     return datetime.now(UTC)
 
 
-def cycle_over(client: Any, snapshot: Snapshot, recorder: Recorder) -> Cycle:
+def build_cycle(client: Any, snapshot: Snapshot, recorder: Recorder) -> Cycle:
     """Return a cycle that writes through the client."""
     clock = time.monotonic
     window = Window(quiet=0, longest=0, clock=clock)

@@ -1,1 +1,1 @@
-"""What `python -m testbed` can do, one file per verb."""
+"""The commands of `python -m testbed`, one per file."""

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from testbed.cli import options
-from testbed.demo.demo import Show
+from testbed.demo.demo import Demo
 
 
 def demo(
@@ -21,7 +21,7 @@ def demo(
     """Start a control plane and four simulated nodes, install, run the examples, clean up."""
     # Without a terminal there is no width to keep to; the tables need this much.
     console = Console(width=None if sys.stdout.isatty() else 132)
-    if not asyncio.run(Show(console, version=kubernetes, keep=keep).run()):
+    if not asyncio.run(Demo(console, version=kubernetes, keep=keep).run()):
         console.print("[red]Not everything ended as expected; see the table above.[/]")
         sys.exit(1)
     console.print("[green]Everything ended as expected, and nothing is left.[/]")

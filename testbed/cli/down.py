@@ -11,9 +11,9 @@ from testbed.cli import options
 
 def down(name: options.Name = options.DEFAULT_NAME) -> None:
     """End a testbed and delete its data."""
-    bed = state.load(name)
-    if bed is None:
+    saved = state.load(name)
+    if saved is None:
         Console(stderr=True).print(f"no testbed {name!r} is up", highlight=False)
         raise typer.Exit(0)
-    asyncio.run(bed.end())
+    asyncio.run(saved.end())
     Console(stderr=True).print(f"testbed {name!r} is down", highlight=False)

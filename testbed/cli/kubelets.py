@@ -1,4 +1,4 @@
-"""`python -m testbed kubelets`: play the kubelets of simulated nodes until told to stop; `up --nodes` starts it."""
+"""`python -m testbed kubelets`: run the fake kubelets of simulated nodes until SIGTERM; `up --nodes` starts it."""
 
 import asyncio
 import logging
@@ -14,23 +14,23 @@ from testbed.node import NodeShape
 
 
 def kubelets(
-    nodes: Annotated[list[str], typer.Argument(metavar="NAME=KUBECONFIG...", help="Nodes to play.")],
+    nodes: Annotated[list[str], typer.Argument(metavar="NAME=KUBECONFIG...", help="Nodes to simulate.")],
     root: Annotated[Path, typer.Option(help="Folder for plugin sockets and CDI files, by node.")],
 ) -> None:
-    """Play the kubelets of simulated nodes."""
+    """Run the fake kubelets of simulated nodes."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    asyncio.run(_play(nodes, root))
+    asyncio.run(_run(nodes, root))
 
 
-async def _play(nodes: list[str], root: Path) -> None:
-    told = asyncio.Event()
+async def _run(nodes: list[str], root: Path) -> None:
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for word in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(word, told.set)
+        loop.add_signal_handler(word, stop.set)
     async with AsyncExitStack() as stack:
         for each in nodes:
             name, _, kubeconfig = each.partition("=")
             await stack.enter_async_context(
                 FakeKubelet(NodeShape(name), kubeconfig=Path(kubeconfig), root=root / name)
             )
-        await told.wait()
+        await stop.wait()

@@ -31,7 +31,7 @@ async def _up(kubernetes: str, nodes: int, name: str) -> None:
     console = Console(stderr=True)
     earlier = state.load(name)
     if earlier is not None:
-        if any(recorded.adopt().running() for recorded in earlier.processes):
+        if any(saved.adopt().running() for saved in earlier.processes):
             raise TestbedError(
                 f"testbed {name!r} runs already; `python -m testbed down --name {name}` ends it"
             )
@@ -45,14 +45,14 @@ async def _up(kubernetes: str, nodes: int, name: str) -> None:
             if nodes:
                 started.append(await _simulate(cluster, nodes))
         state.save(
-            state.Bed(
+            state.SavedTestbed(
                 name=name,
                 kubernetes=kubernetes,
                 folder=str(cluster.folder),
                 kubeconfig=str(cluster.kubeconfig),
                 nodes=nodes,
                 processes=tuple(
-                    state.Recorded.of(process) for process in (*cluster.processes.values(), *started)
+                    state.SavedProcess.of(process) for process in (*cluster.processes.values(), *started)
                 ),
             )
         )
@@ -69,7 +69,7 @@ async def _up(kubernetes: str, nodes: int, name: str) -> None:
 
 
 async def _simulate(cluster: ControlPlane, nodes: int) -> Process:
-    """Start the process that plays every node's kubelet, and wait until all nodes are Ready."""
+    """Start the process with every node's fake kubelet, and wait until all nodes are Ready."""
     names = [f"node-{index}" for index in range(nodes)]
     configs = [
         f"{name}={cluster.client_kubeconfig(f'system:node:{name}', ['system:nodes'])}" for name in names

@@ -1,4 +1,7 @@
-"""Show: run the demo from nothing to a clean machine, and say whether everything ended as expected."""
+"""Runs the demo: control plane, installation, examples, cleanup.
+
+In: a console, a Kubernetes version. Out: whether every example reached its expected end and nothing is left.
+"""
 
 import asyncio
 import time
@@ -11,7 +14,7 @@ from rich.live import Live
 
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
-from testbed.demo.display import Step, board
+from testbed.demo.display import Step, render
 from testbed.demo.nodes import demo_nodes
 from testbed.example import Example, View
 from testbed.installation import REPOSITORY, Installation
@@ -22,7 +25,7 @@ _PATIENCE_SECONDS = 90.0
 _LOOK_SECONDS = 0.25
 
 
-class Show:
+class Demo:
     """One run of the demo."""
 
     def __init__(self, console: Console, *, version: str, keep: bool) -> None:
@@ -36,25 +39,25 @@ class Show:
         self._live: Live | None = None
 
     async def run(self) -> bool:
-        """Run it; True when every example reached its expected end and everything was cleaned up."""
+        """Run it; Returns True when every example reached its expected end and everything was cleaned up."""
         binaries = await provide(self._version, console=self._console)
         if not self._console.is_terminal:
-            return await self._all(binaries)
+            return await self._run_with(binaries)
         self._live = Live(console=self._console, refresh_per_second=4)
         with self._live:
-            return await self._all(binaries)
+            return await self._run_with(binaries)
 
-    async def _all(self, binaries: Binaries) -> bool:
+    async def _run_with(self, binaries: Binaries) -> bool:
         async with self._step("control plane"):
             cluster = ControlPlane(version=self._version, binaries=binaries)
             await cluster.start()
         try:
-            return await self._on(cluster)
+            return await self._run_examples(cluster)
         finally:
             async with self._step("stop the control plane"):
                 await cluster.stop()
 
-    async def _on(self, cluster: ControlPlane) -> bool:
+    async def _run_examples(self, cluster: ControlPlane) -> bool:
         nodes = demo_nodes()
         installation = Installation(cluster, nodes)
         async with self._step(f"install, {len(nodes)} nodes, operator and agents"):
@@ -66,9 +69,9 @@ class Show:
             async with self._step("every example reaches its expected end"):
                 reached = await self._reached(installation)
             if self._live is None:
-                self._console.print(board(self._view, [], self._left, self._examples))
+                self._console.print(render(self._view, [], self._left, self._examples))
             if self._keep and reached:
-                await self._kept(cluster)
+                await self._wait_until_interrupted(cluster)
             async with self._step("clean up"):
                 clean = await self._cleaned(installation)
         finally:
@@ -87,7 +90,7 @@ class Show:
         return False
 
     async def _cleaned(self, installation: Installation) -> bool:
-        """Delete the examples; what stays of partitions are the warm ones, which go when their nodes go."""
+        """Delete the examples; warm partitions stay until their nodes are deleted."""
         cluster = installation.cluster
         await cluster.kubectl("delete", "-n", NAMESPACE, *self._files(), "--wait=false", "--ignore-not-found")
         end = time.monotonic() + _PATIENCE_SECONDS
@@ -102,8 +105,10 @@ class Show:
     def _files(self) -> list[str]:
         return [word for example in self._examples for word in ("-f", str(example.path))]
 
-    async def _kept(self, cluster: ControlPlane) -> None:
-        self._console.print(f"\nIt is yours. In another shell:\n\n  export KUBECONFIG={cluster.kubeconfig}\n")
+    async def _wait_until_interrupted(self, cluster: ControlPlane) -> None:
+        self._console.print(
+            f"\nThe cluster keeps running. In another shell:\n\n  export KUBECONFIG={cluster.kubeconfig}\n"
+        )
         self._console.print("Ctrl-C ends it and cleans up.")
         try:
             await asyncio.Event().wait()
@@ -125,7 +130,7 @@ class Show:
 
     def _draw(self) -> None:
         if self._live is not None:
-            self._live.update(board(self._view, self._steps, self._left, self._examples))
+            self._live.update(render(self._view, self._steps, self._left, self._examples))
 
 
 def read_examples(folder: Path = EXAMPLES) -> list[Example]:

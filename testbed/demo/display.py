@@ -1,4 +1,7 @@
-"""Board: one screen that shows cards, partitions, claims, pods and the time each step took."""
+"""The demo's display.
+
+In: steps, a view of the cluster, the examples. Out: one screen with cards, partitions, claims, pods and step times.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +17,16 @@ _CARD_WIDTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the demo; `seconds` is None while it is under way."""
+    """One step of the demo; `seconds` is None while it runs."""
 
     title: str
     seconds: float | None = None
 
 
-def board(
+def render(
     view: View | None, steps: Sequence[Step], left: Mapping[str, list[str]], examples: Sequence[Example]
 ) -> RenderableType:
-    """Draw everything; `left` says per example what is not as expected yet."""
+    """Return the screen; `left` holds what is not as expected yet, by example."""
     parts: list[RenderableType] = [_steps(steps)]
     if view is not None:
         parts += [_nodes(view), _examples(view, left, examples)]

@@ -6,7 +6,7 @@ from typing import Any
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.cycle import Cycle
-from testbed import acting
+from testbed.cycle import build_cycle, now
 
 
 def cycle_over(client: Any, snapshot: Snapshot, told: list[tuple[str, str]]) -> Cycle:
@@ -17,5 +17,5 @@ def cycle_over(client: Any, snapshot: Snapshot, told: list[tuple[str, str]]) -> 
             told.append((about.name, reason))
             super().warning(about, reason, text)
 
-    recorder = Listening(client, component="test", clock=time.monotonic, now=acting.now)
-    return acting.cycle_over(client, snapshot, recorder)
+    recorder = Listening(client, component="test", clock=time.monotonic, now=now)
+    return build_cycle(client, snapshot, recorder)
