@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tenant import LEASE, MANAGED, Tenant, serving
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import demo_nodes
 from testbed.installation import Installation
+from tests.e2e.tenant import LEASE, MANAGED, Tenant, serving
 
 _TAIL = 60
 """Lines of each log that a failed test shows."""

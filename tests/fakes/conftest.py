@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from testbed.fakes.nvml.library import FakeNvml
-from tests.fakes.vendor import Vendor, run
+from tests.fakes.nvml_program import Vendor, run
 
 
 @pytest.fixture

@@ -1,54 +1,14 @@
 """One replica acts: the Lease on a real API server, with clocks that the test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 
 import pytest
 
 from apportion.cluster.client import Client
-from apportion.cluster.lease import Lease
 from apportion.errors import NotLeading
 from testbed.eventually import eventually
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def lease(client: Client, namespace: str, identity: str, clock: Clock) -> Lease:
-    async def soon(_: float) -> None:
-        await asyncio.sleep(0.05)
-
-    return Lease(
-        client,
-        namespace=namespace,
-        name="test",
-        identity=identity,
-        clock=clock,
-        now=lambda: datetime.now(UTC),
-        sleep=soon,
-    )
-
-
-@asynccontextmanager
-async def running(one: Lease) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(one.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def leads(one: Lease) -> bool:
-    return one.remaining() > 0
+from tests.clock import Clock
+from tests.cluster.leases import leads, lease, running
 
 
 async def test_the_first_one_leads_and_the_second_waits(client: Client, namespace: str) -> None:

@@ -1,17 +1,14 @@
-"""A program of the vendor's: nvidia-ml-py, unmodified, in a process of its own that finds the fake as the driver's library.
+"""A program with the unmodified nvidia-ml-py, in a process of its own that finds the fake as the driver's library.
 
 In: a fake, a script. Out: the value of the script's variable `answer`.
 """
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from typing import Any
 
 from testbed.fakes.nvml.library import FakeNvml
+from tests.fakes import program
 
 Vendor = Callable[..., Any]
 
@@ -55,14 +52,4 @@ nvmlInit()
 
 def run(fake: FakeNvml, script: str, *, code: int = 0) -> Any:
     """Run a script; it must end with this exit code."""
-    text = f"{_PRELUDE}\nanswer = None\n{textwrap.dedent(script)}\nprint(json.dumps(answer))"
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        env=os.environ | fake.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout) if code == 0 else None
+    return program.run(fake, _PRELUDE + textwrap.dedent(script), code)

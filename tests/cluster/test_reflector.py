@@ -3,31 +3,11 @@
 import asyncio
 from contextlib import suppress
 
-from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import CLASSES, TAINT_RULES, Kind
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLASSES, Kind
 from apportion.cluster.reflector import Reflector
 from testbed.eventually import eventually
-
-
-class Seen:
-    """Remembers what was observed."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}
-
-    def __call__(self, kind: Kind, change: str, item: Object) -> None:
-        assert kind in (CLASSES, TAINT_RULES)
-        if change == "DELETED":
-            self.names.pop(item["metadata"]["uid"], None)
-        else:
-            self.names[item["metadata"]["uid"]] = item["metadata"]["name"]
-
-    async def has(self, name: str) -> bool:
-        return name in self.names.values()
-
-
-def a_class(name: str) -> Object:
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {}}
+from tests.cluster.watched import Seen, a_class
 
 
 async def test_what_vanished_while_nobody_watched_is_reported(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""A simulated node with a small plugin, and what a test does there."""
+"""A simulated node with a small plugin, and the objects that tests create on it."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 
 @dataclass
-class Stage:
+class KubeletNode:
     """A namespace, one simulated node of its own with devices, and short ways to make and look at objects."""
 
     cluster: ControlPlane

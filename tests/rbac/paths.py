@@ -1,51 +1,18 @@
-"""The rights in the manifests are exactly those that the work needs.
+"""Everything that makes operator and agent use their rights, on a running installation."""
 
-An installation goes through every example and the rare paths; then the API server's audit log says which rule allowed
-what. A right that nobody used is a right too many, unless a test proves that the work fails without it.
-"""
-
-import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from apportion.agent.devices.simulated_state import StateFile
 from testbed.api import Json
-from testbed.audit import Request
-from testbed.binaries import Binaries
-from testbed.controlplane import ControlPlane
 from testbed.demo.demo import read_examples
-from testbed.demo.nodes import demo_nodes
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.example import View
-from testbed.installation import REPOSITORY, Installation, SimulatedNode
+from testbed.installation import Installation, SimulatedNode
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RESOURCE = "/apis/resource.k8s.io/v1"
 OWN = "/apis/apportion.dev/v1alpha1"
-OPERATOR, AGENT = "apportion-operator", "apportion-agent"
-
-Right = tuple[str, str, str]
-"""API group, resource or resource/subresource, verb."""
-
-PROVEN: dict[tuple[str, Right], str] = {
-    # The API server asks for it by itself when an allocation changes, so no request names it.
-    (OPERATOR, ("resource.k8s.io", "resourceclaims/binding", "patch")): (
-        "tests/install/test_rights.py::test_an_allocation_needs_the_right_to_bind"
-    ),
-    # The same for the entries of `status.devices`.
-    (AGENT, ("resource.k8s.io", "resourceclaims/driver", "associated-node:patch")): (
-        "tests/agent/test_reports.py::test_a_claim_says_that_its_devices_are_ready"
-    ),
-}
-"""Rights that the audit log cannot show, and the test that fails without each."""
-
-REFUSALS: dict[tuple[str, Right], str] = {}
-"""Refused requests that are as they should be, and why."""
 
 
 class Paths:
@@ -89,8 +56,8 @@ class Paths:
 
     async def an_allocation_that_nobody_wants(self) -> None:
         """It is read again and given back: the pod that wanted it went before any scheduler saw it."""
-        await self.api.create(self.claims, _claim("unwanted"))
-        await self.api.create(self.pods, _pod("unseen", "unwanted", schedulerName="nobody"))
+        await self.api.create(self.claims, claim("unwanted"))
+        await self.api.create(self.pods, pod("unseen", "unwanted", schedulerName="nobody"))
         await eventually(lambda: self._allocated("unwanted"))
         await self.api.delete(f"{self.pods}/unseen", grace=0)
         await eventually(lambda: self._allocated("unwanted"), lambda there: not there)
@@ -102,9 +69,9 @@ class Paths:
         hardware = StateFile(folder / "simulation.yaml.state.json")
         with hardware.changing() as state:
             state["faults"]["failures"] = failures
-        await self.api.create(self.claims, _claim("unlucky", profile="1g.10gb"))
+        await self.api.create(self.claims, claim("unlucky", profile="1g.10gb"))
         await self.api.create(
-            self.pods, _pod("unlucky", "unlucky", nodeSelector={"kubernetes.io/hostname": "h100-b"})
+            self.pods, pod("unlucky", "unlucky", nodeSelector={"kubernetes.io/hostname": "h100-b"})
         )
 
         async def overcome() -> bool:
@@ -127,7 +94,7 @@ class Paths:
         await eventually(lambda: self._said("ascend-910b4-a"), lambda count: count == 1)
         before = await self._slices("ascend-910b4-a")
         await self.installation.agents["ascend-910b4-a"].stop()
-        self.installation.nodes["ascend-910b4-a"] = _smaller(self.installation.nodes["ascend-910b4-a"])
+        self.installation.nodes["ascend-910b4-a"] = smaller(self.installation.nodes["ascend-910b4-a"])
         await self.installation.start_agent("ascend-910b4-a")
         await eventually(lambda: self._slices("ascend-910b4-a"), lambda found: found == before - 1, within=30)
         await eventually(lambda: self._said("ascend-910b4-a"), lambda count: count == 2)
@@ -154,10 +121,10 @@ class Paths:
 
     async def a_restart(self) -> None:
         """The new operator waits for the lease, and says what was said before: Events are counted up."""
-        claim = _claim("nameless")
-        claim["metadata"]["annotations"] = {"apportion.dev/allocation": "Immediate"}
-        claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nobody-made-it"
-        await self.api.create(self.claims, claim)
+        nameless = claim("nameless")
+        nameless["metadata"]["annotations"] = {"apportion.dev/allocation": "Immediate"}
+        nameless["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nobody-made-it"
+        await self.api.create(self.claims, nameless)
         events = f"/api/v1/namespaces/{self.namespace}/events"
 
         async def said() -> int:
@@ -203,7 +170,7 @@ class Paths:
             raise
 
 
-def _claim(name: str, *, profile: str = "") -> Json:
+def claim(name: str, *, profile: str = "") -> Json:
     request: Json = {
         "name": "r",
         "exactly": {"deviceClassName": "mig.apportion.dev" if profile else "gpu.apportion.dev"},
@@ -214,107 +181,13 @@ def _claim(name: str, *, profile: str = "") -> Json:
     return {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
 
 
-def _pod(name: str, claim: str, **spec: Any) -> Json:
+def pod(name: str, claim: str, **spec: Any) -> Json:
     container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "r"}]}}
     own = {"resourceClaims": [{"name": "r", "resourceClaimName": claim}], "containers": [container]}
     return {"metadata": {"name": name}, "spec": own | spec}
 
 
-def _smaller(node: SimulatedNode) -> SimulatedNode:
+def smaller(node: SimulatedNode) -> SimulatedNode:
     """Return the node without its last card."""
     (cards,) = node.simulation["cards"]
     return replace(node, simulation={"cards": [cards | {"count": cards["count"] - 1}]})
-
-
-@pytest.fixture(scope="module")
-async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Request]]]:
-    """Lead one installation along every path; gives its control plane and what was asked of it."""
-    async with ControlPlane(binaries=binaries) as cluster:
-        async with Installation(
-            cluster, demo_nodes(), operator_options=("--lease-duration", "9")
-        ) as installation:
-            namespace = await cluster.make_namespace("rights", {"apportion.dev/managed": "true"})
-            paths = Paths(installation, namespace)
-            await paths.examples()
-            await paths.a_policy()
-            await asyncio.gather(
-                paths.an_allocation_that_nobody_wants(),
-                paths.a_class_that_others_change(),
-                paths.a_node_that_loses_a_card(),
-                paths.slices_that_others_delete(),
-                paths.a_cut_that_fails(),
-            )
-            await paths.a_restart()
-            await paths.the_end()
-        # Watches enter the log when they end.
-        yield cluster, cluster.audited()
-
-
-def rights(rules: list[Json]) -> Iterator[Right]:
-    """Yield what the rules of a role grant, one by one."""
-    for rule in rules:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for verb in rule["verbs"]:
-                    yield group, resource, verb
-
-
-def right(request: Request) -> Right:
-    """Return the right that a request needs."""
-    resource = f"{request.resource}/{request.subresource}" if request.subresource else request.resource
-    return request.group, resource, request.verb
-
-
-async def granted(cluster: ControlPlane, account: str) -> set[Right]:
-    """Return everything that the manifests grant to an account."""
-    found = set(rights((await cluster.api.get(f"{RBAC}/clusterroles/{account}"))["rules"]))
-    roles, _ = await cluster.api.items(f"{RBAC}/namespaces/apportion-system/roles")
-    for role in roles:
-        if role["metadata"]["name"] == account:
-            found |= set(rights(role["rules"]))
-    return found
-
-
-def of(asked: list[Request], account: str) -> list[Request]:
-    """Return the requests of an account."""
-    return [each for each in asked if each.user == f"system:serviceaccount:apportion-system:{account}"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-class TestRules:
-    @pytest.mark.parametrize("account", [OPERATOR, AGENT])
-    async def test_every_right_is_used_or_proven_necessary(
-        self, asked: tuple[ControlPlane, list[Request]], account: str
-    ) -> None:
-        """Whoever adds a rule adds the path that needs it."""
-        cluster, requests = asked
-        used = {right(each) for each in of(requests, account) if each.decision == "allow" and each.code < 300}
-        proven = {what for who, what in PROVEN if who == account}
-        everything = await granted(cluster, account)
-
-        assert len(everything) > 10
-        assert sorted(everything - used - proven) == []
-        assert sorted(proven & used) == [], "the audit log shows it by now"
-
-    @pytest.mark.parametrize("account", [OPERATOR, AGENT])
-    async def test_nothing_is_refused_and_nothing_leans_on_rules_of_others(
-        self, asked: tuple[ControlPlane, list[Request]], account: str
-    ) -> None:
-        """What the code does and the manifests forget would show here."""
-        mine = of(asked[1], account)
-        refused = {right(each) for each in mine if each.decision != "allow" or each.code == 403}
-        foreign: dict[Right, set[str]] = defaultdict(set)
-        for each in mine:
-            if f'"{account}' not in each.rule:
-                foreign[right(each)].add(each.rule)
-
-        assert len(mine) > 100
-        assert sorted(what for what in refused if (account, what) not in REFUSALS) == []
-        assert dict(foreign) == {}
-
-    def test_every_proof_exists(self) -> None:
-        """A test that was renamed or removed proves nothing."""
-        for proof in PROVEN.values():
-            file, _, name = proof.partition("::")
-            assert f"def {name}(" in (REPOSITORY / file).read_text()

@@ -1,38 +1,11 @@
 """Events on a real API server: once, counted, and the newest text in the end."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
-
-from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import CLAIMS, EVENTS
-from apportion.cluster.recorder import About, Recorder
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.recorder import About
 from testbed.eventually import eventually
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@asynccontextmanager
-async def recorder(client: Client, clock: Clock) -> AsyncIterator[Recorder]:
-    made = Recorder(client, component="test", clock=clock, now=lambda: datetime.now(UTC))
-    task = asyncio.ensure_future(made.run())
-    yield made
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-async def texts(client: Client, namespace: str) -> dict[str, int]:
-    answer = await client.list(EVENTS, namespace=namespace)
-    events: list[Object] = answer["items"]
-    return {event["message"]: event["count"] for event in events}
+from tests.clock import Clock
+from tests.cluster.events import recorder, texts
 
 
 async def test_the_same_text_is_one_event_with_a_count(client: Client, namespace: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from testbed.binaries import Binaries
 from testbed.process import Identity, Process
+from tests.testbed.commands import run_testbed
 
 OWNER = """
 import asyncio, sys
@@ -26,30 +27,16 @@ asyncio.run(main())
 """
 
 
-async def _testbed(state: Path, *arguments: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "testbed",
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "XDG_STATE_HOME": str(state), "PYTHONPATH": "operator:.", "COLUMNS": "200"},
-    )
-    out, problems = await process.communicate()
-    return process.returncode or 0, out.decode(), problems.decode()
-
-
 async def test_up_and_down_from_different_shells(binaries: Binaries, tmp_path: Path) -> None:
     """`up` returns while everything runs on, `status` sees it, `down` leaves no process and no file."""
-    code, out, problems = await _testbed(tmp_path, "up", "--nodes", "2", "--name", "mine")
+    code, out, problems = await run_testbed(tmp_path, "up", "--nodes", "2", "--name", "mine")
     assert code == 0, problems
     kubeconfig = Path(out.strip().removeprefix("export KUBECONFIG="))
     try:
-        again = await _testbed(tmp_path, "up", "--name", "mine")
+        again = await run_testbed(tmp_path, "up", "--name", "mine")
         assert again[0] == 1
         assert "runs already" in again[2]
-        code, out, _ = await _testbed(tmp_path, "status")
+        code, out, _ = await run_testbed(tmp_path, "status")
         assert code == 0
         assert "mine: Kubernetes 1.37.0, 2 simulated nodes" in out
         pids = [int(word) for word in out.replace("│", " ").split() if word.isdigit() and len(word) > 1]
@@ -66,12 +53,12 @@ async def test_up_and_down_from_different_shells(binaries: Binaries, tmp_path: P
         )
         assert await nodes.wait() == 0
     finally:
-        code, _, problems = await _testbed(tmp_path, "down", "--name", "mine")
+        code, _, problems = await run_testbed(tmp_path, "down", "--name", "mine")
     assert code == 0, problems
     # An orphan that ended stays a zombie where process 1 does not wait for it.
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in started)
     assert not kubeconfig.parent.exists()
-    assert "no testbed is up" in (await _testbed(tmp_path, "status"))[1]
+    assert "no testbed is up" in (await run_testbed(tmp_path, "status"))[1]
 
 
 @pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGKILL])

@@ -3,16 +3,8 @@
 import pytest
 
 from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
-from apportion.dra.allocation import Allocation, DeviceResult
-from apportion.dra.device import DeviceId
-from apportion.dra.selection import NodeSelector
-from tests.world import GPU, World
-
-CARD = DeviceId(GPU, "n1", "gpu-0")
-
-
-def answer() -> Allocation:
-    return Allocation((DeviceResult("gpu", CARD),), node_selector=NodeSelector.of_name("n1"))
+from tests.cluster.allocations import CARD, allocation_of_card
+from tests.world import World
 
 
 def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> None:
@@ -20,7 +12,7 @@ def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> No
     world = World()
     raw = world.claim("c")
     claim = world.claim_value(raw)
-    world.snapshot.assume(claim, answer())
+    world.snapshot.assume(claim, allocation_of_card())
     world.snapshot.ledger.written(claim.uid, str(world.version + 2))
     world.see(CLAIMS, raw)  # somebody else's label, one version before our write
     assert world.snapshot.state.holders(CARD) == (claim.uid,)
@@ -34,7 +26,7 @@ def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
     """What was assumed is forgotten as a whole."""
     world = World()
     claim = world.claim_value(world.claim("c"))
-    world.snapshot.assume(claim, answer())
+    world.snapshot.assume(claim, allocation_of_card())
     rung, epoch = world.rung, world.snapshot.room_epoch
     world.snapshot.forget(claim.uid)
     assert world.snapshot.state.holders(CARD) == ()
@@ -71,7 +63,7 @@ def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
     world = World()
     raw = world.claim("c")
     claim = world.claim_value(raw)
-    world.snapshot.assume(claim, answer())
+    world.snapshot.assume(claim, allocation_of_card())
     world.snapshot.ledger.written(claim.uid, str(world.version + 1))
     world.version += 1
     world.see(CLAIMS, raw)
@@ -165,7 +157,7 @@ def test_users_of_a_claim_follow_the_pods() -> None:
 
 
 def test_what_is_gone_does_not_come_back_by_a_late_answer() -> None:
-    """The answer to our own write may arrive after the watch has told the end of the object."""
+    """The allocation_of_card to our own write may arrive after the watch has told the end of the object."""
     world = World()
     raw = world.claim("c")
     world.gone(CLAIMS, raw)

@@ -1,17 +1,14 @@
-"""A program that uses DCMI as Huawei's own do: ctypes on the library, in a process of its own that finds it by name.
+"""A program that uses DCMI through ctypes, as Huawei's own do, in a process of its own that finds the library by name.
 
-In: a fake, a script. Out: the value of the script's variable `answer`. The structures are written down here once more,
-from the vendor's header, so that a wrong one in the product shows.
+In: a fake, a script. Out: the value of the script's variable `answer`. The structures are written here again from the
+vendor's header, so that an error in the product's shows.
 """
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 from typing import Any
 
 from testbed.fakes.dcmi.library import FakeDcmi
+from tests.fakes import program
 
 _PRELUDE = """
 import json, struct
@@ -69,14 +66,4 @@ assert dcmi.dcmi_init() == 0
 
 def run(fake: FakeDcmi, script: str, *, code: int = 0) -> Any:
     """Run a script; it must end with this exit code."""
-    text = f"{_PRELUDE}\nanswer = None\n{textwrap.dedent(script)}\nprint(json.dumps(answer))"
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        env=os.environ | fake.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout) if code == 0 else None
+    return program.run(fake, _PRELUDE + textwrap.dedent(script), code)
