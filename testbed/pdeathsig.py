@@ -1,6 +1,6 @@
 """Become a program that dies with its parent: `python pdeathsig.py PARENT PROGRAM ARGUMENT...`.
 
-A file of its own, run by a fresh interpreter: to set this between fork and exec would need a fork of the whole parent,
+A fresh interpreter runs this file: setting the signal between fork and exec would need Python code after a fork of the parent,
 which is unsafe while gRPC's threads run there.
 """
 

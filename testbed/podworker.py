@@ -157,12 +157,10 @@ class PodWorker:
 
     async def _read_claim(self, pod: Json, name: str) -> Json:
         namespace = pod["metadata"]["namespace"]
-        try:
-            return await self._api.get(_CLAIMS.format(namespace, name))
-        except ApiError as error:
-            if error.status == 404:
-                raise ClaimNotReadyError(f"ResourceClaim {namespace}/{name} does not exist") from error
-            raise
+        found = await self._api.find(_CLAIMS.format(namespace, name))
+        if found is None:
+            raise ClaimNotReadyError(f"ResourceClaim {namespace}/{name} does not exist")
+        return found
 
     def _inject(self, pod: Json, devices: Mapping[str, tuple[PreparedDevice, ...]]) -> dict[str, Injected]:
         """Resolve for each container the ids of the claims, or requests in them, that it names."""

@@ -1,4 +1,4 @@
-"""Testbeds that outlive the shell that started them: one file per name in the user's state folder."""
+"""Records of testbeds that outlive the shell that started them: one file per name in the user's state folder."""
 
 import re
 import shutil

@@ -127,13 +127,8 @@ class NodeObjects:
                 for partition in self.hardware.partitions()
             ):
                 return None
-            try:
-                await self.api.get(f"{PARTITIONS}/{self._partition_name(placement)}")
-            except ApiError as error:
-                if error.status == 404:
-                    return True
-                raise
-            return None
+            gone = await self.api.find(f"{PARTITIONS}/{self._partition_name(placement)}") is None
+            return gone or None
 
         await self.retry(ask, f"removal of {placement.device}")
 

@@ -63,12 +63,12 @@ class FakeDriver(Generic[S]):
 
     @contextmanager
     def changing(self) -> Iterator[S]:
-        """Yield the state under its lock and write it back; everybody sees the changes at once."""
+        """Yield the state under its lock and write it back; all processes see the changes at once."""
         with self.path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             state = self.layout.from_buffer_copy(file.read())
             yield state
-            # In place: processes that have mapped the file must see it.
+            # In place, because processes have mapped the file.
             os.pwrite(file.fileno(), bytes(state), 0)
 
     def read(self) -> S:
@@ -78,7 +78,7 @@ class FakeDriver(Generic[S]):
             return self.layout.from_buffer_copy(file.read())
 
     def calls(self) -> dict[str, int]:
-        """Say how often each function was called since the file was made, by all processes."""
+        """Return how often each function was called since the file was made, by all processes."""
         rows = self.read().header.count
         return {row.symbol.decode(): row.calls for row in rows if row.symbol}
 
@@ -94,8 +94,8 @@ class FakeDriver(Generic[S]):
         """End the next process that calls this function with SIGKILL, before or after it took effect."""
         self._rule(symbol, _KILL_AFTER if after else _KILL_BEFORE, times=1, skip=skip, card=card)
 
-    def forgive(self) -> None:
-        """Forget every fault that was asked for and did not happen yet."""
+    def drop_rules(self) -> None:
+        """Remove every fault that did not happen yet."""
         with self.changing() as state:
             for rule in state.header.rule:
                 rule.action = 0
@@ -108,7 +108,7 @@ class FakeDriver(Generic[S]):
     def preload(self) -> None:
         """Let this very process use the fake from its next session on.
 
-        The loader matches a library that is already there by its soname, so nothing that opens it by name need know.
+        The loader matches a library that is already there by its soname, so code that opens it by name needs no change.
         For tests that need many short sessions; a process of its own with `environment` proves the same without this.
         """
         ctypes.CDLL(str(self.library), mode=ctypes.RTLD_GLOBAL)

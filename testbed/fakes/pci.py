@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def plug(root: Path, bus_id: str, bridge: str, numa: int) -> Path:
-    """Plug a device in below a root bridge (`80` is pci0000:80); returns its folder. NUMA node -1: not told."""
+    """Add a device below a root bridge (`80` is pci0000:80); returns its folder. NUMA node -1: unknown."""
     place = f"devices/pci0000:{bridge}/0000:{bridge}:01.0/{bus_id}"
     folder = root / "sys" / place
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A host with RDMA devices: what the kernel would show of them in /sys.
+"""A host with RDMA devices: the kernel's files in /sys.
 
 In: a folder that stands for `/`. Out: a tree to which devices are added, changed and removed as hot plug and cables do.
 Layout: the kernel's sysfs-class-infiniband ABI; majors and minors as ib_uverbs and ib_umad give them.

@@ -75,7 +75,7 @@ def _config(health_port: int, group: str) -> dict[str, object]:
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "enableServer": False,  # nobody could resolve the node's name; container logs are read from the disk
+        "enableServer": False,  # the node's name cannot be resolved; container logs are read from the disk
         "healthzBindAddress": "127.0.0.1",
         "healthzPort": health_port,
         "cgroupDriver": "cgroupfs",

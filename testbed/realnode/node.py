@@ -15,7 +15,7 @@ from typing import Self
 from testbed.api import Json
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError, TestbedError
+from testbed.errors import TestbedError
 from testbed.eventually import eventually
 from testbed.realnode import cgroups, records
 from testbed.realnode.containerd import Containerd
@@ -80,12 +80,7 @@ class RealNode:
         """Wait until the Node is Ready, and return it."""
 
         async def node() -> Json:
-            try:
-                return await self.cluster.api.get(f"/api/v1/nodes/{self.name}")
-            except ApiError as error:
-                if error.status == 404:
-                    return {}
-                raise
+            return await self.cluster.api.find(f"/api/v1/nodes/{self.name}") or {}
 
         def fine(found: Json) -> bool:
             conditions = found.get("status", {}).get("conditions", ())

@@ -10,7 +10,7 @@ from typing import Final
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError, NotReadyInTimeError
+from testbed.errors import NotReadyInTimeError
 from testbed.eventually import eventually
 from testbed.realnode.images import IMAGE
 from testbed.realnode.node import RealNode
@@ -189,8 +189,4 @@ class Workload:
         return await self._api.get(f"{self._claims}/{name}")
 
     async def _absent(self, path: str) -> bool:
-        try:
-            await self._api.get(path)
-        except ApiError as error:
-            return error.status == 404
-        return False
+        return await self._api.find(path) is None

@@ -106,9 +106,9 @@ async def test_a_pod_shows_how_its_device_fares(installation: RealNodeInstallati
 
     await eventually(health, lambda found: found[0] == "Healthy")
     try:
-        installation.hardware.dcmi.ail(0, 2)
+        installation.hardware.dcmi.set_health(0, 2)
         ill = await eventually(health, lambda found: found[0] == "Unhealthy")
         assert "npu-0" in ill[1]
     finally:
-        installation.hardware.dcmi.ail(0, 0)
+        installation.hardware.dcmi.set_health(0, 0)
     await eventually(health, lambda found: found[0] == "Healthy")

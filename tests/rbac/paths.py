@@ -6,7 +6,6 @@ from typing import Any
 from apportion.agent.devices.simulated_state import StateFile
 from testbed.api import Json
 from testbed.demo.demo import read_examples
-from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.example import View
 from testbed.installation import Installation, SimulatedNode
@@ -162,12 +161,7 @@ class Paths:
         return len(found)
 
     async def _found(self, path: str) -> Json:
-        try:
-            return await self.api.get(path)
-        except ApiError as error:
-            if error.status == 404:
-                return {}
-            raise
+        return await self.api.find(path) or {}
 
 
 def claim(name: str, *, profile: str = "") -> Json:

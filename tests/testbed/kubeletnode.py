@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
 from tests.testbed.small_plugin import DRIVER
@@ -83,11 +82,7 @@ class KubeletNode:
 
     async def gone(self, kind: str, name: str) -> None:
         async def absent() -> bool:
-            try:
-                await self.cluster.api.get(self.path(kind, name))
-            except ApiError as error:
-                return error.status == 404
-            return False
+            return await self.cluster.api.find(self.path(kind, name)) is None
 
         await eventually(absent)
 

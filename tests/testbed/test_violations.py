@@ -86,8 +86,8 @@ def test_a_pod_beside_its_devices_is_fine() -> None:
 
 
 def test_partitions_that_share_a_memory_slice_are_seen() -> None:
-    assert len(list(rules.colliding(NODE, [row(0, 4), row(3, 1)]))) == 1
-    assert list(rules.colliding(NODE, [row(0, 4), row(4, 4), row(0, 4, card="gpu-1")])) == []
+    assert len(list(rules.overlapping(NODE, [row(0, 4), row(3, 1)]))) == 1
+    assert list(rules.overlapping(NODE, [row(0, 4), row(4, 4), row(0, 4, card="gpu-1")])) == []
 
 
 def test_a_partition_that_nobody_owns_is_seen() -> None:

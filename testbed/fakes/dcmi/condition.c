@@ -1,4 +1,4 @@
-/* How chips fare: health, fault events, memory, load. */
+/* Health, fault events, memory and load of chips. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-"""The host of a fake DCMI: what the kernel would show in /sys, and the driver's device files.
+"""The host of a fake DCMI: the kernel's files in /sys, and the driver's device files.
 
-In: a fake, a folder. Out: a tree that stands for `/`: where chips are plugged in, and the device files that containers get
-beside their own chip's.
+In: a fake, a folder. Out: a tree that stands for `/`: where chips are plugged in, and the device files that all
+containers get.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The fake DCMI: builds the library, makes state files, shows what is in them and asks for faults.
+"""The fake DCMI: builds the library, makes state files, reads them and injects faults.
 
 In: models and a folder. Out: a `FakeDcmi`, whose `environment` makes any process use it instead of a driver. It reads
-and writes the state file itself, so it can judge the product. What the library does is in the C files of this folder.
+and writes the state file itself, so tests check the product against it. What the library does is in the C files of this folder.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ class Vnpu:
     template: str
     in_use: bool
     serial: int
-    """Never given twice: tells one from another that came later under the same id."""
+    """Never reused: distinguishes a vNPU from a later one with the same id."""
 
 
 class FakeDcmi(FakeDriver[layout.State]):
@@ -102,8 +102,8 @@ class FakeDcmi(FakeDriver[layout.State]):
         ]
         return tuple(sorted(found, key=lambda row: row.id))
 
-    def plant(self, chip: int, template: str, number: int) -> None:
-        """Make a vNPU as a person does with npu-smi; nobody checks for room."""
+    def create_by_hand(self, chip: int, template: str, number: int) -> None:
+        """Make a vNPU as npu-smi does; free resources are not checked."""
         with self.changing() as state:
             row = state.chip[chip]
             names = [one.name.decode() for one in row.template[: row.templates]]
@@ -113,16 +113,16 @@ class FakeDcmi(FakeDriver[layout.State]):
             state.next_serial += 1
             row.sriov = int(row.family == layout.B910)
 
-    def uproot(self, number: int) -> None:
-        """Remove a vNPU as a person does with npu-smi."""
+    def remove_by_hand(self, number: int) -> None:
+        """Remove a vNPU as npu-smi does."""
         with self.changing() as state:
             for chip in state.chip[: state.chips]:
                 for row in chip.vdevice:
                     row.used = int(row.used and row.id != number)
 
     def heal(self) -> None:
-        """Forget every fault that was asked for, bring lost chips back and make all healthy."""
-        self.forgive()
+        """Remove all faults, bring lost chips back and make all healthy."""
+        self.drop_rules()
         with self.changing() as state:
             for chip in state.chip:
                 chip.lost = chip.health = 0
@@ -134,8 +134,8 @@ class FakeDcmi(FakeDriver[layout.State]):
         with self.changing() as state:
             state.chip[chip].lost = 1
 
-    def ail(self, chip: int, health: int, name: str = "") -> None:
-        """Let a chip report a health (0 normal, 1 minor, 2 major, 3 critical) with a fault event of this name."""
+    def set_health(self, chip: int, health: int, name: str = "") -> None:
+        """Set a chip's health (0 normal, 1 minor, 2 major, 3 critical) and a fault event of this name."""
         with self.changing() as state:
             row = state.chip[chip]
             row.health = health
@@ -152,7 +152,7 @@ class FakeDcmi(FakeDriver[layout.State]):
         raise KeyError(vnpu)
 
     def set_mode(self, *, virtual_machines: bool = False, smp: bool = False, permitted: bool = True) -> None:
-        """Set what holds for the whole node: who vNPUs are for, the 910's work mode, the rights of callers."""
+        """Set the modes of the node: vNPUs for virtual machines, the 910's work mode, the rights of callers."""
         with self.changing() as state:
             state.mode, state.smp, state.permitted = int(virtual_machines), int(smp), int(permitted)
 

@@ -1,4 +1,4 @@
-/* What holds for the whole node: who may use vNPUs, the 910's work mode, and what comes back at boot. */
+/* Modes of the whole node: vNPUs for virtual machines, the 910's work mode, recovery at boot. */
 #include "call.h"
 #include "recovery.h"
 #include "resources.h"

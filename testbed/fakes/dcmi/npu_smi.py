@@ -1,4 +1,4 @@
-"""A fake npu-smi that knows one question: which vNPU templates a card's chips have.
+"""A fake npu-smi with one command: the vNPU templates of a card's chips.
 
 In: a fake DCMI, a folder that stands for `/`. Out: an executable in it that prints what the fake's chips offer, in the
 layout of the real one (two rows to a template, memory in GB rounded up).

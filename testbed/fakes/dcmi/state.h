@@ -66,7 +66,7 @@ struct state {
     uint32_t mode;      /* 0: containers, 1: virtual machines */
     uint32_t recover;   /* the driver makes vNPUs again at boot */
     uint32_t smp;       /* 910A: the work mode that refuses every vNPU */
-    uint32_t permitted; /* 0: as for a user who may not cut */
+    uint32_t permitted; /* 0: the caller may not change vNPUs */
     uint32_t unused;
     uint64_t next_serial;
     char driver[64];

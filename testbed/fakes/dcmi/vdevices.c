@@ -49,13 +49,13 @@ static unsigned given_id(struct chip *chip) {
     return AUTO;
 }
 
-struct wish {
+struct vdevice_request {
     unsigned id, group;
     char template[32];
     unsigned char reserved[64];
 };
 
-struct made {
+struct vdevice_result {
     unsigned id, bus, slot, function, group;
     unsigned char reserved[32];
 };
@@ -106,16 +106,16 @@ static int keep(struct call *call, const char *step) {
     return code;
 }
 
-EXPORT int dcmi_create_vdevice(int card, int device, const struct wish *wish, struct made *out) {
+EXPORT int dcmi_create_vdevice(int card, int device, const struct vdevice_request *request, struct vdevice_result *out) {
     BEGIN(card, device);
     struct chip *chip = call.chip;
     int code = permitted(&call);
     if (code != OK) DONE(code);
-    const struct template *template = named(chip, wish->template);
+    const struct template *template = named(chip, request->template);
     if (template == NULL) DONE(INVALID_PARAMETER);
-    if (wish->id != AUTO && (wish->id < chip->first_id || wish->id >= chip->first_id + chip->ids)) DONE(INVALID_PARAMETER);
+    if (request->id != AUTO && (request->id < chip->first_id || request->id >= chip->first_id + chip->ids)) DONE(INVALID_PARAMETER);
     if (chip->family == B910) chip->sriov = 1;
-    struct vdevice *row = make(&call, template, wish->id);
+    struct vdevice *row = make(&call, template, request->id);
     if (row == NULL) {
         if (number_of(chip) == 0) chip->sriov = 0;
         DONE(INNER_ERROR);
@@ -182,7 +182,7 @@ static void describe(const struct chip *chip, const struct amounts *what, struct
     out->computing.aicpu = (unsigned short)what->aicpu;
     out->media = (struct media){(float)what->jpegd, (float)what->jpege, (float)what->vpc, (float)what->vdec, -1,
                                 (float)what->venc, {0}};
-    /* A 910 does not tell its engines. */
+    /* A 910 does not report its engines. */
     if (chip->family == A910) out->media = (struct media){-1, -1, -1, -1, -1, -1, {0}};
 }
 

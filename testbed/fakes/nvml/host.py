@@ -1,4 +1,4 @@
-"""The host of a fake NVML: what the kernel would show in /proc and /sys.
+"""The host of a fake NVML: the kernel's files in /proc and /sys.
 
 In: a fake, a folder. Out: a tree that stands for `/`: where GPUs are plugged in, the majors of NVIDIA's drivers, the minors
 of every possible MIG capability. Numbering as the driver does it: config, monitor, then GPU by GPU.

@@ -1,7 +1,7 @@
-"""The fake NVML: builds the library, makes state files, shows what is in them and asks for faults.
+"""The fake NVML: builds the library, makes state files, reads them and injects faults.
 
 In: models and a folder. Out: a `FakeNvml`, whose `environment` makes any process use it instead of a driver. It reads
-and writes the state file itself, so it can judge the product. What the library does is in the C files of this folder.
+and writes the state file itself, so tests check the product against it. What the library does is in the C files of this folder.
 """
 
 import ctypes
@@ -83,7 +83,7 @@ class FakeNvml(FakeDriver[layout.State]):
         return cls._write(path, state)
 
     def instances(self) -> tuple[GpuInstance, ...]:
-        """List all GPU instances, half-made ones too, in the order of GPUs and places."""
+        """List all GPU instances, half-made ones included, in the order of GPUs and places."""
         state = self.read()
         found = [
             _instance(index, gpu, row)
@@ -99,8 +99,8 @@ class FakeNvml(FakeDriver[layout.State]):
         return bool(row.mode), bool(row.pending)
 
     def heal(self) -> None:
-        """Forget every fault that was asked for, and bring lost GPUs back."""
-        self.forgive()
+        """Remove all faults, and bring lost GPUs back."""
+        self.drop_rules()
         with self.changing() as state:
             for gpu in state.gpu:
                 gpu.lost = 0
@@ -111,7 +111,7 @@ class FakeNvml(FakeDriver[layout.State]):
             state.gpu[gpu].lost = 1
 
     def xid(self, gpu: int, number: int, *, instance: int = _ANY, compute: int = _ANY) -> None:
-        """Report an XID error to everybody who listens."""
+        """Report an XID error to all event sets."""
         with self.changing() as state:
             sequence = state.next_event
             state.next_event = sequence + 1
@@ -125,7 +125,7 @@ class FakeNvml(FakeDriver[layout.State]):
             state.gpu[gpu].ecc = uncorrected
 
     def occupy(self, mig_uuid: str, pid: int) -> None:
-        """Let a process use a MIG device; pid 0: nobody any more."""
+        """Let a process use a MIG device; pid 0: no process any more."""
         with self.changing() as state:
             for gpu in state.gpu:
                 for instance in gpu.instance:
@@ -136,7 +136,7 @@ class FakeNvml(FakeDriver[layout.State]):
         raise KeyError(mig_uuid)
 
     def occupy_gpu(self, gpu: int, pid: int) -> None:
-        """Let a process use a whole GPU; pid 0: nobody any more."""
+        """Let a process use a whole GPU; pid 0: no process any more."""
         with self.changing() as state:
             state.gpu[gpu].pids[0] = pid
 

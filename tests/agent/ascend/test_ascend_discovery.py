@@ -104,7 +104,7 @@ def test_an_unknown_chip_is_published_whole_and_says_why(node_with: Nodes) -> No
     assert row["attributes"][UNCUT] == {"string": "UnknownChip"}
     with pytest.raises(Unsupported, match="offers no template"):
         node.backend.create(Spot("npu-0", "vir12_4c_32g", Placement(100, 1)))
-    node.fake.plant(0, "vir12_4c_32g", 100)
+    node.fake.create_by_hand(0, "vir12_4c_32g", 100)
     (live,) = node.backend.partitions_of("npu-0")
     assert (live.profile, live.placement) == ("vir12_4c_32g", Placement(100, 1))
     with pytest.raises(HardwareError, match="npu-0: it is cut; npu-0 has vir12_4c_32g as 100"):
