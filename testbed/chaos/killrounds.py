@@ -25,7 +25,7 @@ _P_KILL_AGAIN: Final = 0.2
 _P_REBOOT: Final = 0.06
 _P_OUTAGE: Final = 0.1
 _P_SECOND_AGENT: Final = 0.1
-"""Probability that a second agent works beside the first, as in a rolling update."""
+"""Probability that a second agent runs next to the first, as in a rolling update."""
 
 
 class KillRounds:
@@ -40,7 +40,7 @@ class KillRounds:
         self._patience = patience
         self._on_kill = on_kill
         self._number = 0
-        self._usual = 0.6
+        self._average_seconds = 0.6
         """Moving average of a round's duration, in seconds."""
         self.violations: list[Violation] = []
 
@@ -108,7 +108,7 @@ class KillRounds:
         if second is not None:
             await second.kill()
         await self.node.close_connections()
-        self._usual = 0.8 * self._usual + 0.2 * min(time.monotonic() - began, 3.0)
+        self._average_seconds = 0.8 * self._average_seconds + 0.2 * min(time.monotonic() - began, 3.0)
         for kill in kills:
             kill.after, kill.seconds = after, round(time.monotonic() - killed_at, 3)
             kill.violations = "; ".join(f"{each.kind}: {each.text}" for each in self.violations)
@@ -126,7 +126,7 @@ class KillRounds:
         if agent is None:
             raise StuckError(f"{self.node.name}: no agent runs")
         if point.kind == "moment":
-            pause = random.uniform(0, self._usual)
+            pause = random.uniform(0, self._average_seconds)
             await asyncio.sleep(pause)
             await self.node.kill()
             killed("moment", f"{pause * 1000:.0f} ms")
@@ -183,7 +183,7 @@ class KillRounds:
         return summary(observation)
 
     async def _cut_connection(self, random: Random) -> None:
-        await asyncio.sleep(random.uniform(0, self._usual))
+        await asyncio.sleep(random.uniform(0, self._average_seconds))
         self.node.relay.cut()
         await asyncio.sleep(random.uniform(0.1, 1.0))
         self.node.relay.restore()

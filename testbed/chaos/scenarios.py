@@ -19,6 +19,10 @@ from testbed.chaos.node import ChaosNode
 Scenario = Coroutine[Any, Any, None]
 FOREIGN_CARD: Final = "gpu-1"
 """The card with the foreign partition; it is never used as a whole."""
+_NAMES: Final = (
+    *("start", "start", "finish", "remove", "prepare_again", "force_delete"),
+    *("lose_objects", "next_claim", "replace", "whole_card", "warm"),
+)
 _MOST_DEVICES: Final = 6
 _P_OPENED: Final = 0.3
 _WAIT_SECONDS: Final = 0.15
@@ -58,19 +62,7 @@ class Scenarios:
 
     def choose(self, random: Random, first: str = "") -> list[tuple[str, Scenario]]:
         """Return a few scenarios with their names; the one called `first` comes first, if it is possible now."""
-        names = [
-            "start",
-            "start",
-            "finish",
-            "remove",
-            "prepare_prepare_again",
-            "force_delete",
-            "lose_objects",
-            "next_claim",
-            "replace",
-            "whole_card",
-            "warm",
-        ]
+        names = list(_NAMES)
         if len(self.devices) > _MOST_DEVICES:
             names = ["finish", "remove", "remove", "force_delete", "lose_objects"]
         chosen = [first] if first else []
@@ -133,7 +125,7 @@ class Scenarios:
                 return self._on_any(random, self._remove, lambda device: device.claim is None)
             case "replace":
                 return self._choose_replacement(random)
-            case "finish" | "prepare_prepare_again":
+            case "finish" | "prepare_again":
                 scenario = self._finish if name == "finish" else self._prepare_again
                 return self._on_any(random, scenario, lambda device: device.claim is not None)
             case _:
