@@ -223,7 +223,7 @@ class ControlPlane:
         return name
 
     async def drop_namespace(self, name: str) -> None:
-        """Delete a namespace; its pods go at once, also those on nodes that no kubelet plays any more."""
+        """Delete a namespace; its pods go at once, also those on nodes without a running kubelet."""
         await self.api.delete_all(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
         await self.api.delete(f"/api/v1/namespaces/{name}")
 

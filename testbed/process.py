@@ -67,12 +67,12 @@ class Process:
 
         It dies with this process (more exactly: with the calling thread), whatever ends that, unless `detached`.
         """
-        tether: list[str | Path] = []
+        wrapper: list[str | Path] = []
         if not detached:
-            tether = [sys.executable, "-I", "-S", _PDEATHSIG, str(os.getpid())]
+            wrapper = [sys.executable, "-I", "-S", _PDEATHSIG, str(os.getpid())]
         with log.open("ab") as output:
             child = subprocess.Popen(
-                [*tether, *command],
+                [*wrapper, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

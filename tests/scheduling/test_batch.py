@@ -62,7 +62,7 @@ async def test_who_cannot_be_served_keeps_nobody_from_being_placed_together(
     control_plane: ControlPlane,
 ) -> None:
     """One was refused before, one errs on every device, one fits no node; the others go as if these were not there."""
-    world = demo_nodes({"pair": ("rare", 2), "eight": ("common", 8)})
+    world = fleet({"pair": ("rare", 2), "eight": ("common", 8)})
     async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
         cycle = cycle_over(client, world.snapshot, [])
         wait_for(world, "a-greedy", request("gpu", count=9))
@@ -86,7 +86,7 @@ async def placed(
     control_plane: ControlPlane, nodes: Mapping[str, tuple[str, int]], wishes: Mapping[str, Json]
 ) -> dict[str, str | None]:
     """Let a cycle decide for claims that wait together; return the nodes of those that are served."""
-    world = demo_nodes(nodes)
+    world = fleet(nodes)
     for name, wish in wishes.items():
         wait_for(world, name, wish)
     async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
@@ -94,7 +94,7 @@ async def placed(
     return places(world)
 
 
-def demo_nodes(nodes: Mapping[str, tuple[str, int]]) -> World:
+def fleet(nodes: Mapping[str, tuple[str, int]]) -> World:
     """Return nodes with so many devices of a model each."""
     world = World()
     world.device_class("gpu")
