@@ -23,7 +23,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
 from bench.files import Wish, generate
 from bench.scenario import read
-from testbed.acting import cycle_over, now
+from testbed.cycle import build_cycle, now
 
 BAD_INPUT = 2
 WARM = 16
@@ -80,7 +80,7 @@ async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     _observe(snapshot, SLICES, world["slices"])
     client: Any = _Deaf()
     recorder = Recorder(client, component="bench", clock=time.monotonic, now=now)
-    cycle = cycle_over(client, snapshot, recorder)
+    cycle = build_cycle(client, snapshot, recorder)
     claims = world["claims"]
     _come(snapshot, claims[:WARM])
     cycle.once()

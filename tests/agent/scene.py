@@ -4,16 +4,16 @@ import sqlite3
 from typing import Any
 
 from testbed.api import Json
-from testbed.chaos.ground import Cut, NvmlGround, Place, places
-from testbed.chaos.node import Node
+from testbed.chaos.fakehardware import LivePartition, NvmlHardware, Placement, placements
+from testbed.chaos.node import ChaosNode
 from testbed.eventually import eventually
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml.library import FakeNvml
 
-H100, A100 = places("gpu-0", "H100-80GB"), places("gpu-1", "A100-40GB")
+H100, A100 = placements("gpu-0", "H100-80GB"), placements("gpu-1", "A100-40GB")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 
-def place(profile: str, start: int, card: str = "gpu-0") -> Place:
+def place(profile: str, start: int, card: str = "gpu-0") -> Placement:
     """Name a place of one of the two cards."""
     return next(p for p in (*H100, *A100) if (p.card, p.profile, p.start) == (card, profile, start))
 
@@ -21,19 +21,19 @@ def place(profile: str, start: int, card: str = "gpu-0") -> Place:
 class Scene:
     """The node is `node`, the fake driver `fake`."""
 
-    def __init__(self, node: Node, ground: NvmlGround) -> None:
+    def __init__(self, node: ChaosNode, hardware: NvmlHardware) -> None:
         self.node = node
-        self.fake: FakeNvml = ground.fake
+        self.fake: FakeNvml = hardware.fake
         self.journal = node.folder / "state" / "journal.db"
 
-    def cuts(self) -> list[Cut]:
+    def cuts(self) -> list[LivePartition]:
         """Return what is on the hardware."""
-        return list(self.node.ground.cuts())
+        return list(self.node.hardware.partitions())
 
-    async def becomes(self, count: int) -> list[Cut]:
+    async def becomes(self, count: int) -> list[LivePartition]:
         """Wait until so many partitions are on the hardware, all of them whole."""
 
-        async def ask() -> list[Cut]:
+        async def ask() -> list[LivePartition]:
             return self.cuts()
 
         return await eventually(ask, lambda cuts: len(cuts) == count and all(cut.uuid for cut in cuts))
@@ -58,7 +58,7 @@ class Scene:
 
         await eventually(ask, lambda found: found == list(rows))
 
-    async def phase(self, where: Place, phase: str) -> Json:
+    async def phase(self, where: Placement, phase: str) -> Json:
         """Wait until a Partition is in a phase, and return it."""
 
         async def ask() -> Json:
@@ -67,10 +67,10 @@ class Scene:
 
         return await eventually(ask, lambda item: item.get("status", {}).get("phase") == phase)
 
-    async def running(self, name: str, where: Place) -> Json:
+    async def running(self, name: str, where: Placement) -> Json:
         """Make a claim, its Partition, and let a container run on it."""
-        claim = await self.node.claim(name, where.device)
-        await self.node.wish(where, claim)
+        claim = await self.node.create_claim(name, where.device)
+        await self.node.create_partition(where, claim)
         await self.node.prepare(claim, where.device, where.card)
         return claim
 

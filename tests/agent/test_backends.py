@@ -10,10 +10,11 @@ import pytest
 from apportion.agent.agent import backends
 from apportion.agent.settings import AgentOptions
 from apportion.errors import BrokenInput
-from testbed.fakes import dcmi_host, nvml_host
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.rdma_host import RdmaHost
+from testbed.fakes.dcmi import host as dcmi_host
+from testbed.fakes.dcmi.library import FakeDcmi
+from testbed.fakes.nvml import host as nvml_host
+from testbed.fakes.nvml.library import FakeNvml
+from testbed.fakes.rdma import RdmaHost
 
 
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

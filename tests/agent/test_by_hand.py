@@ -42,9 +42,9 @@ async def _static(scene: Scene, where: str, profile: str, start: int, card: str 
 async def test_a_layouts_partition_a_claims_and_a_persons_live_on_one_gpu(scene: Scene) -> None:
     """Each in its place: the slices offer what is left, both claims run, and in the end only theirs is there."""
     node = scene.node
-    stranger = node.ground.stranger(THEIRS)
+    stranger = node.hardware.create_foreign(THEIRS)
     node.start()
-    await node.learn_cards()
+    await node.wait_published()
     static = await _static(scene, "halves", "2g.10gb", 0)
     await scene.tainted(static)
     dynamic = place("1g.5gb", 3, "gpu-1")
@@ -57,7 +57,7 @@ async def test_a_layouts_partition_a_claims_and_a_persons_live_on_one_gpu(scene:
     # Theirs and the layout's are subtracted; the claim's is counted by its allocation.
     left = {n: await scene.counter("gpu-1", f"memory-slice-{n}") for n in range(8)}
     assert left == {0: "0", 1: "0", 2: "1", 3: "1", 4: "1", 5: "1", 6: "0", 7: "1"}
-    fixed = await node.claim("static", static)
+    fixed = await node.create_claim("static", static)
     given = await node.prepare(fixed, static, "gpu-1")
     assert given.uuid in {cut.uuid for cut in scene.cuts() if cut.profile == "2g.10gb"}
     await node.kill()
@@ -65,9 +65,9 @@ async def test_a_layouts_partition_a_claims_and_a_persons_live_on_one_gpu(scene:
     assert (await node.prepare(fixed, static, "gpu-1")).uuid == given.uuid
     for claim in (mine, fixed):
         await node.unprepare(claim)
-    await node.drop(dynamic)
+    await node.delete_partition(dynamic)
     await node.api.delete(f"/apis/apportion.dev/v1alpha1/partitions/{node.name}-{static}")
-    await node.gone(dynamic)
+    await node.wait_removed(dynamic)
     assert [cut.uuid for cut in await scene.becomes(1)] == [stranger]
 
 
@@ -75,7 +75,7 @@ async def test_ours_whose_compute_instance_somebody_removed_is_made_again(scene:
     """The GPU instance is known by its id: it is ours, hollow, and in the way of the new one."""
     node = scene.node
     node.start()
-    await node.wish(PLACE, None)
+    await node.create_partition(PLACE, None)
     before = (await scene.phase(PLACE, "Idle"))["status"]["uuid"]
     with scene.fake.changing() as state:
         state.gpu[0].instance[0].computes[0].used = 0
@@ -92,27 +92,27 @@ async def test_ours_whose_compute_instance_somebody_removed_is_removed(scene: Sc
     """The object is deleted while the agent is away: the hollow rest goes with it."""
     node = scene.node
     node.start()
-    await node.wish(PLACE, None)
+    await node.create_partition(PLACE, None)
     await scene.phase(PLACE, "Idle")
     await node.kill()
     with scene.fake.changing() as state:
         state.gpu[0].instance[0].computes[0].used = 0
-    await node.drop(PLACE)
+    await node.delete_partition(PLACE)
     node.start()
-    await node.gone(PLACE)
+    await node.wait_removed(PLACE)
     assert scene.cuts() == []
 
 
 async def test_what_failed_and_nobody_wants_any_more_is_not_cut(scene: Scene) -> None:
     """The claim has gone elsewhere: cutting for nobody would only take the room of others."""
     node = scene.node
-    node.ground.stranger(THEIRS)
+    node.hardware.create_foreign(THEIRS)
     node.start()
     at = place("2g.10gb", 4, "gpu-1")
     scene.fake.fail("nvmlDeviceCreateGpuInstanceWithPlacement", 3, times=-1)
-    await node.wish(at, await node.claim("left", at.device))
+    await node.create_partition(at, await node.create_claim("left", at.device))
     await scene.phase(at, "Failed")
-    await node.hold(at, None)
+    await node.set_holder(at, None)
 
     async def reason() -> str:
         (item,) = await node.partitions()
@@ -123,7 +123,7 @@ async def test_what_failed_and_nobody_wants_any_more_is_not_cut(scene: Scene) ->
     calls = scene.fake.calls()["nvmlDeviceCreateGpuInstanceWithPlacement"]
     await node.kill()
     node.start()
-    await node.serves()
+    await node.wait_serving()
     await eventually(reason, lambda said: said == "NotWanted")
     assert scene.fake.calls()["nvmlDeviceCreateGpuInstanceWithPlacement"] == calls
 
@@ -131,7 +131,7 @@ async def test_what_failed_and_nobody_wants_any_more_is_not_cut(scene: Scene) ->
 async def test_quarantine_taints_the_card_until_theirs_is_gone(scene: Scene) -> None:
     """Whole card and every partition of it; the other card is free."""
     node = scene.node
-    node.ground.stranger(THEIRS)
+    node.hardware.create_foreign(THEIRS)
     node.start(arguments=["--foreign", "quarantine"])
     free = place("1g.5gb", 0, "gpu-1").device
     # gpu-1 is an A100 in MIG mode, which only a reset takes it out of.
@@ -149,7 +149,7 @@ async def test_theirs_stands_for_a_layouts_where_that_is_the_policy(
 ) -> None:
     """Adopted as it is, with its UUID, unless somebody uses it; otherwise the layout is told that there is no room."""
     node = scene.node
-    stranger = node.ground.stranger(THEIRS)
+    stranger = node.hardware.create_foreign(THEIRS)
     if used:
         scene.fake.occupy(stranger, 4711)
     node.start(arguments=["--foreign", policy])

@@ -28,12 +28,12 @@ async def test_gap_01_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_s
     uid = old["metadata"]["uid"]
     (live,) = scene.cuts()
     await node.kill()
-    await node.forget(old)
+    await node.delete_claim(old)
     node.start()
     await scene.tainted(PLACE.device, "held")
-    new = await node.claim("new", PLACE.device)
-    await node.hold(PLACE, new)
-    assert f"is held by ResourceClaim default/{node.name}-old (uid {uid})" in await node.refusal(new)
+    new = await node.create_claim("new", PLACE.device)
+    await node.set_holder(PLACE, new)
+    assert f"is held by ResourceClaim default/{node.name}-old (uid {uid})" in await node.prepare_error(new)
     assert scene.cuts() == [live]
     await node.unprepare(old)
     await scene.tainted(PLACE.device)
@@ -44,13 +44,13 @@ async def test_gap_01_a_preparation_that_nobody_finishes_is_undone(scene: Scene)
     """The agent died before it answered, and kubelet never comes back: no container can have the device."""
     node = scene.node
     doomed = node.start(kill_at="claim.injected")
-    claim = await node.claim("never", PLACE.device)
-    await node.wish(PLACE, claim)
+    claim = await node.create_claim("never", PLACE.device)
+    await node.create_partition(PLACE, claim)
     preparing = asyncio.create_task(node.prepare(claim, PLACE.device, "gpu-0"))
-    await doomed.died
+    await doomed.exited
     preparing.cancel()
     assert scene.ask_journal("SELECT step FROM claims") != []
-    await node.forget(claim)
+    await node.delete_claim(claim)
     node.start()
     await scene.journal_says("SELECT step FROM claims")
     assert list(node.cdi.glob("*")) == []
@@ -62,14 +62,14 @@ async def test_gap_05_what_another_agent_is_cutting_is_left_alone(scene: Scene) 
     node = scene.node
     scene.fake.delay("nvmlGpuInstanceCreateComputeInstance", 4)
     old = node.start()
-    await node.serves()
-    await node.wish(PLACE, None)
+    await node.wait_serving()
+    await node.create_partition(PLACE, None)
 
     async def half() -> bool:
         return [cut.uuid for cut in scene.cuts()] == [""]
 
     await eventually(half)
-    new = node.another(instance="new")
+    new = node.start_second(instance="new")
     await scene.phase(PLACE, "Idle")
     calls = scene.fake.calls()
     assert calls["nvmlDeviceCreateGpuInstanceWithPlacement"] == 1
@@ -85,7 +85,7 @@ async def test_gap_05_a_partition_that_our_watch_has_not_heard_of_is_not_release
     """The other agent heard of it first and wrote its Intent: the API is asked before anything is taken away."""
     node = scene.node
     node.start()
-    await node.wish(PLACE, None)
+    await node.create_partition(PLACE, None)
     uid = (await scene.phase(PLACE, "Idle"))["metadata"]["uid"]
     await node.kill()
     simulation = tmp_path / "node.yaml"
@@ -100,7 +100,7 @@ async def test_gap_05_a_partition_that_our_watch_has_not_heard_of_is_not_release
         desk = Desk(client, hardware, journal, Wishes(), tmp_path / "locks")
         await CardWorker(desk, "gpu-0").round()
         assert journal.partition(uid) is not None
-        await node.lose(PLACE)
+        await node.lose_partition(PLACE)
         await CardWorker(desk, "gpu-0").round()
         assert journal.partition(uid) is None
     journal.close()
@@ -120,7 +120,7 @@ async def test_gap_08_a_journal_without_boot_id_is_not_taken_for_this_boot(
     if rebooted:
         node.reboot()
     node.start()
-    await node.serves()
+    await node.wait_serving()
     await scene.journal_says("SELECT step FROM claims", *([] if rebooted else [("Prepared",)]))
     (after,) = await scene.becomes(1)
     assert (after.uuid == before.uuid) is not rebooted
@@ -136,9 +136,9 @@ async def test_gap_09_another_claim_of_the_same_name_is_another_claim(scene: Sce
     row = (meta["uid"], meta["namespace"], meta["name"])
     await scene.journal_says("SELECT uid, namespace, name FROM claims WHERE step='Prepared'", row)
     await node.kill()
-    await node.forget(old)
-    new = await node.claim("same", PLACE.device)
-    await node.hold(PLACE, new)
+    await node.delete_claim(old)
+    new = await node.create_claim("same", PLACE.device)
+    await node.set_holder(PLACE, new)
     node.start()
     await scene.tainted(PLACE.device, "held")
-    assert f"uid {meta['uid']}" in await node.refusal(new)
+    assert f"uid {meta['uid']}" in await node.prepare_error(new)

@@ -15,17 +15,17 @@ async def test_gap_02_a_gpu_instance_without_compute_instance_is_found(scene: Sc
     node = scene.node
     scene.fake.kill(CREATE_COMPUTE, after=False)
     doomed = node.start()
-    await node.wish(PLACE, None)
-    await doomed.died
+    await node.create_partition(PLACE, None)
+    await doomed.exited
     assert [cut.uuid for cut in scene.cuts()] == [""]
     if not wanted:
-        await node.drop(PLACE)
+        await node.delete_partition(PLACE)
     node.start()
     if wanted:
         ready = await scene.phase(PLACE, "Idle")
         assert [cut.uuid for cut in scene.cuts()] == [ready["status"]["uuid"]]
     else:
-        await node.gone(PLACE)
+        await node.wait_removed(PLACE)
         assert scene.cuts() == []
 
 
@@ -33,11 +33,11 @@ async def test_gap_02_a_strangers_half_made_one_is_counted_and_left(scene: Scene
     """Nobody's journal speaks of it, so it is not ours to remove; its room is not offered."""
     node = scene.node
     scene.fake.set_mode(0, on=True)
-    scene.node.ground.stranger(PLACE)
+    scene.node.hardware.create_foreign(PLACE)
     with scene.fake.changing() as state:
         state.gpu[0].instance[0].computes[0].used = 0
     node.start()
-    await node.learn_cards()
+    await node.wait_published()
     assert await scene.counter("gpu-0", "memory-slice-4") == "0"
     assert await scene.counter("gpu-0", "memory-slice-0") == "1"
     assert [cut.uuid for cut in scene.cuts()] == [""]
@@ -47,11 +47,11 @@ async def test_gap_03_mig_mode_stays_on_while_somebody_else_is_on_the_gpu(scene:
     """It was off when the agent started; the agent switched it on, and then a person came."""
     node = scene.node
     node.start()
-    await node.wish(PLACE, None)
+    await node.create_partition(PLACE, None)
     await scene.phase(PLACE, "Idle")
-    node.ground.stranger(place("2g.20gb", 0))
-    await node.drop(PLACE)
-    await node.gone(PLACE)
+    node.hardware.create_foreign(place("2g.20gb", 0))
+    await node.delete_partition(PLACE)
+    await node.wait_removed(PLACE)
     assert [cut.profile for cut in scene.cuts()] == ["2g.20gb"]
     assert scene.fake.mode(0) == (True, True)
     assert scene.fake.calls()["nvmlDeviceSetMigMode"] == 1
@@ -61,12 +61,12 @@ async def test_gap_06_an_instance_that_got_our_ids_later_is_not_destroyed(scene:
     """Ids and places are used again; a UUID is not."""
     node = scene.node
     node.start()
-    await node.wish(PLACE, None)
+    await node.create_partition(PLACE, None)
     await scene.phase(PLACE, "Idle")
     await node.kill()
     with scene.fake.changing() as state:
         state.gpu[0].instance[0].computes[0].uuid = b"MIG-of-somebody-else"
-    await node.drop(PLACE)
+    await node.delete_partition(PLACE)
     node.start()
 
     async def left() -> list[str]:
@@ -80,8 +80,8 @@ async def test_gap_07_what_is_about_to_be_made_is_on_record_before_the_driver_is
     """Killed between GPU instance and compute instance, the journal names the place of both."""
     node = scene.node
     doomed = node.start(kill_at="hardware.half_made")
-    await node.wish(PLACE, None)
-    await doomed.died
+    await node.create_partition(PLACE, None)
+    await doomed.exited
     query = "SELECT step, card, profile, start, size FROM partitions"
     assert scene.ask_journal(query) == [("Intent", "gpu-0", "3g.40gb", 4, 4)]
     node.start()
@@ -96,20 +96,20 @@ async def test_gap_10_a_sick_gpu_stays_tainted_over_restarts_wipes_and_lost_conn
     """The slices come back whole, counters included; the taint goes when the GPU is well."""
     node = scene.node
     node.start()
-    await node.learn_cards()
+    await node.wait_published()
     scene.fake.ecc(0, 3)
     await scene.tainted("gpu-0", "unhealthy")
     await scene.tainted(PLACE.device, "unhealthy")
     await node.kill()
     await node.api.delete_all(SLICES, fieldSelector=f"spec.nodeName={node.name}")
-    node.wire.cut()
+    node.relay.cut()
     node.start()
 
     async def complains() -> bool:
-        return "unreachable" in node.last_words()
+        return "unreachable" in node.log_tail()
 
     await eventually(complains)
-    node.wire.mend()
+    node.relay.restore()
     await scene.tainted("gpu-0", "unhealthy")
     await scene.tainted(PLACE.device, "unhealthy")
     await scene.tainted("gpu-1", "parts-only")

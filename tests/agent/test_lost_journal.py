@@ -27,8 +27,8 @@ async def test_prepared_claims_are_recollected(scene: Scene, how: str) -> None:
     (live,) = scene.cuts()
     await node.kill()
     _lose(scene, how)
-    await node.forget(part)
-    await node.drop(PLACE)
+    await node.delete_claim(part)
+    await node.delete_partition(PLACE)
     node.start()
     query = "SELECT uid, name, step FROM claims"
     await scene.journal_says(query, (part["metadata"]["uid"], f"{node.name}-part", "Prepared"))
@@ -37,7 +37,7 @@ async def test_prepared_claims_are_recollected(scene: Scene, how: str) -> None:
     await scene.tainted(PLACE.device, "held")
     assert scene.cuts() == [live]
     await node.unprepare(part)
-    await node.gone(PLACE)
+    await node.wait_removed(PLACE)
     assert scene.cuts() == []
 
 
@@ -45,15 +45,15 @@ async def test_a_whole_card_in_use_is_recollected(scene: Scene) -> None:
     """It has no Partition object: only its files say that a container has it."""
     node = scene.node
     node.start()
-    claim = await node.claim("whole", "gpu-0")
+    claim = await node.create_claim("whole", "gpu-0")
     await node.prepare(claim, "gpu-0", "gpu-0")
     await node.kill()
     _lose(scene, "gone")
-    await node.wish(OTHER, None)
+    await node.create_partition(OTHER, None)
     node.start()
     waiting = await scene.phase(OTHER, "Pending")
     assert "gpu-0 is prepared whole" in waiting["status"]["conditions"][0]["message"]
-    assert node.ground.whole("gpu-0")
+    assert node.hardware.whole("gpu-0")
     await node.unprepare(claim)
     await scene.phase(OTHER, "Idle")
 
@@ -67,7 +67,7 @@ async def test_after_a_reboot_nothing_is_recollected(scene: Scene) -> None:
     text = file.read_text()
     await node.kill()
     _lose(scene, "gone")
-    await node.lose(PLACE)
+    await node.lose_partition(PLACE)
     node.reboot()
     file.write_text(text)
     node.start()
@@ -85,13 +85,13 @@ async def test_one_that_is_being_removed_is_not_forgotten(scene: Scene) -> None:
     """Its object goes when its hardware has gone, not because the journal knows of none."""
     node = scene.node
     node.start()
-    await node.wish(PLACE, None)
+    await node.create_partition(PLACE, None)
     await scene.phase(PLACE, "Idle")
     await node.kill()
     _lose(scene, "broken")
-    await node.drop(PLACE)
+    await node.delete_partition(PLACE)
     node.start()
-    await node.gone(PLACE)
+    await node.wait_removed(PLACE)
     assert scene.cuts() == []
 
 
@@ -100,8 +100,8 @@ async def test_one_that_was_being_cut_is_finished(scene: Scene, step: str) -> No
     """Killed in the cut and the journal lost at once: the API says that we were about to."""
     node = scene.node
     doomed = node.start(kill_at=step)
-    await node.wish(PLACE, None)
-    await doomed.died
+    await node.create_partition(PLACE, None)
+    await doomed.exited
     _lose(scene, "broken")
     node.start()
     ready = await scene.phase(PLACE, "Idle")

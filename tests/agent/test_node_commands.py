@@ -20,8 +20,8 @@ from apportion import __main__ as program
 from apportion.agent.devices.marks import Marks
 from testbed.api import Json
 from testbed.eventually import eventually
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import lay_out
+from testbed.fakes.nvml.host import lay_out
+from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.simulated_node import GPU, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fakes.dcmi import FakeDcmi, build
-from testbed.fakes.dcmi_host import lay_out
+from testbed.fakes.dcmi.host import lay_out
+from testbed.fakes.dcmi.library import FakeDcmi
 from tests.agent.ascend.nodes import Node, Nodes
 
 
@@ -12,7 +12,7 @@ from tests.agent.ascend.nodes import Node, Nodes
 def node_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     """Make a node with chips of these models; one at a time."""
     monkeypatch.setenv(FakeDcmi.variable, "")
-    build()
+    FakeDcmi.build()
     # The machine that runs the tests may have an npu-smi of its own.
     monkeypatch.setenv("PATH", "")
     made = iter(range(100))

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from apportion.agent.devices.ascend import AscendBackend
 from apportion.agent.devices.values import Placement, Spot
-from testbed.fakes.dcmi import FakeDcmi
+from testbed.fakes.dcmi.library import FakeDcmi
 
 Nodes = Callable[..., "Node"]
 WANTED = Spot("npu-0", "vir05_1c_8g", Placement(103, 1))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from testbed.eventually import eventually
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.dcmi_host import lay_out
+from testbed.fakes.dcmi.host import lay_out
+from testbed.fakes.dcmi.library import FakeDcmi
 from tests.agent.simulated_node import NPU, SimulatedNode, holder
 from tests.agent.test_crashes import doomed, journal
 
@@ -54,7 +54,7 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
     """One vNPU, never two; its device file in the container; at the end only what is not ours is left."""
     async with faked("910B4", recover=True) as (node, fake):
         if foreign:
-            fake.plant(0, TEMPLATE, 115)
+            fake.create_by_hand(0, TEMPLATE, 115)
         theirs = fake.vnpus()
         fake.kill(call, after=after)
         async with doomed(node, "never") as agent:
@@ -89,7 +89,7 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
 async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> None:
     """Beside ours on one chip, and the id that it has is not asked for."""
     async with faked("910B4") as (node, fake):
-        fake.plant(0, "vir10_3c_16g", 100)
+        fake.create_by_hand(0, "vir10_3c_16g", 100)
         async with doomed(node, "never") as agent:
             await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase(DEVICE, "Idle"))
@@ -99,7 +99,7 @@ async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> N
             ]
             counters = await eventually(lambda: node.counters("npu-0", NPU), bool)
             assert (counters["aicore"], counters["aicpu"]) == ("10", "4")
-            fake.uproot(100)
+            fake.remove_by_hand(100)
             await eventually(lambda: node.counters("npu-0", NPU), lambda row: row.get("aicore") == "20")
 
 

@@ -14,8 +14,8 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.inventory import Inventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import HardwareError, Lost, Unsupported
-from testbed.fakes import npu_smi
-from testbed.fakes.dcmi_models import models as faked
+from testbed.fakes.dcmi import npu_smi
+from testbed.fakes.dcmi.models import models as faked
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 from tests.agent.places import DRIVERS
 
@@ -104,7 +104,7 @@ def test_an_unknown_chip_is_published_whole_and_says_why(node_with: Nodes) -> No
     assert row["attributes"][UNCUT] == {"string": "UnknownChip"}
     with pytest.raises(Unsupported, match="offers no template"):
         node.backend.create(Spot("npu-0", "vir12_4c_32g", Placement(100, 1)))
-    node.fake.plant(0, "vir12_4c_32g", 100)
+    node.fake.create_by_hand(0, "vir12_4c_32g", 100)
     (live,) = node.backend.partitions_of("npu-0")
     assert (live.profile, live.placement) == ("vir12_4c_32g", Placement(100, 1))
     with pytest.raises(HardwareError, match="npu-0: it is cut; npu-0 has vir12_4c_32g as 100"):

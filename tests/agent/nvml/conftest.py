@@ -5,8 +5,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import lay_out
+from testbed.fakes.nvml.host import lay_out
+from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.nvml.nodes import Node, Nodes
 
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from apportion.agent.devices.nvml import NvmlBackend
-from testbed.fakes.nvml import FakeNvml
+from testbed.fakes.nvml.library import FakeNvml
 
 Nodes = Callable[..., "Node"]
 

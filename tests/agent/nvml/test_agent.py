@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from testbed.eventually import eventually
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import CAPABILITIES_MAJOR, lay_out
+from testbed.fakes.nvml.host import CAPABILITIES_MAJOR, lay_out
+from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.simulated_node import SimulatedNode, holder
 from tests.agent.test_crashes import doomed, journal
 

@@ -20,7 +20,7 @@ from apportion.agent.slices.pool import pools
 from apportion.agent.view import compose
 from apportion.dra.semver import Semver
 from apportion.errors import BrokenInput, HardwareError, Lost
-from testbed.fakes import nvml_layout as layout
+from testbed.fakes.nvml import layout
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.places import DRIVERS
 

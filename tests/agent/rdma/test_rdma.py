@@ -11,7 +11,7 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.inventory import Inventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import BrokenInput, Unsupported
-from testbed.fakes.rdma_host import RdmaHost
+from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS
 
 
