@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from testbed.chaos.brood import Brood
 from testbed.chaos.ground import NvmlGround
 from testbed.chaos.staging import staged

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import Kind, Placement, Spot
 
 MakeBackend = Callable[..., SimulatedBackend]

@@ -15,7 +15,7 @@ import grpc
 import yaml
 
 from apportion.agent.agent import run_agent
-from apportion.agent.devices.simulated_state import StateFile
+from apportion.agent.devices.simulated.state import StateFile
 from apportion.agent.proto import dra_v1_pb2, health_v1_pb2, registration_pb2
 from apportion.agent.settings import AgentOptions
 from testbed.api import Api

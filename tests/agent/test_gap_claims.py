@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import Placement, Spot
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.desk import Desk

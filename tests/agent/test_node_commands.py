@@ -17,7 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from apportion import __main__ as program
-from apportion.agent.devices.marks import Marks
+from apportion.agent.devices.stickyerrors import Marks
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml import FakeNvml

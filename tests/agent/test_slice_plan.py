@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.slices.inventory import Inventory, held_for
 from apportion.agent.slices.plan import Owner, Plan, plan, slice_name
 from apportion.agent.slices.pool import Pool, pools

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apportion.agent.devices.models import names
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import Health, Placement, Spot
 from apportion.agent.slices.inventory import Inventory, StaticPartition, held_for
 from apportion.agent.slices.naming import cut_of, cuts

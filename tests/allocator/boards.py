@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from apportion.agent.devices.simulated_cards import make
-from apportion.agent.devices.simulation import Simulation
+from apportion.agent.devices.simulated.cards import make
+from apportion.agent.devices.simulated.simulation import Simulation
 from apportion.agent.devices.values import Kind
 from apportion.agent.slices.inventory import Inventory
 from apportion.agent.slices.pool import pools

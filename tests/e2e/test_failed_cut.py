@@ -2,7 +2,7 @@
 
 from tenant import MIG, PARTITIONS, Tenant, claim, pod, profile, request
 
-from apportion.agent.devices.simulated_state import StateFile
+from apportion.agent.devices.simulated.state import StateFile
 from testbed.eventually import eventually
 from testbed.installation import Installation
 

@@ -186,7 +186,9 @@ def test_an_agent_is_replaced_without_a_gap(binaries: Binaries) -> None:
 
 def test_the_simulated_cards_of_the_development_install_can_be_read() -> None:
     """The agent refuses unknown models and misspelt fields; better here than in a pod's log."""
-    simulation = pytest.importorskip("apportion.agent.devices.simulation", exc_type=ModuleNotFoundError)
+    simulation = pytest.importorskip(
+        "apportion.agent.devices.simulated.simulation", exc_type=ModuleNotFoundError
+    )
 
     described, _ = simulation.load(ROOT / "manifests/overlays/dev/simulation.yaml")
 

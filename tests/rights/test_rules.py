@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from apportion.agent.devices.simulated_state import StateFile
+from apportion.agent.devices.simulated.state import StateFile
 from testbed.api import Json
 from testbed.audit import Request
 from testbed.binaries import Binaries

@@ -15,12 +15,12 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.nvml import NvmlBackend
-from apportion.agent.devices.rdma import RdmaBackend
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.rdma.backend import RdmaBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import Kind
 from apportion.agent.foreign import Foreign
 from apportion.agent.journal import Journal

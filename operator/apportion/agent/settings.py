@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from apportion.agent.devices.marks import Marks
+from apportion.agent.devices.stickyerrors import Marks
 from apportion.agent.devices.values import Kind
 from apportion.agent.foreign import Foreign
 from apportion.agent.lifecycle.desk import Patience

@@ -6,7 +6,7 @@ It prints the ids of what is there afterwards, and finds the fake driver through
 import sys
 from pathlib import Path
 
-from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import Placement, Spot
 
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import Placement, Spot
 from testbed.fakes.dcmi import FakeDcmi
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from apportion.agent.agent import backends
-from apportion.agent.devices import ascend_templates, models
-from apportion.agent.devices.ascend import AscendBackend
-from apportion.agent.devices.ascend_chips import version_of
+from apportion.agent.devices import models
+from apportion.agent.devices.ascend import templates
+from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.ascend.chips import version_of
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import MIB, UNCUT, Edits, Kind, Placement, Spot
 from apportion.agent.settings import AgentOptions
@@ -132,10 +133,10 @@ def test_npu_smi_and_the_table_agree(node_with: Nodes, model: str) -> None:
     node = node_with([model])
     alone = node.backend.devices()
     program = npu_smi.install(node.fake, node.root)
-    assert set(ascend_templates.parse(npu_smi.template_info(node.fake.read().chip[0]))) == {
+    assert set(templates.parse(npu_smi.template_info(node.fake.read().chip[0]))) == {
         profile.name for profile in alone[0].profiles
     }
-    assert ascend_templates.ask(1, node.root)
+    assert templates.ask(1, node.root)
     assert [replace(card, edits=Edits()) for card in AscendBackend(node.root).devices()] == [
         replace(card, edits=Edits()) for card in alone
     ]
@@ -156,7 +157,7 @@ def test_what_npu_smi_leaves_open_is_left_out() -> None:
     |vir99               NA        16        1         2              0              6         |
     |                                                  0              0              1         |
     """
-    assert ascend_templates.parse(text) == {
+    assert templates.parse(text) == {
         "vir05_1c_16g": {
             "aicore": 5,
             "memory": 16384 * MIB,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.devices import models
-from apportion.agent.devices.ascend_session import Session
+from apportion.agent.devices.ascend.session import Session
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import Kind, Placement, Spot
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported

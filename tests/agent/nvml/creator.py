@@ -6,7 +6,7 @@ It prints the UUIDs of what is there afterwards, and finds the fake driver throu
 import sys
 from pathlib import Path
 
-from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.values import Placement, Spot
 
 

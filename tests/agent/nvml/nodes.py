@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.nvml.backend import NvmlBackend
 from testbed.fakes.nvml import FakeNvml
 
 Nodes = Callable[..., "Node"]

@@ -11,9 +11,9 @@ import pytest
 
 from apportion.agent.agent import backends
 from apportion.agent.devices import models, pci
-from apportion.agent.devices.nvml import NvmlBackend
-from apportion.agent.devices.nvml_cards import numbers
-from apportion.agent.devices.nvml_profiles import computed_name
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.nvml.cards import numbers
+from apportion.agent.devices.nvml.profiles import computed_name
 from apportion.agent.devices.values import MIB, UNCUT, Kind, Location
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.pool import pools

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apportion.agent.cdi import Injection, spec
-from apportion.agent.devices.nvml_driver import DriverFiles
+from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.values import Edits, Hook, Mount
 from tests.agent.nvml.nodes import Node
 
@@ -184,7 +184,7 @@ def test_a_container_without_the_library_uses_the_hosts(node: Node) -> None:
     (node.root / f"usr/lib64/libnvidia-ml.so.{version}").unlink()
     shutil.copy(node.fake.library, node.root / f"usr/lib64/libnvidia-ml.so.{version}")
     program = (
-        "import json, sys; from pathlib import Path; from apportion.agent.devices.nvml import NvmlBackend\n"
+        "import json, sys; from pathlib import Path; from apportion.agent.devices.nvml.backend import NvmlBackend\n"
         "print(json.dumps([card.name for card in NvmlBackend(Path(sys.argv[1])).devices()]))"
     )
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from apportion.agent.cdi import Injection, spec
-from apportion.agent.devices.nvml_files import DeviceFiles
+from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.values import DeviceNode, Placement, Spot
 from testbed.fakes.nvml_host import CAPABILITIES_MAJOR, NVIDIA_MAJOR, UVM_MAJOR
 from tests.agent.nvml.nodes import Node

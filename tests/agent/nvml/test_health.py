@@ -6,8 +6,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from apportion.agent.devices.marks import Marks
-from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.stickyerrors import Marks
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError
 from tests.agent.nvml.nodes import Node

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.agent import backends
-from apportion.agent.devices.rdma import RdmaBackend
+from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.devices.values import DeviceNode, Health, Kind, LivePartition, Placement, Spot
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.inventory import Inventory

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pynvml
 import structlog
 
-from apportion.agent.devices.marks import Marks
-from apportion.agent.devices.nvml_cards import Gpu
-from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
+from apportion.agent.devices.nvml.cards import Gpu
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.stickyerrors import Marks
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError, Lost
 

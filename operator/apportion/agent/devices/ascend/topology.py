@@ -9,8 +9,8 @@ from ctypes import byref, c_int
 from dataclasses import dataclass
 from typing import Final
 
-from apportion.agent.devices.ascend_session import Session
-from apportion.agent.devices.ascend_vnpus import Place
+from apportion.agent.devices.ascend.session import Session
+from apportion.agent.devices.ascend.vnpus import Place
 
 _HCCS: Final = 3
 _SWITCHED: Final = frozenset({6, 7})

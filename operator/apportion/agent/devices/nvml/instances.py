@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pynvml
 
-from apportion.agent.devices.nvml_cards import Gpu
-from apportion.agent.devices.nvml_profiles import Shape
-from apportion.agent.devices.nvml_session import NOT_OFFERED, NOT_THERE, Session, text
+from apportion.agent.devices.nvml.cards import Gpu
+from apportion.agent.devices.nvml.profiles import Shape
+from apportion.agent.devices.nvml.session import NOT_OFFERED, NOT_THERE, Session, text
 from apportion.agent.devices.values import Placement
 from apportion.errors import HardwareError, Unsupported
 

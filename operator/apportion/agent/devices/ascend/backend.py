@@ -12,12 +12,11 @@ from pathlib import Path
 
 import structlog
 
-from apportion.agent.devices import ascend_chips, ascend_vnpus
-from apportion.agent.devices.ascend_chips import Chip
-from apportion.agent.devices.ascend_files import NpuFiles
-from apportion.agent.devices.ascend_health import Watch
-from apportion.agent.devices.ascend_layout import AUTO, Made, Wanted
-from apportion.agent.devices.ascend_session import (
+from apportion.agent.devices.ascend import vnpus
+from apportion.agent.devices.ascend.chips import Chip, discover
+from apportion.agent.devices.ascend.devicefiles import NpuFiles
+from apportion.agent.devices.ascend.health import Watch
+from apportion.agent.devices.ascend.session import (
     FILE_FAILED,
     INNER_ERROR,
     INVALID_PARAMETER,
@@ -25,8 +24,9 @@ from apportion.agent.devices.ascend_session import (
     Session,
     refusal,
 )
-from apportion.agent.devices.ascend_vnpus import Vnpu
-from apportion.agent.devices.sightings import Sightings
+from apportion.agent.devices.ascend.structures import AUTO, Made, Wanted
+from apportion.agent.devices.ascend.vnpus import Vnpu
+from apportion.agent.devices.lastseen import Sightings
 from apportion.agent.devices.values import Card, Health, LivePartition, Placement, Profile, Spot
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
@@ -62,7 +62,7 @@ class AscendBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no driver."""
-        chips, left_out = ascend_chips.discover(self._session, self._root)
+        chips, left_out = discover(self._session, self._root)
         with self._lock:
             self._chips = {chip.name: chip for chip in chips}
             self._left_out = left_out
@@ -93,7 +93,7 @@ class AscendBackend:
         if spot.placement.size != 1 or spot.placement.start not in chip.card.instance_ids:
             raise Unsupported(f"{spot}: {chip.name} has no such vNPU id")
         self._check_mode(spot)
-        there = ascend_vnpus.list_all(self._session, chip.place)
+        there = vnpus.list_all(self._session, chip.place)
         if any(vnpu.id == spot.placement.start for vnpu in there):
             raise NoRoom(f"{spot}: the id is taken; {_listed(chip, there)}")
         self._stop_recovery()
@@ -104,14 +104,12 @@ class AscendBackend:
         if made.id != spot.placement.start:
             self._remove(chip, made.id, spot)
             raise Unsupported(f"{spot}: the driver made a vNPU {made.id} instead")
-        return self._live(
-            chip, ascend_vnpus.describe(self._session, chip.place, made.id), NpuFiles(self._root)
-        )
+        return self._live(chip, vnpus.describe(self._session, chip.place, made.id), NpuFiles(self._root))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this vNPU; another one under its id, by its template, is left alone."""
         chip = self._chip(live.card)
-        for found in ascend_vnpus.list_all(self._session, chip.place):
+        for found in vnpus.list_all(self._session, chip.place):
             if found.id != live.placement.start or found.template != live.profile:
                 continue
             if found.in_use:
@@ -126,7 +124,7 @@ class AscendBackend:
     def make_whole(self, card: str) -> None:
         """A chip without vNPUs is whole: the driver undoes what the first one changed when the last one goes."""
         chip = self._chip(card)
-        there = ascend_vnpus.list_all(self._session, chip.place) if chip.divisible else ()
+        there = vnpus.list_all(self._session, chip.place) if chip.divisible else ()
         if there:
             raise Busy(f"{card}: it is cut; {_listed(chip, there)}")
 
@@ -156,9 +154,7 @@ class AscendBackend:
         if not chip.divisible:
             return ()
         files = NpuFiles(self._root)
-        return tuple(
-            self._live(chip, vnpu, files) for vnpu in ascend_vnpus.list_all(self._session, chip.place)
-        )
+        return tuple(self._live(chip, vnpu, files) for vnpu in vnpus.list_all(self._session, chip.place))
 
     def _check_mode(self, spot: Spot) -> None:
         mode = c_int()
@@ -204,8 +200,8 @@ class AscendBackend:
             raise error
         # The driver has one code for whatever is wrong; what is on the chip says more. A 310P may have what it takes,
         # and not in the groups that it takes it in.
-        left = ascend_vnpus.left(self._session, place)
-        there = ascend_vnpus.list_all(self._session, place)
+        left = vnpus.left(self._session, place)
+        there = vnpus.list_all(self._session, place)
         short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
         if not short and not there:
             raise HardwareError(str(error))
@@ -214,7 +210,7 @@ class AscendBackend:
 
     def _remove(self, chip: Chip, number: int, spot: Spot) -> None:
         code = self._session.ask(_DESTROY, chip.place.card, chip.place.device, c_uint(number))
-        if code in NO_SUCH_DEVICE and number not in ascend_vnpus.list_ids(self._session, chip.place):
+        if code in NO_SUCH_DEVICE and number not in vnpus.list_ids(self._session, chip.place):
             return
         if code != 0:
             raise refusal(code, _DESTROY, str(spot))

@@ -27,7 +27,7 @@ class DeviceFiles:
     """
 
     def __init__(self, root: Path = Path("/"), driver: Edits = NO_DRIVER) -> None:
-        """`driver` is what containers need of the driver beside device files (`nvml_driver.py`)."""
+        """`driver` is what containers need of the driver beside device files (`driverfiles.py`)."""
         self._root = root
         self._driver = driver
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pynvml
 
 from apportion.agent.devices import pci
-from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
 from apportion.agent.devices.values import Card
 
 _TO_GPU, _TO_SWITCH = 0, 2

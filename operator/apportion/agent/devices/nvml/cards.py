@@ -11,10 +11,11 @@ from typing import Any
 import pynvml
 import structlog
 
-from apportion.agent.devices import nvml_links, nvml_profiles, pci
-from apportion.agent.devices.nvml_files import NO_DRIVER, DeviceFiles
-from apportion.agent.devices.nvml_profiles import Shape
-from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
+from apportion.agent.devices import pci
+from apportion.agent.devices.nvml import links, profiles
+from apportion.agent.devices.nvml.devicefiles import NO_DRIVER, DeviceFiles
+from apportion.agent.devices.nvml.profiles import Shape
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
 from apportion.agent.devices.values import UNCUT, Card, Edits, Kind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
@@ -88,7 +89,7 @@ def discover(
             # Others work; this one comes back with a reset, and after it the agent starts anew.
             left_out.add(name)
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
-    groups = nvml_links.groups(session, {gpu.name: gpu.card for gpu in found})
+    groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
     gpus = tuple(
         replace(gpu, card=_grouped(gpu.card, groups[gpu.name])) if gpu.name in groups else gpu
         for gpu in found
@@ -111,7 +112,7 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
     memory = int(call("nvmlDeviceGetMemoryInfo").total)
     architecture = int(call("nvmlDeviceGetArchitecture"))
     shapes, uncut = _shapes(session, handle, name, memory, architecture)
-    totals = nvml_profiles.totals(shapes)
+    totals = profiles.totals(shapes)
     card = Card(
         name=name,
         kind=Kind.GPU,
@@ -120,7 +121,7 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
         attributes=_attributes(session, handle, name, architecture) | ({UNCUT: uncut} if uncut else {}),
         capacity={**totals, "memory": memory},
         totals=totals,
-        slices=nvml_profiles.memory_slices(shapes),
+        slices=profiles.memory_slices(shapes),
         profiles=tuple(shape.profile for shape in shapes),
         parts_only=bool(shapes) and architecture < HOPPER,
         edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
@@ -141,7 +142,7 @@ def _shapes(
             "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
         )
         return (), "MIGModeNeedsReset"
-    found = nvml_profiles.shapes(session, handle, memory, name)
+    found = profiles.shapes(session, handle, memory, name)
     if not found:
         # Drivers of the 535 line say nothing about profiles while MIG mode is off.
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")

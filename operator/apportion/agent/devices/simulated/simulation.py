@@ -1,6 +1,6 @@
 """Simulation: the file that describes a simulated node.
 
-In: YAML or JSON text. Out: a checked description (pydantic), from which `simulated.py` makes cards. Example:
+In: YAML or JSON text. Out: a checked description (pydantic), from which `cards.py` makes cards. Example:
 
     cards:
       - {model: H100-80GB, count: 8, driverVersion: 550.90.7, cudaDriverVersion: 12.4.0}

@@ -8,7 +8,8 @@ from ctypes import Structure
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.devices.ascend_layout import (
+from apportion.agent.devices.ascend.session import Session
+from apportion.agent.devices.ascend.structures import (
     FREE,
     ONE,
     TOTAL,
@@ -18,7 +19,6 @@ from apportion.agent.devices.ascend_layout import (
     TotalInfo,
     VdeviceInfo,
 )
-from apportion.agent.devices.ascend_session import Session
 from apportion.agent.devices.values import MIB, Amounts
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF

@@ -13,16 +13,16 @@ from typing import Final
 import pynvml
 import structlog
 
-from apportion.agent.devices import nvml_cards
-from apportion.agent.devices.marks import Marks
-from apportion.agent.devices.nvml_cards import HOPPER, Gpu
-from apportion.agent.devices.nvml_driver import DriverFiles
-from apportion.agent.devices.nvml_files import DeviceFiles
-from apportion.agent.devices.nvml_health import Watch
-from apportion.agent.devices.nvml_instances import Instance, Instances
-from apportion.agent.devices.nvml_profiles import Shape
-from apportion.agent.devices.nvml_session import Session
-from apportion.agent.devices.sightings import Sightings
+from apportion.agent.devices.lastseen import Sightings
+from apportion.agent.devices.nvml import cards
+from apportion.agent.devices.nvml.cards import HOPPER, Gpu
+from apportion.agent.devices.nvml.devicefiles import DeviceFiles
+from apportion.agent.devices.nvml.driverfiles import DriverFiles
+from apportion.agent.devices.nvml.health import Watch
+from apportion.agent.devices.nvml.instances import Instance, Instances
+from apportion.agent.devices.nvml.profiles import Shape
+from apportion.agent.devices.nvml.session import Session
+from apportion.agent.devices.stickyerrors import Marks
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, Placement, Spot
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
@@ -65,7 +65,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = nvml_cards.discover(self._session, self._root, self._driver.edits())
+        gpus, left_out = cards.discover(self._session, self._root, self._driver.edits())
         with self._lock:
             self._gpus = {gpu.name: gpu for gpu in gpus}
             self._left_out = left_out

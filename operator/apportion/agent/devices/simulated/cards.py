@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from apportion.agent.devices.models import Model, model
-from apportion.agent.devices.simulation import Cards, Nic, Simulation
+from apportion.agent.devices.simulated.simulation import Cards, Nic, Simulation
 from apportion.agent.devices.values import Card, DeviceNode, Edits, Kind, Location
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import structlog
 
-from apportion.agent.devices import ascend_templates, ascend_topology, ascend_vnpus, models, pci
-from apportion.agent.devices.ascend_files import NpuFiles
-from apportion.agent.devices.ascend_layout import (
+from apportion.agent.devices import models, pci
+from apportion.agent.devices.ascend import templates, topology, vnpus
+from apportion.agent.devices.ascend.devicefiles import NpuFiles
+from apportion.agent.devices.ascend.session import Session
+from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
     MOST_CARDS,
     SUPER_POD,
@@ -25,8 +27,7 @@ from apportion.agent.devices.ascend_layout import (
     PcieInfo,
     PodInfo,
 )
-from apportion.agent.devices.ascend_session import Session
-from apportion.agent.devices.ascend_vnpus import Place
+from apportion.agent.devices.ascend.vnpus import Place
 from apportion.agent.devices.models import Model
 from apportion.agent.devices.values import MIB, UNCUT, Amounts, Card, Kind, Location, Profile
 from apportion.dra.device import Scalar
@@ -71,10 +72,10 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
             _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
     found.sort(key=lambda chip: chip.phy)
     nodes = [
-        ascend_topology.Node(chip.place, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
+        topology.Node(chip.place, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
         for chip in found
     ]
-    groups = ascend_topology.groups(session, nodes)
+    groups = topology.groups(session, nodes)
     chips = tuple(
         replace(chip, card=_with(chip.card, hccsGroup=groups[chip.name])) if chip.name in groups else chip
         for chip in found
@@ -159,7 +160,7 @@ def _split(
 ) -> tuple[Amounts, tuple[Profile, ...], str]:
     """Return totals, profiles, and why there are none."""
     try:
-        told = ascend_vnpus.total(session, place)
+        told = vnpus.total(session, place)
     except HardwareError as error:
         _log.info("ascend.no_vnpus", card=place.name, error=str(error))
         return {}, (), "NotSupported"
@@ -170,9 +171,7 @@ def _split(
         totals["aicpu"] = max(totals["aicpu"], known["aicpu"])
     if refused:
         return totals, (), refused
-    profiles = ascend_templates.profiles(
-        ascend_templates.parse(ascend_templates.ask(place.card, root)), model, totals
-    )
+    profiles = templates.profiles(templates.parse(templates.ask(place.card, root)), model, totals)
     if not profiles:
         _log.warning(
             "ascend.templates_unknown",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pynvml
 
-from apportion.agent.devices.nvml_session import NOT_OFFERED, Session, text
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
 from apportion.agent.devices.values import MIB, Amounts, Placement, Profile
 
 _SUFFIXES = {

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from apportion.agent.devices import simulated_cards
 from apportion.agent.devices.models import Model
-from apportion.agent.devices.simulated_state import State, StateFile
-from apportion.agent.devices.simulation import Foreign, load
+from apportion.agent.devices.simulated import cards
+from apportion.agent.devices.simulated.simulation import Foreign, load
+from apportion.agent.devices.simulated.state import State, StateFile
 from apportion.agent.devices.values import Card, Health, Kind, LivePartition, Placement, Spot
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
@@ -44,10 +44,10 @@ class SimulatedBackend:
         crash tests. Raises BrokenInput for a file that says nonsense.
         """
         simulation, path = load(file)
-        self._made = simulated_cards.make(simulation, node)
+        self._made = cards.make(simulation, node)
         self._cards = {card.name: card for card, _ in self._made}
         self._models = {card.name: model for card, model in self._made if model is not None}
-        self._device_nodes = simulated_cards.with_device_nodes(simulation, self._made)
+        self._device_nodes = cards.with_device_nodes(simulation, self._made)
         self._sleep = sleep
         self._at = at
         self._new_id = new_id
@@ -202,7 +202,7 @@ class SimulatedBackend:
             instance=dict(row["instance"]),
             complete=row["complete"],
             in_use=row["inUse"],
-            edits=simulated_cards.partition_edits(
+            edits=cards.partition_edits(
                 self._cards[row["card"]], row["instance"], files=row["card"] in self._device_nodes
             ),
         )

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import structlog
 
-from apportion.agent.devices import pci, rdma_sysfs
-from apportion.agent.devices.rdma_sysfs import CharDevice, RdmaDevice
+from apportion.agent.devices import pci
+from apportion.agent.devices.rdma import sysfs
+from apportion.agent.devices.rdma.sysfs import CharDevice, RdmaDevice
 from apportion.agent.devices.values import (
     Card,
     DeviceNode,
@@ -42,11 +43,11 @@ class RdmaBackend:
 
     def present(self) -> bool:
         """Say whether the node has RDMA devices."""
-        return bool(rdma_sysfs.names(self._root))
+        return bool(sysfs.names(self._root))
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names."""
-        found = [rdma_sysfs.read(self._root, name) for name in rdma_sysfs.names(self._root)]
+        found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
         there = [device for device in found if device is not None]
         guids = Counter(device.guid for device in there)
         self._names = {_card_name(device): device.name for device in there}
@@ -56,7 +57,7 @@ class RdmaBackend:
                 hint="containers do not see RDMA devices of the host's network namespace: "
                 "rdma system set netns shared",
             )
-        manager = rdma_sysfs.connection_manager(self._root)
+        manager = sysfs.connection_manager(self._root)
         return tuple(self._card(device, manager, shared=guids[device.guid] > 1) for device in there)
 
     def incomplete(self) -> bool:
@@ -86,7 +87,7 @@ class RdmaBackend:
         """Say which devices are gone (lost), and which have no active port (sick)."""
         found: dict[str, Health] = {}
         for card, name in self._names.items():
-            ports = rdma_sysfs.ports(self._root, name)
+            ports = sysfs.ports(self._root, name)
             if not ports:
                 found[card] = Health.LOST
             elif not any(port.active for port in ports):

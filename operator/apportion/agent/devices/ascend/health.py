@@ -10,9 +10,9 @@ from typing import Final
 
 import structlog
 
-from apportion.agent.devices.ascend_chips import Chip
-from apportion.agent.devices.ascend_layout import FaultEvent
-from apportion.agent.devices.ascend_session import NO_SUCH_DEVICE, Session
+from apportion.agent.devices.ascend.chips import Chip
+from apportion.agent.devices.ascend.session import NO_SUCH_DEVICE, Session
+from apportion.agent.devices.ascend.structures import FaultEvent
 from apportion.agent.devices.values import Health
 
 _log = structlog.get_logger()
