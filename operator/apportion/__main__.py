@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
-from apportion.agent.foreign import Foreign
+from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, node, places, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
@@ -92,12 +92,12 @@ def agent(
     driver_npu: places.DriverNpu = places.DRIVER_NPU,
     driver_rdma: places.DriverRdma = places.DRIVER_RDMA,
     foreign: Annotated[
-        Foreign,
+        ForeignPolicy,
         typer.Option(
             help="Partitions made by hand: leave them, adopt those that a layout wants, or quarantine their card.",
             envvar="FOREIGN",
         ),
-    ] = Foreign.LEAVE,
+    ] = ForeignPolicy.LEAVE,
     instance: Annotated[
         str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
     ] = "",
@@ -134,7 +134,7 @@ app.command()(crds)
 
 
 def _node_tools(where: node.Where) -> node.Tools:
-    from apportion.agent.byhand import NodeTools
+    from apportion.agent.nodetools import NodeTools
     from apportion.agent.settings import AgentOptions
 
     return NodeTools(AgentOptions(**asdict(where)))

@@ -60,7 +60,7 @@ class SimulatedNode:
             boot_id=boot,
             health_interval=0.1,
             held_interval=0.1,
-            prepare_patience=5,
+            prepare_timeout=5,
         )
 
     @asynccontextmanager

@@ -7,10 +7,10 @@ import pytest
 
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.simulated.backend import SimulatedBackend
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.journal import Journal
-from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.lifecycle.wish import Wishes
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import PartitionRow, Step
 from apportion.cluster.client import connect
@@ -94,14 +94,14 @@ async def test_gap_05_a_partition_that_our_watch_has_not_heard_of_is_not_release
     await hardware.discover()
     journal = Journal(tmp_path / "journal.db", "boot")
     name = f"{node.name}-{PLACE.device}"
-    spot = Spot("gpu-0", "3g.40gb", Placement(4, 4))
-    journal.put_partition(PartitionRow(uid, name, PLACE.device, spot, Step.INTENT))
+    place = PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4))
+    journal.put_partition(PartitionRow(uid, name, PLACE.device, place, Step.INTENT))
     async with await connect(node.folder / "kubeconfig") as client:
-        desk = Desk(client, hardware, journal, Wishes(), tmp_path / "locks")
-        await CardWorker(desk, "gpu-0").round()
+        context = AgentContext(client, hardware, journal, DesiredPartitions(), tmp_path / "locks")
+        await CardWorker(context, "gpu-0").round()
         assert journal.partition(uid) is not None
         await node.lose(PLACE)
-        await CardWorker(desk, "gpu-0").round()
+        await CardWorker(context, "gpu-0").round()
         assert journal.partition(uid) is None
     journal.close()
 

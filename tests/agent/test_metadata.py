@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.kubelet.metadata import Described, MetadataFolder, content, inside
+from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder, content, inside
 from apportion.dra.claim import Claim
 from testbed.api import Json
 from testbed.eventually import eventually
@@ -90,7 +90,9 @@ def test_the_place_is_one_that_the_pods_author_can_know(claim: Claim, folder: st
 
 def test_a_request_of_a_prioritized_list_is_named_in_full() -> None:
     """In the content with its subrequest, in the path without."""
-    (first, *_) = stream(content(FROM_TEMPLATE, "d", "r/best", [Described(("r/best",), "p", "gpu-0", {})]))
+    (first, *_) = stream(
+        content(FROM_TEMPLATE, "d", "r/best", [DeviceDescription(("r/best",), "p", "gpu-0", {})])
+    )
     assert first["requests"][0]["name"] == "r/best"
     assert first["podClaimName"] == "gpu"
     assert first["kind"] == "DeviceMetadata"
@@ -99,7 +101,7 @@ def test_a_request_of_a_prioritized_list_is_named_in_full() -> None:
 def test_the_path_of_a_subrequest_leaves_it_out(tmp_path: Path) -> None:
     """A consumer knows the request from the claim's spec, not which alternative was taken."""
     folder = MetadataFolder(tmp_path, "d")
-    mounts = folder.write(CLAIM, [Described(("r/best",), "p", "gpu-0", {})])
+    mounts = folder.write(CLAIM, [DeviceDescription(("r/best",), "p", "gpu-0", {})])
     assert mounts["r"].container_path == f"{BASE}/resourceclaims/mine/r/d-metadata.json"
     assert Path(mounts["r"].host_path).is_file()
     assert folder.claims() == {CLAIM.uid}

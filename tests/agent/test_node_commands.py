@@ -17,7 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from apportion import __main__ as program
-from apportion.agent.devices.stickyerrors import Marks
+from apportion.agent.devices.stickyerrors import StickyErrors
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml import FakeNvml
@@ -235,7 +235,7 @@ def test_the_same_on_nvidias_library(tmp_path: Path) -> None:
     run("unprepare", "--claim-file", str(claim))
     assert (fake.instances(), fake.mode(0)) == ((), (False, False))
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    Marks(tmp_path / "state" / "sick", boot).add(card["uuid"], "XID 62")
+    StickyErrors(tmp_path / "state" / "sick", boot).add(card["uuid"], "XID 62")
     assert run("discover")["cards"][0]["health"] == "Sick"
     assert run("recover", "gpu-0") == {
         "card": "gpu-0",

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from apportion.agent.lifecycle.desk import Patience
+from apportion.agent.lifecycle.context import Timeouts
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.agent.simulated_node import NPU, Json, SimulatedNode, holder, install, simulated_node
@@ -97,10 +97,10 @@ async def test_a_driver_that_is_busy_is_asked_again(make_node: MakeNode) -> None
 
 async def test_want_of_room_that_nobody_makes_is_a_failure(make_node: MakeNode) -> None:
     """After some patience the status says so; when the room is there after all, the partition is cut."""
-    patience = Patience(room=0.3, failed=0.5)
+    timeouts = Timeouts(room=0.3, failed=0.5)
     foreign = [{"card": "gpu-0", "profile": "1g.10gb", "start": 6}]
     device = "gpu-0-mig-1g10gb-19-6"
-    async with make_node(cards=[H100], foreign=foreign) as node, node.agent(patience=patience):
+    async with make_node(cards=[H100], foreign=foreign) as node, node.agent(timeouts=timeouts):
         await node.partition(device, "1g.10gb", origin="Warm")
         failed = await node.phase(device, "Failed")
         assert [(c["type"], c["status"], c["reason"]) for c in failed["status"]["conditions"]] == [

@@ -21,31 +21,30 @@ from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.devices.simulated.backend import SimulatedBackend
-from apportion.agent.devices.values import Kind
-from apportion.agent.foreign import Foreign
+from apportion.agent.devices.values import CardKind
+from apportion.agent.foreign import ForeignPolicy
+from apportion.agent.hardwaremonitor import HardwareMonitor
+from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.journal import Journal
 from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.claimstatus import ClaimStatusWriter
 from apportion.agent.kubelet.health import HealthFeed
-from apportion.agent.kubelet.held import Held
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
-from apportion.agent.kubelet.recollect import recollect
-from apportion.agent.kubelet.reports import Reports
-from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.lifecycle.outcome import Phase
-from apportion.agent.lifecycle.wish import Wish, Wishes
+from apportion.agent.kubelet.recoverclaims import recover_claims
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
-from apportion.agent.notices import Notices
+from apportion.agent.nodeevents import NodeEvents
+from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
-from apportion.agent.view import View
-from apportion.agent.watch import HardwareWatch
-from apportion.agent.web import serve
+from apportion.api.partition import Partition, Phase
 from apportion.cluster.client import Client, Object, connect
-from apportion.cluster.kinds import PARTITIONS, SLICES
-from apportion.cluster.kinds import Kind as ApiKind
+from apportion.cluster.kinds import PARTITIONS, SLICES, Kind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.errors import ApportionError, BrokenInput, NotReady
@@ -110,30 +109,32 @@ class Agent:
     def __init__(self, options: AgentOptions, client: Client, hardware: Hardware, journal: Journal) -> None:
         self._options = options
         self._hardware = hardware
-        self.desk = Desk(
+        self.context = AgentContext(
             client,
             hardware,
             journal,
-            Wishes(self._wished),
+            DesiredPartitions(self._partition_changed),
             locks_dir=options.state_dir / "locks",
-            patience=options.patience,
+            timeouts=options.timeouts,
             at=options.at,
-            adopting=options.foreign is Foreign.ADOPT,
+            adopt_foreign=options.foreign is ForeignPolicy.ADOPT,
         )
-        self._held = Held(self.desk, interval=options.held_interval, abandon=self._abandon)
-        self._view = View(self.desk, self._held, quarantine=options.foreign is Foreign.QUARANTINE)
-        self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
-        self.desk.published = self.publisher.ring
+        self._held = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
+        self._inventory = InventoryBuilder(
+            self.context, self._held, quarantine=options.foreign is ForeignPolicy.QUARANTINE
+        )
+        self.publisher = Publisher(client, options.node, options.drivers, self._inventory.inventory)
+        self.context.slices_changed = self.publisher.wake
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
             client, component="apportion-agent", clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
-        self._reports = Reports(client, self.desk.now)
-        self._notices = Notices(client, self._recorder, options.node)
-        self._watch = HardwareWatch(
-            self.desk,
-            self._view,
-            self._notices,
+        self._reports = ClaimStatusWriter(client, self.context.now)
+        self._events = NodeEvents(client, self._recorder, options.node)
+        self._watch = HardwareMonitor(
+            self.context,
+            self._inventory,
+            self._events,
             self._reports,
             changed=self._look_everywhere,
             look_again=self._look_again,
@@ -146,7 +147,7 @@ class Agent:
         self._tasks: asyncio.TaskGroup | None = None
         self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
         self.plugins: tuple[Plugin, ...] = ()
-        self._served: frozenset[Kind] = frozenset()
+        self._served: frozenset[CardKind] = frozenset()
         self.registry = CollectorRegistry()
         self._prepare_seconds = Histogram(
             "apportion_agent_prepare_seconds",
@@ -169,7 +170,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._hardware.discover()
-        await self._view.look()
+        await self._inventory.look()
         self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
@@ -184,9 +185,9 @@ class Agent:
                 ]
                 # Without the whole list a partition of a claim would look like one that nobody wants.
                 await self._partitions.synced.wait()
-                await self._recollect(self._served)
-                for row in self.desk.journal.partitions().values():
-                    self._worker(row.spot.card)
+                await self._recover_claims(self._served)
+                for row in self.context.journal.partitions().values():
+                    self._worker(row.place.card)
                 for card in cards:
                     self._worker(card)
                 running += [
@@ -218,15 +219,21 @@ class Agent:
                 for task in (*running, *self._worker_tasks):
                     task.cancel()
 
-    async def _recollect(self, kinds: Collection[Kind]) -> None:
+    async def _recover_claims(self, kinds: Collection[CardKind]) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
-        if self.desk.journal.fresh:
-            begun = (wish for wish in self.desk.wishes.all() if wish.status.get("phase") == Phase.CREATING)
-            self.desk.forgotten = frozenset(wish.uid for wish in begun)
+        if self.context.journal.fresh:
+            begun = (
+                partition
+                for partition in self.context.desired.all()
+                if partition.status.phase is Phase.CREATING
+            )
+            self.context.interrupted = frozenset(partition.metadata.uid for partition in begun)
         for kind, driver in self._options.drivers.items():
             if kind in kinds:
                 cdi, metadata = self._files(driver)
-                await recollect(self.desk, cdi, metadata, driver=driver, kind=kind, node=self._options.node)
+                await recover_claims(
+                    self.context, cdi, metadata, driver=driver, kind=kind, node=self._options.node
+                )
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
         options = self._options
@@ -238,24 +245,24 @@ class Agent:
         found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
         return bool(found) and await found[0].abandon(ref)
 
-    def _plugin(self, driver: str, kind: Kind) -> Plugin:
+    def _plugin(self, driver: str, kind: CardKind) -> Plugin:
         options = self._options
         preparer = Preparer(
-            self.desk,
+            self.context,
             *self._files(driver),
             driver=driver,
             kind=kind,
             node=options.node,
-            urge=lambda card, partition: self._worker(card).urge(partition),
+            try_now=lambda card, partition: self._worker(card).try_now(partition),
             reports=self._reports,
-            freed=self._held.forget,
-            timed=self._prepare_seconds.labels(driver).observe,
-            patience=options.prepare_patience,
+            on_unprepared=self._held.forget,
+            observe_seconds=self._prepare_seconds.labels(driver).observe,
+            timeout=options.prepare_timeout,
         )
         health = HealthFeed(
             options.node,
-            lambda: self._view.devices(kind),
-            looked=lambda: self._view.looked,
+            lambda: self._inventory.devices(kind),
+            looked=lambda: self._inventory.looked,
             changed=self._watch.health,
         )
         return Plugin(
@@ -266,25 +273,25 @@ class Agent:
             instance=options.instance,
         )
 
-    def _partition_seen(self, kind: ApiKind, change: str, item: Object) -> None:
-        self.desk.wishes.observe(kind, change, item)
-        self._notices.observe(kind, change, item)
+    def _partition_seen(self, kind: Kind, change: str, item: Object) -> None:
+        self.context.desired.observe(kind, change, item)
+        self._events.observe(kind, change, item)
 
     def _look_everywhere(self) -> None:
         """The hardware is not as it was."""
-        self.publisher.ring()
+        self.publisher.wake()
         for worker in self._workers.values():
-            worker.ring()
+            worker.wake()
 
-    def _wished(self, wish: Wish) -> None:
-        self.desk.moved.ring()
+    def _partition_changed(self, partition: Partition) -> None:
+        self.context.partition_changed.wake()
         if self._partitions.synced.is_set():
-            self._worker(wish.parent).ring()
+            self._worker(partition.spec.parent).wake()
 
     def _worker(self, card: str) -> CardWorker:
         """Return the card's worker, started if need be: also for cards that are wished for but not there."""
         if card not in self._workers:
-            worker = self._workers[card] = CardWorker(self.desk, card)
+            worker = self._workers[card] = CardWorker(self.context, card)
             if self._tasks is not None:
                 self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
         return self._workers[card]
@@ -301,6 +308,6 @@ class Agent:
                 raise NotReady(
                     f"{name} answers now, the first of its kind: the agent starts anew to serve it"
                 )
-            self._worker(name).ring()
+            self._worker(name).wake()
         if found.keys() != known.keys():
-            self.publisher.ring()
+            self.publisher.wake()

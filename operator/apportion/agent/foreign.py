@@ -6,7 +6,7 @@ In: nothing. Out: the names of the policies; a module of its own, so that the co
 from enum import StrEnum
 
 
-class Foreign(StrEnum):
+class ForeignPolicy(StrEnum):
     """What to do about partitions that somebody made by hand. They are never removed while they are somebody else's."""
 
     LEAVE = "leave"

@@ -18,9 +18,9 @@ from typing import Any
 
 import structlog
 
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.agent.schema import bring_up
+from apportion.agent.schema import migrate
 from apportion.errors import BrokenInput, NotReady
 
 _log = structlog.get_logger()
@@ -80,7 +80,7 @@ class Journal:
 
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
-        place = row.spot.placement
+        place = row.place.placement
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO partitions VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (uid) DO UPDATE SET"
@@ -90,8 +90,8 @@ class Journal:
                     row.uid,
                     row.name,
                     row.device,
-                    row.spot.card,
-                    row.spot.profile,
+                    row.place.card,
+                    row.place.profile,
                     place.start,
                     place.size,
                     row.layout,
@@ -145,7 +145,7 @@ class Journal:
         with self._transaction() as db:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
 
-    def unless_claimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
+    def if_unclaimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
         """Do something while it is certain that nobody begins with this claim; returns False when somebody has."""
         with self._transaction() as db:
             if db.execute("SELECT 1 FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone():
@@ -214,7 +214,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     (found,) = db.execute("PRAGMA quick_check").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    bring_up(db)
+    migrate(db)
 
 
 def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
@@ -237,7 +237,7 @@ def _partition(row: sqlite3.Row) -> PartitionRow:
         uid=row["uid"],
         name=row["name"],
         device=row["device"],
-        spot=Spot(row["card"], row["profile"], Placement(row["start"], row["size"])),
+        place=PartitionPlace(row["card"], row["profile"], Placement(row["start"], row["size"])),
         step=Step(row["step"]),
         layout=row["layout"],
         instance=json.loads(row["instance"]),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from apportion.agent.devices.values import Spot
+from apportion.agent.devices.values import PartitionPlace
 
 
 class Step(StrEnum):
@@ -38,7 +38,7 @@ class PartitionRow:
     """UID of the Partition object: what it belongs to."""
     name: str
     device: str
-    spot: Spot
+    place: PartitionPlace
     step: Step
     layout: str = ""
     """The PartitionLayout that asked for it; empty for claims and warm ones."""
@@ -46,7 +46,7 @@ class PartitionRow:
     uuid: str = ""
 
 
-OWNER = "by-hand"
+BY_HAND = "by-hand"
 """Begins the UID of a partition that was cut without a Partition object."""
 
 
@@ -67,7 +67,7 @@ class ClaimDevice:
     @property
     def by_hand(self) -> bool:
         """Whether its partition was cut without a Partition object."""
-        return self.partition.startswith(OWNER)
+        return self.partition.startswith(BY_HAND)
 
     def clashes(self, other: "ClaimDevice") -> bool:
         """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""

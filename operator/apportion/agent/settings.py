@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from apportion.agent.devices.stickyerrors import Marks
-from apportion.agent.devices.values import Kind
-from apportion.agent.foreign import Foreign
-from apportion.agent.lifecycle.desk import Patience
+from apportion.agent.devices.stickyerrors import StickyErrors
+from apportion.agent.devices.values import CardKind
+from apportion.agent.foreign import ForeignPolicy
+from apportion.agent.lifecycle.context import Timeouts
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -64,7 +64,7 @@ class AgentOptions:
     boot_id: Path = BOOT_ID
     """File that holds another text after every reboot."""
 
-    foreign: Foreign = Foreign.LEAVE
+    foreign: ForeignPolicy = ForeignPolicy.LEAVE
     """What to do about partitions that somebody made by hand."""
 
     health_interval: float = 2.0
@@ -76,23 +76,23 @@ class AgentOptions:
     files_interval: float = 60.0
     """Seconds between two looks at the files of claims: some are in nobody's use any more, some were removed by hand."""
 
-    prepare_patience: float = 30.0
+    prepare_timeout: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the partitions' life cycle."""
 
     at: Callable[[str], None] = _nothing
     """Called at every boundary between two steps; crash tests end the process in it."""
 
     @property
-    def drivers(self) -> dict[Kind, str]:
+    def drivers(self) -> dict[CardKind, str]:
         """The driver of each kind of card."""
-        return {Kind.GPU: self.driver_gpu, Kind.NPU: self.driver_npu, Kind.NIC: self.driver_rdma}
+        return {CardKind.GPU: self.driver_gpu, CardKind.NPU: self.driver_npu, CardKind.NIC: self.driver_rdma}
 
-    def marks(self) -> Marks:
+    def marks(self) -> StickyErrors:
         """Return where marks of sick cards are kept: over restarts of the agent, not over a reboot."""
-        return Marks(self.state_dir / "sick", self.read_boot_id())
+        return StickyErrors(self.state_dir / "sick", self.read_boot_id())
 
     def read_boot_id(self) -> str:
         """Return the boot id; a platform without one counts as never rebooted."""

@@ -2,19 +2,17 @@
 
 from apportion.agent.proto.health_v1_pb2 import HEALTHY, UNHEALTHY
 from testbed.eventually import eventually
-from tests.agent.nvml.test_agent import MakeFake, faked
-from tests.agent.nvml.test_driver_files import UBUNTU, VERSION, host
+from tests.agent.claimentries import entries
+from tests.agent.healthlists import MIG, heard
+from tests.agent.killedagent import killed_agent
+from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
+from tests.agent.nvml.nodes import MakeFake
 from tests.agent.simulated_node import GPU, holder
-from tests.agent.test_crashes import doomed
-from tests.agent.test_health_stream import MIG, heard
-from tests.agent.test_reports import entries
-
-__all__ = ["faked"]
 
 
 async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake) -> None:
     """Memory errors and a lost GPU until they are over; an XID error of the GPU's, not one that a program brought upon itself."""
-    async with faked() as (node, fake), doomed(node, "never"):
+    async with faked() as (node, fake), killed_agent(node, "never"):
 
         async def serving() -> bool:
             return (node.folder / "r" / f"{GPU}-reg.sock").exists()
@@ -39,7 +37,7 @@ async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake)
 
 async def test_a_host_without_driver_libraries_is_told_to_people(faked: MakeFake, namespace: str) -> None:
     """On the Node, and on the claim whose container would look for them; the claim is prepared all the same."""
-    async with faked() as (node, _), doomed(node, "never") as agent:
+    async with faked() as (node, _), killed_agent(node, "never") as agent:
         claim = await node.claim(namespace, "bare", "gpu-0")
         answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
         assert answer[claim["metadata"]["uid"]].error == ""
@@ -56,7 +54,7 @@ async def test_a_container_gets_the_driver_of_a_host_that_has_it(faked: MakeFake
         assert node.options.host_root is not None
         host(node.options.host_root)
         device = "gpu-0-mig-1g10gb-19-0"
-        async with doomed(node, "never") as agent:
+        async with killed_agent(node, "never") as agent:
             claim = await node.claim(namespace, "cuda", device)
             await node.partition(device, "1g.10gb", holder=holder(claim))
             answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))

@@ -7,7 +7,7 @@ the vendors' libraries are: the agent calls them in threads, one call per card a
 from collections.abc import Mapping
 from typing import Protocol
 
-from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
 
 
 class Backend(Protocol):
@@ -32,7 +32,7 @@ class Backend(Protocol):
         decides by it must not take unknown for gone. A card that this backend has never had has nothing on it.
         """
 
-    def create(self, spot: Spot) -> LivePartition:
+    def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition at exactly this place.
 
         Raises NoRoom when the place or an engine is taken, Unsupported for an unknown profile, Busy when the driver

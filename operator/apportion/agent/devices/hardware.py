@@ -11,7 +11,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from apportion.agent.devices.backend import Backend
-from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
 from apportion.errors import Unsupported
 
 P = ParamSpec("P")
@@ -59,11 +59,11 @@ class Hardware:
         found = await asyncio.gather(*(self._call(backend.partitions_of, card) for backend in asked))
         return tuple(live for partitions in found for live in partitions)
 
-    async def create(self, spot: Spot) -> LivePartition:
+    async def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`."""
-        backend = self._of(spot.card)
-        async with self._lock(spot.card):
-            return await self._call(backend.create, spot)
+        backend = self._of(place.card)
+        async with self._lock(place.card):
+            return await self._call(backend.create, place)
 
     async def destroy(self, live: LivePartition) -> None:
         """Remove a partition; errors are those of `Backend.destroy`."""

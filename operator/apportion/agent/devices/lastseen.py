@@ -16,7 +16,7 @@ _log = structlog.get_logger()
 Look = Callable[[str], tuple[LivePartition, ...]]
 
 
-class Sightings:
+class LastSeen:
     """Of one backend; safe to use from several threads."""
 
     def __init__(self, vendor: str) -> None:

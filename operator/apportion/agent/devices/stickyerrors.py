@@ -14,7 +14,7 @@ from apportion.agent import files
 _log = structlog.get_logger()
 
 
-class Marks:
+class StickyErrors:
     """The marks of one node; without a folder they last as long as the process."""
 
     def __init__(self, folder: Path | None = None, boot_id: str = "") -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from apportion.dra.device import Scalar
 
-Amounts = Mapping[str, int]
+CounterAmounts = Mapping[str, int]
 """How much of what: `memory` in bytes, engines, cores and the like as counts."""
 
 MIB = 2**20
@@ -19,7 +19,7 @@ UNCUT = "notPartitionable"
 """Attribute of a card that could be cut and is published whole only; its value says why, in one word."""
 
 
-class Kind(StrEnum):
+class CardKind(StrEnum):
     """What a card is; the value is its `type` attribute."""
 
     GPU = "gpu"
@@ -99,7 +99,7 @@ class Profile:
 
     name: str
     """As the vendor writes it: `1g.10gb+me`, `vir05_1c_8g`."""
-    amounts: Amounts
+    amounts: CounterAmounts
     """What one such partition takes from its card."""
     number: int | None = None
     """GPU instance profile id; templates of NPUs have none."""
@@ -127,14 +127,14 @@ class Card:
 
     name: str
     """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`."""
-    kind: Kind
+    kind: CardKind
     uuid: str
     location: Location
     attributes: Mapping[str, Scalar] = field(default_factory=dict)
     """What the vendor says about it, under the names that slices publish."""
-    capacity: Amounts = field(default_factory=dict)
+    capacity: CounterAmounts = field(default_factory=dict)
     """What the whole card offers, for people and selectors."""
-    totals: Amounts = field(default_factory=dict)
+    totals: CounterAmounts = field(default_factory=dict)
     """What partitions can take from it together; empty when it cannot be cut."""
     slices: int = 0
     """Memory slices (MIG); 0 when placements play no part."""
@@ -170,13 +170,13 @@ class LivePartition:
     edits: Edits = Edits()
 
     @property
-    def spot(self) -> "Spot":
+    def place(self) -> "PartitionPlace":
         """Its identity."""
-        return Spot(self.card, self.profile, self.placement)
+        return PartitionPlace(self.card, self.profile, self.placement)
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PartitionPlace:
     """The identity of a partition, wanted or live: card, profile, placement."""
 
     card: str

@@ -39,7 +39,7 @@ async def read(client: Client, ref: ClaimRef, *, latest: bool = True) -> Claim |
     return claim if claim.uid == ref.uid else None
 
 
-def granted(claim: Claim | None, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
+def allocated_devices(claim: Claim | None, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
     """Return the claim's devices of this driver on this node.
 
     Raises NotReady when the claim is gone, not allocated or not reserved; BrokenInput when it was allocated elsewhere.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from apportion.agent.bell import Bell
 from apportion.agent.devices.values import Health
+from apportion.agent.wakeup import Wakeup
 
 TIMEOUT = 30
 """Seconds after which kubelet calls a device's health unknown (its default)."""
@@ -46,7 +46,7 @@ class HealthFeed:
         devices: Callable[[], tuple[DeviceHealth, ...]],
         *,
         looked: Callable[[], float],
-        changed: Bell,
+        changed: Wakeup,
         period: float = _PERIOD,
     ) -> None:
         """`devices` gives the whole list, `looked` when it was true (seconds since the epoch); `changed` rings for news."""
@@ -60,7 +60,7 @@ class HealthFeed:
     def close(self) -> None:
         """End every stream: a server that stops waits for its calls."""
         self._closed.set()
-        self._changed.ring()
+        self._changed.wake()
 
     async def lists(self, messages: ModuleType) -> AsyncIterator[Any]:
         """Yield lists in the messages of one version of the protocol, until closed."""

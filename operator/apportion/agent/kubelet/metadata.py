@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DeviceDescription:
     """One device, as the container may know it."""
 
     requests: tuple[str, ...]
@@ -47,7 +47,7 @@ class MetadataFolder:
         self._folder = plugin / _FOLDER
         self._driver = driver
 
-    def write(self, claim: Claim, devices: Sequence[Described]) -> dict[str, Mount]:
+    def write(self, claim: Claim, devices: Sequence[DeviceDescription]) -> dict[str, Mount]:
         """Write the claim's files, those that say the same already are left; returns the mounts by request."""
         mounts: dict[str, Mount] = {}
         for request in dict.fromkeys(name for device in devices for name in device.requests):
@@ -84,7 +84,7 @@ def inside(claim: Claim, driver: str, request: str) -> str:
     return f"{INSIDE}/{kind}/{name}/{request}/{driver}-metadata.json"
 
 
-def content(claim: Claim, driver: str, request: str, devices: Sequence[Described]) -> str:
+def content(claim: Claim, driver: str, request: str, devices: Sequence[DeviceDescription]) -> str:
     """Return the stream for one request. Pure."""
     pod_claim = claim.annotations.get(POD_CLAIM_NAME)
     body: Json = {

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apportion.agent.devices.values import Amounts, Card, Kind, Placement, Profile
-from apportion.agent.slices.inventory import GUARD, StaticPartition
-from apportion.agent.slices.naming import Cut, card_of, cut_of
+from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
+from apportion.agent.slices.naming import PartitionDevice, card_of, partition_device
+from apportion.agent.slices.nodeinventory import GUARD, StaticPartition
 from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
@@ -35,7 +35,7 @@ def whole(card: Card, taints: tuple[Taint, ...]) -> Json:
     return device | _tainted(taints)
 
 
-def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
+def partition(card: Card, cut: PartitionDevice, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that can be cut on demand."""
     device = {
         "name": cut.name,
@@ -68,7 +68,7 @@ def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str 
     card = card_of(device, dict(cards))
     if card is None:
         return {}
-    found = cut_of(card, device)
+    found = partition_device(card, device)
     own: dict[str, Scalar] = {"type": str(card.kind)} if found is None else _kinship(card, found.profile)
     layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
     common = _shared(card) if found is None else _inherited(card)
@@ -80,7 +80,7 @@ def counter_set(card: Card) -> str:
     return f"{card.name}{COUNTER_SET_SUFFIX}"
 
 
-def counters(amounts: Amounts, placement: Placement | None, *, keep: Amounts) -> Json:
+def counters(amounts: CounterAmounts, placement: Placement | None, *, keep: CounterAmounts) -> Json:
     """Return counters as JSON: amounts that the card has at all (`keep`), and a counter per memory slice."""
     found = {key: {"value": amount(key, value)} for key, value in amounts.items() if keep[key]}
     if placement is not None:
@@ -118,18 +118,18 @@ def _inherited(card: Card) -> dict[str, Scalar]:
 
 
 def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:
-    if card.kind is Kind.GPU:
+    if card.kind is CardKind.GPU:
         return {"type": "mig", "parentUUID": card.uuid, "profile": profile.name}
     return {"type": "vnpu", "parentUUID": card.uuid, "template": profile.name}
 
 
-def _capacity(amounts: Amounts) -> Json:
+def _capacity(amounts: CounterAmounts) -> Json:
     if not amounts:
         return {}
     return {"capacity": {_camel(key): {"value": amount(key, value)} for key, value in amounts.items()}}
 
 
-def _consumes(card: Card, amounts: Amounts, placement: Placement | None) -> Json:
+def _consumes(card: Card, amounts: CounterAmounts, placement: Placement | None) -> Json:
     # A template that uses none of an engine consumes nothing of it; zeros would only cost bytes.
     taken = {key: value for key, value in amounts.items() if value}
     found = counters(taken, placement, keep=card.totals)

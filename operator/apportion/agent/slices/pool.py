@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.devices.values import Card, Health, Kind, Placement
+from apportion.agent.devices.values import Card, CardKind, Health, Placement
 from apportion.agent.slices import device
-from apportion.agent.slices.inventory import BY_HEALTH, Inventory
-from apportion.agent.slices.naming import cuts
+from apportion.agent.slices.naming import partition_devices
+from apportion.agent.slices.nodeinventory import BY_HEALTH, NodeInventory
 
 DEVICES_PER_SLICE = 64
 """API limit for slices whose devices have taints or consume counters; all of ours have the guard taint."""
@@ -41,7 +41,7 @@ class Pool:
     contents: tuple[Content, ...]
 
 
-def pools(inventory: Inventory, drivers: Mapping[Kind, str]) -> tuple[Pool, ...]:
+def pools(inventory: NodeInventory, drivers: Mapping[CardKind, str]) -> tuple[Pool, ...]:
     """Return a pool for every kind of card that the node has."""
     found = []
     for kind, driver in drivers.items():
@@ -51,7 +51,7 @@ def pools(inventory: Inventory, drivers: Mapping[Kind, str]) -> tuple[Pool, ...]
     return tuple(found)
 
 
-def _contents(inventory: Inventory, cards: Sequence[Card]) -> Iterator[Content]:
+def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[Content]:
     sets = [_counters(inventory, card) for card in cards if card.totals]
     for number, part in enumerate(_batched(sets, SETS_PER_SLICE)):
         yield Content(f"counters-{number:02d}", "sharedCounters", part)
@@ -65,7 +65,7 @@ def _contents(inventory: Inventory, cards: Sequence[Card]) -> Iterator[Content]:
                 yield Content(f"card-{order:02d}-{number:02d}", "devices", part)
 
 
-def _devices(inventory: Inventory, card: Card) -> Iterator[Json]:
+def _devices(inventory: NodeInventory, card: Card) -> Iterator[Json]:
     sick = BY_HEALTH.get(inventory.health.get(card.name, Health.HEALTHY), ())
     own = inventory.taints
     yield device.whole(card, (*sick, *own.get(card.name, ())))
@@ -73,18 +73,18 @@ def _devices(inventory: Inventory, card: Card) -> Iterator[Json]:
         profile = card.profile(made.profile) if made.card == card.name else None
         if profile is not None:
             yield device.static(card, made, profile, (*sick, *own.get(made.device, ())))
-    for cut in cuts(card):
+    for cut in partition_devices(card):
         yield device.partition(card, cut, (*sick, *own.get(cut.name, ())))
 
 
-def _counters(inventory: Inventory, card: Card) -> Json:
+def _counters(inventory: NodeInventory, card: Card) -> Json:
     left = Counter(dict(card.totals))
     slices = set(range(card.slices))
-    for spot in inventory.occupied:
-        profile = card.profile(spot.profile) if spot.card == card.name else None
+    for place in inventory.occupied:
+        profile = card.profile(place.profile) if place.card == card.name else None
         if profile is not None:
             left.subtract(profile.amounts)
-            slices -= set(range(spot.placement.start, spot.placement.start + spot.placement.size))
+            slices -= set(range(place.placement.start, place.placement.start + place.placement.size))
     if card.name in inventory.blocked:
         left, slices = Counter(dict.fromkeys(card.totals, 0)), set()
     # People cut in ways that no table foresees: nothing below zero is published.

@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from apportion.agent.devices.values import Kind
-from apportion.agent.slices.inventory import Inventory
-from apportion.agent.slices.plan import Owner, plan
+from apportion.agent.devices.values import CardKind
+from apportion.agent.slices.changes import Owner, plan
+from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import Pool, pools
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import NODES, SLICES
-from apportion.cluster.kinds import Kind as ApiKind
+from apportion.cluster.kinds import NODES, SLICES, Kind
 from apportion.errors import ApiError, Overtaken
 
 _QUIET = 0.05
@@ -32,8 +31,8 @@ class Publisher:
         self,
         client: Client,
         node: str,
-        drivers: Mapping[Kind, str],
-        inventory: Callable[[], Awaitable[Inventory]],
+        drivers: Mapping[CardKind, str],
+        inventory: Callable[[], Awaitable[NodeInventory]],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -42,37 +41,37 @@ class Publisher:
         self._drivers = dict(drivers)
         self._inventory = inventory
         self._sleep = sleep
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._newest: dict[str, int] = {}
         self._written: dict[str, str] = {}
         """resourceVersion of our own last write, by slice name: its echo is no news."""
         self.published = asyncio.Event()
         """Set once the slices were right for the first time."""
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Say that something changed: a device, its health, a partition, a slice."""
-        self._bell.set()
+        self._wakeup.set()
 
-    def observe(self, _kind: ApiKind, change: str, item: Object) -> None:
+    def observe(self, _kind: Kind, change: str, item: Object) -> None:
         """Take a watch event of a slice; only what others did rings the bell."""
         if item.get("spec", {}).get("driver") not in self._drivers.values() and change != "DELETED":
             return
         metadata = item["metadata"]
         if change == "DELETED" or self._written.get(metadata["name"]) != metadata["resourceVersion"]:
-            self.ring()
+            self.wake()
 
     async def run(self) -> None:
         """Publish until cancelled. Refusals and lost connections are waited out."""
         pause = 0.0
-        self.ring()
+        self.wake()
         while True:
             try:
                 async with asyncio.timeout(_LONGEST):
-                    await self._bell.wait()
+                    await self._wakeup.wait()
             except TimeoutError:
                 pass
             await self._sleep(pause or _QUIET)
-            self._bell.clear()
+            self._wakeup.clear()
             try:
                 await self.publish()
                 self.published.set()
@@ -80,7 +79,7 @@ class Publisher:
             except ApiError as error:
                 pause = min(pause * 2 or 0.2, 5.0)
                 _log.warning("slices.refused", error=str(error), retry_in=pause)
-                self.ring()
+                self.wake()
 
     async def publish(self) -> int:
         """Compare once and write what differs; returns the number of writes. Raises ApiError."""
@@ -108,7 +107,7 @@ class Publisher:
                 self._wrote(await self._client.create(SLICES, body))
             except Overtaken:
                 # The other agent of a rolling update was here first; the next round compares with its slices.
-                self.ring()
+                self.wake()
         self._newest[pool.driver] = todo.generation
         count = len(todo.deletes) + len(todo.updates) + len(todo.creates)
         _log.info(

@@ -15,7 +15,7 @@ import structlog
 from apportion.agent.devices.ascend import vnpus
 from apportion.agent.devices.ascend.chips import Chip, discover
 from apportion.agent.devices.ascend.devicefiles import NpuFiles
-from apportion.agent.devices.ascend.health import Watch
+from apportion.agent.devices.ascend.health import HealthMonitor
 from apportion.agent.devices.ascend.session import (
     FILE_FAILED,
     INNER_ERROR,
@@ -24,10 +24,10 @@ from apportion.agent.devices.ascend.session import (
     Session,
     refusal,
 )
-from apportion.agent.devices.ascend.structures import AUTO, Made, Wanted
+from apportion.agent.devices.ascend.structures import AUTO, CreatedVdevice, VdeviceRequest
 from apportion.agent.devices.ascend.vnpus import Vnpu
-from apportion.agent.devices.lastseen import Sightings
-from apportion.agent.devices.values import Card, Health, LivePartition, Placement, Profile, Spot
+from apportion.agent.devices.lastseen import LastSeen
+from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace, Placement, Profile
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _log = structlog.get_logger()
@@ -50,11 +50,11 @@ class AscendBackend:
         self._root = root
         self._at = at
         self._session = Session(root)
-        self._watch = Watch(self._session)
+        self._monitor = HealthMonitor(self._session)
         self._lock = threading.Lock()
         self._chips: dict[str, Chip] = {}
         self._left_out = 0
-        self._seen = Sightings("ascend")
+        self._seen = LastSeen("ascend")
 
     def present(self) -> bool:
         """Say whether Huawei's library is here; raises HardwareError when it is and no driver answers it (yet)."""
@@ -87,44 +87,44 @@ class AscendBackend:
             )
         return ()
 
-    def create(self, spot: Spot) -> LivePartition:
+    def create(self, place: PartitionPlace) -> LivePartition:
         """Make a vNPU with the id that the placement names."""
-        chip, profile = self._profile(spot)
-        if spot.placement.size != 1 or spot.placement.start not in chip.card.instance_ids:
-            raise Unsupported(f"{spot}: {chip.name} has no such vNPU id")
-        self._check_mode(spot)
-        there = vnpus.list_all(self._session, chip.place)
-        if any(vnpu.id == spot.placement.start for vnpu in there):
-            raise NoRoom(f"{spot}: the id is taken; {_listed(chip, there)}")
+        chip, profile = self._profile(place)
+        if place.placement.size != 1 or place.placement.start not in chip.card.instance_ids:
+            raise Unsupported(f"{place}: {chip.name} has no such vNPU id")
+        self._check_mode(place)
+        there = vnpus.list_all(self._session, chip.address)
+        if any(vnpu.id == place.placement.start for vnpu in there):
+            raise NoRoom(f"{place}: the id is taken; {_listed(chip, there)}")
         self._stop_recovery()
         self._at("hardware.half_made")
-        wanted = Wanted(id=spot.placement.start, group=AUTO, template=spot.profile.encode())
-        made = Made()
-        self._create(chip, profile, spot, wanted, made)
-        if made.id != spot.placement.start:
-            self._remove(chip, made.id, spot)
-            raise Unsupported(f"{spot}: the driver made a vNPU {made.id} instead")
-        return self._live(chip, vnpus.describe(self._session, chip.place, made.id), NpuFiles(self._root))
+        wanted = VdeviceRequest(id=place.placement.start, group=AUTO, template=place.profile.encode())
+        made = CreatedVdevice()
+        self._create(chip, profile, place, wanted, made)
+        if made.id != place.placement.start:
+            self._remove(chip, made.id, place)
+            raise Unsupported(f"{place}: the driver made a vNPU {made.id} instead")
+        return self._live(chip, vnpus.describe(self._session, chip.address, made.id), NpuFiles(self._root))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this vNPU; another one under its id, by its template, is left alone."""
         chip = self._chip(live.card)
-        for found in vnpus.list_all(self._session, chip.place):
+        for found in vnpus.list_all(self._session, chip.address):
             if found.id != live.placement.start or found.template != live.profile:
                 continue
             if found.in_use:
-                raise Busy(f"{live.spot}: a container uses it")
-            self._remove(chip, found.id, live.spot)
+                raise Busy(f"{live.place}: a container uses it")
+            self._remove(chip, found.id, live.place)
 
     def health(self) -> Mapping[str, Health]:
         """Say which chips do not answer or have raised an alarm."""
         known = self._known()
-        return self._seen.health(known, self._watch.look(tuple(known.values())))
+        return self._seen.health(known, self._monitor.look(tuple(known.values())))
 
     def make_whole(self, card: str) -> None:
         """A chip without vNPUs is whole: the driver undoes what the first one changed when the last one goes."""
         chip = self._chip(card)
-        there = vnpus.list_all(self._session, chip.place) if chip.divisible else ()
+        there = vnpus.list_all(self._session, chip.address) if chip.divisible else ()
         if there:
             raise Busy(f"{card}: it is cut; {_listed(chip, there)}")
 
@@ -142,11 +142,11 @@ class AscendBackend:
             raise Unsupported(f"no NPU {card} on this node")
         return chip
 
-    def _profile(self, spot: Spot) -> tuple[Chip, Profile]:
-        chip = self._chip(spot.card)
-        profile = chip.card.profile(spot.profile)
+    def _profile(self, place: PartitionPlace) -> tuple[Chip, Profile]:
+        chip = self._chip(place.card)
+        profile = chip.card.profile(place.profile)
         if profile is None:
-            raise Unsupported(f"{spot.card} offers no template {spot.profile}")
+            raise Unsupported(f"{place.card} offers no template {place.profile}")
         return chip, profile
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
@@ -154,14 +154,14 @@ class AscendBackend:
         if not chip.divisible:
             return ()
         files = NpuFiles(self._root)
-        return tuple(self._live(chip, vnpu, files) for vnpu in vnpus.list_all(self._session, chip.place))
+        return tuple(self._live(chip, vnpu, files) for vnpu in vnpus.list_all(self._session, chip.address))
 
-    def _check_mode(self, spot: Spot) -> None:
+    def _check_mode(self, place: PartitionPlace) -> None:
         mode = c_int()
-        self._session.call("dcmi_get_vdevice_mode", byref(mode), about=str(spot))
+        self._session.call("dcmi_get_vdevice_mode", byref(mode), about=str(place))
         if mode.value != 0:
             raise Unsupported(
-                f"{spot}: the node makes vNPUs for virtual machines; npu-smi set -t vnpu-mode -d 0 changes it"
+                f"{place}: the node makes vNPUs for virtual machines; npu-smi set -t vnpu-mode -d 0 changes it"
             )
 
     def _stop_recovery(self) -> None:
@@ -188,32 +188,39 @@ class AscendBackend:
         except HardwareError:
             return True
 
-    def _create(self, chip: Chip, profile: Profile, spot: Spot, wanted: Wanted, made: Made) -> None:
-        place = chip.place
-        code = self._session.ask(_CREATE, place.card, place.device, byref(wanted), byref(made))
+    def _create(
+        self,
+        chip: Chip,
+        profile: Profile,
+        place: PartitionPlace,
+        wanted: VdeviceRequest,
+        made: CreatedVdevice,
+    ) -> None:
+        address = chip.address
+        code = self._session.ask(_CREATE, address.card, address.device, byref(wanted), byref(made))
         if code == 0:
             return
-        error = refusal(code, _CREATE, str(spot))
+        error = refusal(code, _CREATE, str(place))
         if code == FILE_FAILED:
             raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?")
         if code not in _UNTOLD:
             raise error
         # The driver has one code for whatever is wrong; what is on the chip says more. A 310P may have what it takes,
         # and not in the groups that it takes it in.
-        left = vnpus.left(self._session, place)
-        there = vnpus.list_all(self._session, place)
+        left = vnpus.left(self._session, address)
+        there = vnpus.list_all(self._session, address)
         short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]
         if not short and not there:
             raise HardwareError(str(error))
         lacks = f"not enough {', '.join(short)}" if short else str(error)
-        raise NoRoom(f"{spot}: {lacks}; {_listed(chip, there)}")
+        raise NoRoom(f"{place}: {lacks}; {_listed(chip, there)}")
 
-    def _remove(self, chip: Chip, number: int, spot: Spot) -> None:
-        code = self._session.ask(_DESTROY, chip.place.card, chip.place.device, c_uint(number))
-        if code in NO_SUCH_DEVICE and number not in vnpus.list_ids(self._session, chip.place):
+    def _remove(self, chip: Chip, number: int, place: PartitionPlace) -> None:
+        code = self._session.ask(_DESTROY, chip.address.card, chip.address.device, c_uint(number))
+        if code in NO_SUCH_DEVICE and number not in vnpus.list_ids(self._session, chip.address):
             return
         if code != 0:
-            raise refusal(code, _DESTROY, str(spot))
+            raise refusal(code, _DESTROY, str(place))
 
     def _live(self, chip: Chip, vnpu: Vnpu, files: NpuFiles) -> LivePartition:
         die = chip.card.uuid.removeprefix("NPU-")

@@ -27,9 +27,9 @@ from apportion.agent.devices.ascend.structures import (
     PcieInfo,
     PodInfo,
 )
-from apportion.agent.devices.ascend.vnpus import Place
-from apportion.agent.devices.models import Model
-from apportion.agent.devices.values import MIB, UNCUT, Amounts, Card, Kind, Location, Profile
+from apportion.agent.devices.ascend.vnpus import ChipAddress
+from apportion.agent.devices.models import CardModel
+from apportion.agent.devices.values import MIB, UNCUT, Card, CardKind, CounterAmounts, Location, Profile
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
 from apportion.errors import BrokenInput, HardwareError
@@ -47,7 +47,7 @@ class Chip:
     """One chip: what slices publish, and what the driver needs."""
 
     card: Card
-    place: Place
+    address: ChipAddress
     phy: int
     divisible: bool
     """Whether the driver answers questions about vNPUs, as it does not on chips that have none."""
@@ -63,8 +63,8 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
     version = _driver_version(session)
     refused = _why_none_is_cut(session)
     found = []
-    places = _places(session)
-    for card, device in places:
+    addresses = _addresses(session)
+    for card, device in addresses:
         try:
             found.append(_chip(session, card, device, root, version, refused))
         except HardwareError as error:
@@ -72,7 +72,7 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
             _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
     found.sort(key=lambda chip: chip.phy)
     nodes = [
-        topology.Node(chip.place, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
+        topology.Node(chip.address, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
         for chip in found
     ]
     groups = topology.groups(session, nodes)
@@ -80,10 +80,10 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
         replace(chip, card=_with(chip.card, hccsGroup=groups[chip.name])) if chip.name in groups else chip
         for chip in found
     )
-    return chips, len(places) - len(chips)
+    return chips, len(addresses) - len(chips)
 
 
-def _places(session: Session) -> list[tuple[int, int]]:
+def _addresses(session: Session) -> list[tuple[int, int]]:
     count = c_int()
     cards = (c_int * MOST_CARDS)()
     session.call("dcmi_get_card_list", byref(count), cards, MOST_CARDS)
@@ -101,28 +101,28 @@ def _places(session: Session) -> list[tuple[int, int]]:
 def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, refused: str) -> Chip:
     about = f"card {card} chip {device}"
     phy = _phy(session, card, device, about)
-    place = Place(f"npu-{phy}", card, device)
+    address = ChipAddress(f"npu-{phy}", card, device)
     info = ChipInfo()
-    session.call("dcmi_get_device_chip_info_v2", card, device, byref(info), about=place.name)
+    session.call("dcmi_get_device_chip_info_v2", card, device, byref(info), about=address.name)
     chip = info.name.decode(errors="replace")
-    memory = _memory(session, place)
-    board = session.number("dcmi_get_device_board_id", card, device, about=place.name)
+    memory = _memory(session, address)
+    board = session.number("dcmi_get_device_board_id", card, device, about=address.name)
     model = models.of_chip(chip, board, memory)
-    totals, profiles, reason = _split(session, place, model, root, refused)
+    totals, profiles, reason = _split(session, address, model, root, refused)
     # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
     attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
     if version is not None:
         attributes["driverVersion"] = version
-    attributes |= _super_pod(session, place)
+    attributes |= _super_pod(session, address)
     if reason:
         attributes[UNCUT] = reason
-    location = _location(session, place, root)
+    location = _location(session, address, root)
     capacity = totals or {"aicore": info.aicores, "memory": memory}
     return Chip(
         card=Card(
-            name=place.name,
-            kind=Kind.NPU,
-            uuid=_uuid(session, place, location),
+            name=address.name,
+            kind=CardKind.NPU,
+            uuid=_uuid(session, address, location),
             location=location,
             attributes=attributes,
             capacity=capacity,
@@ -131,7 +131,7 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
             instance_ids=_ids(phy, model, chip) if profiles else (),
             edits=NpuFiles(root).whole(phy),
         ),
-        place=place,
+        address=address,
         phy=phy,
         divisible=bool(totals),
     )
@@ -144,25 +144,25 @@ def _phy(session: Session, card: int, device: int, about: str) -> int:
     return phy.value
 
 
-def _memory(session: Session, place: Place) -> int:
+def _memory(session: Session, address: ChipAddress) -> int:
     """Return the memory for programs, in bytes: HBM where the chip has it, else DDR; 0 when it does not tell."""
     for function, out in (
         ("dcmi_get_device_hbm_info", HbmInfo()),
         ("dcmi_get_device_memory_info_v3", MemoryInfo()),
     ):
-        if session.ask(function, place.card, place.device, byref(out)) == 0 and out.size:
+        if session.ask(function, address.card, address.device, byref(out)) == 0 and out.size:
             return int(out.size) * MIB
     return 0
 
 
 def _split(
-    session: Session, place: Place, model: Model | None, root: Path, refused: str
-) -> tuple[Amounts, tuple[Profile, ...], str]:
+    session: Session, address: ChipAddress, model: CardModel | None, root: Path, refused: str
+) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
     """Return totals, profiles, and why there are none."""
     try:
-        told = vnpus.total(session, place)
+        told = vnpus.total(session, address)
     except HardwareError as error:
-        _log.info("ascend.no_vnpus", card=place.name, error=str(error))
+        _log.info("ascend.no_vnpus", card=address.name, error=str(error))
         return {}, (), "NotSupported"
     known = model.totals if model is not None else {}
     totals = {key: told.get(key, known.get(key, 0)) for key in (*told, *known)}
@@ -171,11 +171,11 @@ def _split(
         totals["aicpu"] = max(totals["aicpu"], known["aicpu"])
     if refused:
         return totals, (), refused
-    profiles = templates.profiles(templates.parse(templates.ask(place.card, root)), model, totals)
+    profiles = templates.profiles(templates.parse(templates.ask(address.card, root)), model, totals)
     if not profiles:
         _log.warning(
             "ascend.templates_unknown",
-            card=place.name,
+            card=address.name,
             hint="the chip is published whole; make npu-smi visible to the agent to cut it",
         )
     return totals, profiles, "" if profiles else "UnknownChip"
@@ -214,32 +214,32 @@ def version_of(text: str) -> Semver | None:
         return Semver.parse(f"{int(major)}.{int(minor)}.{int(patch or 0)}")
 
 
-def _super_pod(session: Session, place: Place) -> dict[str, Scalar]:
+def _super_pod(session: Session, address: ChipAddress) -> dict[str, Scalar]:
     try:
-        pod = session.info(place.card, place.device, CHIP_INFO, SUPER_POD, PodInfo(), about=place.name)
+        pod = session.info(address.card, address.device, CHIP_INFO, SUPER_POD, PodInfo(), about=address.name)
     except HardwareError:
         return {}
     return {"superPodId": int(pod.pod), "serverIndex": int(pod.server)}
 
 
-def _location(session: Session, place: Place, root: Path) -> Location:
+def _location(session: Session, address: ChipAddress, root: Path) -> Location:
     info = PcieInfo()
-    code = session.ask("dcmi_get_device_pcie_info_v2", place.card, place.device, byref(info))
+    code = session.ask("dcmi_get_device_pcie_info_v2", address.card, address.device, byref(info))
     if code != 0:
         return Location("", "")
     return pci.locate(f"{max(info.domain, 0):04x}:{info.bus:02x}:{info.slot:02x}.{info.function:x}", root)
 
 
-def _uuid(session: Session, place: Place, location: Location) -> str:
+def _uuid(session: Session, address: ChipAddress, location: Location) -> str:
     """Name the chip by its die, which outlives slots and reboots; where it has none, by its slot."""
     die = DieId()
-    code = session.ask("dcmi_get_device_die_v2", place.card, place.device, c_int(VDIE), byref(die))
+    code = session.ask("dcmi_get_device_die_v2", address.card, address.device, c_int(VDIE), byref(die))
     if code != 0 or not any(die.words):
-        return f"NPU-{location.pci_bus_id or place.name}"
+        return f"NPU-{location.pci_bus_id or address.name}"
     return "NPU-" + "".join(f"{word:08x}" for word in die.words)
 
 
-def _ids(phy: int, model: Model | None, chip: str) -> tuple[int, ...]:
+def _ids(phy: int, model: CardModel | None, chip: str) -> tuple[int, ...]:
     short = chip.startswith("310P") or (model is not None and model.family == "310P")
     first = phy * IDS + FIRST_ID
     return tuple(range(first, first + (_IDS_310P if short else IDS)))

@@ -51,11 +51,11 @@ class NpuFiles:
         return Edits(_ENV, (*nodes, own), mounts)
 
     def _node(self, name: str, host: str = "") -> DeviceNode:
-        path, place = f"/dev/{name}", f"/dev/{host}" if host else ""
+        path, address = f"/dev/{name}", f"/dev/{host}" if host else ""
         try:
             found = (self._root / "dev" / (host or name)).stat()
         except OSError:
-            return DeviceNode(path, place)
+            return DeviceNode(path, address)
         if not stat.S_ISCHR(found.st_mode):
-            return DeviceNode(path, place)
-        return DeviceNode(path, place, os.major(found.st_rdev), os.minor(found.st_rdev))
+            return DeviceNode(path, address)
+        return DeviceNode(path, address, os.major(found.st_rdev), os.minor(found.st_rdev))

@@ -22,7 +22,7 @@ _NOT_THERE: Final = 0xFFFFFFFF
 _MOST_EVENTS: Final = 16
 
 
-class Watch:
+class HealthMonitor:
     """Asks, and says once what changed."""
 
     def __init__(self, session: Session) -> None:
@@ -42,7 +42,9 @@ class Watch:
 
     def _of(self, chip: Chip) -> Health:
         grade = c_uint()
-        code = self._session.ask("dcmi_get_device_health", chip.place.card, chip.place.device, byref(grade))
+        code = self._session.ask(
+            "dcmi_get_device_health", chip.address.card, chip.address.device, byref(grade)
+        )
         if code in NO_SUCH_DEVICE or (code == 0 and grade.value == _NOT_THERE):
             return Health.LOST
         # A chip that cannot be asked just now gets no new work; what runs on it may be well.
@@ -52,8 +54,8 @@ class Watch:
         events, count = (FaultEvent * _MOST_EVENTS)(), c_int()
         code = self._session.ask(
             "dcmi_get_device_current_fault_event",
-            chip.place.card,
-            chip.place.device,
+            chip.address.card,
+            chip.address.device,
             events,
             _MOST_EVENTS,
             byref(count),

@@ -125,15 +125,15 @@ class Session:
             self._library = library
 
     def _load(self) -> Any:
-        places = (_LIBRARY, f"/{_FOLDER}/{_LIBRARY}", str(self._root / _FOLDER / _LIBRARY))
+        addresses = (_LIBRARY, f"/{_FOLDER}/{_LIBRARY}", str(self._root / _FOLDER / _LIBRARY))
         refusals = []
-        for place in dict.fromkeys(places):
+        for address in dict.fromkeys(addresses):
             try:
-                return ctypes.CDLL(place)
+                return ctypes.CDLL(address)
             except OSError as error:
                 refusals.append(str(error))
-                if Path(place).is_file():
-                    raise HardwareError(f"{place} is there and does not load: {error}") from None
+                if Path(address).is_file():
+                    raise HardwareError(f"{address} is there and does not load: {error}") from None
         raise NoLibrary(
             f"no {_LIBRARY} ({refusals[0]}): is the Ascend driver installed, and its libraries visible to the agent?"
         )

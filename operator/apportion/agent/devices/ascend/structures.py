@@ -190,7 +190,7 @@ class FreeInfo(Structure):
     _fields_: ClassVar[_Fields] = [("groups", c_uint), ("group_bits", c_uint), ("resources", Resources)]
 
 
-class Wanted(Structure):
+class VdeviceRequest(Structure):
     """struct dcmi_create_vdev_res_stru."""
 
     _fields_: ClassVar[_Fields] = [
@@ -201,7 +201,7 @@ class Wanted(Structure):
     ]
 
 
-class Made(Structure):
+class CreatedVdevice(Structure):
     """struct dcmi_create_vdev_out."""
 
     _fields_: ClassVar[_Fields] = [

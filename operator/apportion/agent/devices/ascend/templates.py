@@ -12,8 +12,8 @@ from pathlib import Path
 
 import structlog
 
-from apportion.agent.devices.models import Model
-from apportion.agent.devices.values import MIB, Amounts, Profile
+from apportion.agent.devices.models import CardModel
+from apportion.agent.devices.values import MIB, CounterAmounts, Profile
 
 _log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ def ask(card: int, root: Path) -> str:
     return done.stdout
 
 
-def parse(text: str) -> dict[str, Amounts]:
+def parse(text: str) -> dict[str, CounterAmounts]:
     """Read `template-info`: a template is two rows, the second with more engines. What is not a number is left out."""
     found: dict[str, dict[str, int]] = {}
     name = ""
@@ -61,7 +61,9 @@ def parse(text: str) -> dict[str, Amounts]:
     }
 
 
-def profiles(told: Mapping[str, Amounts], model: Model | None, totals: Amounts) -> tuple[Profile, ...]:
+def profiles(
+    told: Mapping[str, CounterAmounts], model: CardModel | None, totals: CounterAmounts
+) -> tuple[Profile, ...]:
     """Put together what npu-smi told and what the table knows. Empty: this chip's templates are not known."""
     known = {profile.name: profile.amounts for profile in model.profiles} if model is not None else {}
     rows = {name: _exact(name, row, known, totals) for name, row in told.items()} or known
@@ -73,7 +75,9 @@ def profiles(told: Mapping[str, Amounts], model: Model | None, totals: Amounts) 
     )
 
 
-def _exact(name: str, row: Amounts, known: Mapping[str, Amounts], totals: Amounts) -> Amounts:
+def _exact(
+    name: str, row: CounterAmounts, known: Mapping[str, CounterAmounts], totals: CounterAmounts
+) -> CounterAmounts:
     """Return a template's amounts: the table's where both mean the same, else memory by its share of the cores."""
     if name in known and all(known[name].get(key) == row[key] for key in ("aicore", "aicpu") if key in row):
         return known[name]
@@ -81,7 +85,7 @@ def _exact(name: str, row: Amounts, known: Mapping[str, Amounts], totals: Amount
     return {key: row.get(key, 0) for key in totals} | {"memory": min(row["memory"], share)}
 
 
-def _copies(amounts: Amounts, totals: Amounts, most: int) -> int:
+def _copies(amounts: CounterAmounts, totals: CounterAmounts, most: int) -> int:
     fits = [totals[key] // amount for key, amount in amounts.items() if amount and key in totals]
     return min([*fits, most] if most else fits, default=0)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apportion.agent.devices.ascend.session import Session
-from apportion.agent.devices.ascend.vnpus import Place
+from apportion.agent.devices.ascend.vnpus import ChipAddress
 
 _HCCS: Final = 3
 _SWITCHED: Final = frozenset({6, 7})
@@ -24,7 +24,7 @@ _RING: Final = 4
 class Node:
     """A chip in the topology."""
 
-    place: Place
+    address: ChipAddress
     uuid: str
     chip: str
     phy: int
@@ -32,7 +32,7 @@ class Node:
 
 def groups(session: Session, nodes: Sequence[Node]) -> Mapping[str, str]:
     """Return the group of every chip that is connected to another one, by card name."""
-    top = {node.place.name: node.place.name for node in nodes}
+    top = {node.address.name: node.address.name for node in nodes}
 
     def find(name: str) -> str:
         while top[name] != name:
@@ -41,22 +41,26 @@ def groups(session: Session, nodes: Sequence[Node]) -> Mapping[str, str]:
 
     for index, node in enumerate(nodes):
         for other in nodes[index + 1 :]:
-            if find(node.place.name) != find(other.place.name) and _linked(session, node, other, len(nodes)):
-                top[find(other.place.name)] = find(node.place.name)
+            if find(node.address.name) != find(other.address.name) and _linked(
+                session, node, other, len(nodes)
+            ):
+                top[find(other.address.name)] = find(node.address.name)
     members: dict[str, list[Node]] = {}
     for node in nodes:
-        members.setdefault(find(node.place.name), []).append(node)
-    return {node.place.name: group[0].uuid for group in members.values() if len(group) > 1 for node in group}
+        members.setdefault(find(node.address.name), []).append(node)
+    return {
+        node.address.name: group[0].uuid for group in members.values() if len(group) > 1 for node in group
+    }
 
 
 def _linked(session: Session, one: Node, other: Node, count: int) -> bool:
     kind = c_int(-1)
     code = session.ask(
         "dcmi_get_topo_info_by_device_id",
-        one.place.card,
-        one.place.device,
-        other.place.card,
-        other.place.device,
+        one.address.card,
+        one.address.device,
+        other.address.card,
+        other.address.device,
         byref(kind),
     )
     if code == 0:

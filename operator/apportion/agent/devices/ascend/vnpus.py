@@ -19,7 +19,7 @@ from apportion.agent.devices.ascend.structures import (
     TotalInfo,
     VdeviceInfo,
 )
-from apportion.agent.devices.values import MIB, Amounts
+from apportion.agent.devices.values import MIB, CounterAmounts
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
 _NO_CPUS = 0xFFFF
@@ -27,7 +27,7 @@ _NO_NAME = 0xFF
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChipAddress:
     """Where a chip is in DCMI."""
 
     name: str
@@ -45,23 +45,23 @@ class Vnpu:
     """"" when the driver does not tell."""
     in_use: bool
     group: int
-    amounts: Amounts
+    amounts: CounterAmounts
 
 
-def list_ids(session: Session, place: Place) -> tuple[int, ...]:
+def list_ids(session: Session, address: ChipAddress) -> tuple[int, ...]:
     """Return the ids of the vNPUs that exist, lowest first."""
-    found = _ask(session, place, TOTAL, TotalInfo())
+    found = _ask(session, address, TOTAL, TotalInfo())
     return tuple(sorted(found.ids[: found.number]))
 
 
-def list_all(session: Session, place: Place) -> tuple[Vnpu, ...]:
+def list_all(session: Session, address: ChipAddress) -> tuple[Vnpu, ...]:
     """Describe every vNPU that exists, lowest id first."""
-    return tuple(describe(session, place, number) for number in list_ids(session, place))
+    return tuple(describe(session, address, number) for number in list_ids(session, address))
 
 
-def describe(session: Session, place: Place, number: int) -> Vnpu:
+def describe(session: Session, address: ChipAddress, number: int) -> Vnpu:
     """Describe one vNPU; raises Lost when it is not there."""
-    found = _ask(session, place, ONE, VdeviceInfo(id=number))
+    found = _ask(session, address, ONE, VdeviceInfo(id=number))
     raw = bytes(found.name)
     return Vnpu(
         id=number,
@@ -72,21 +72,21 @@ def describe(session: Session, place: Place, number: int) -> Vnpu:
     )
 
 
-def left(session: Session, place: Place) -> Amounts:
+def left(session: Session, address: ChipAddress) -> CounterAmounts:
     """Return what nobody has of the chip; what the driver does not count is not in it."""
-    return _amounts(_ask(session, place, FREE, FreeInfo()).resources)
+    return _amounts(_ask(session, address, FREE, FreeInfo()).resources)
 
 
-def total(session: Session, place: Place) -> Amounts:
+def total(session: Session, address: ChipAddress) -> CounterAmounts:
     """Return what the chip has for vNPUs, taken or not."""
-    return _amounts(_ask(session, place, TOTAL, TotalInfo()).resources)
+    return _amounts(_ask(session, address, TOTAL, TotalInfo()).resources)
 
 
-def _ask(session: Session, place: Place, sub: int, out: Structure) -> Any:
-    return session.info(place.card, place.device, VDEVICES, sub, out, about=place.name)
+def _ask(session: Session, address: ChipAddress, sub: int, out: Structure) -> Any:
+    return session.info(address.card, address.device, VDEVICES, sub, out, about=address.name)
 
 
-def _amounts(found: Resources) -> Amounts:
+def _amounts(found: Resources) -> CounterAmounts:
     told: dict[str, int] = {}
     if found.computing.cores >= 0:
         told["aicore"] = int(found.computing.cores)

@@ -13,17 +13,17 @@ from typing import Final
 import pynvml
 import structlog
 
-from apportion.agent.devices.lastseen import Sightings
+from apportion.agent.devices.lastseen import LastSeen
 from apportion.agent.devices.nvml import cards
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
-from apportion.agent.devices.nvml.health import Watch
+from apportion.agent.devices.nvml.health import HealthMonitor
 from apportion.agent.devices.nvml.instances import Instance, Instances
-from apportion.agent.devices.nvml.profiles import Shape
+from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import Session
-from apportion.agent.devices.stickyerrors import Marks
-from apportion.agent.devices.values import Card, Edits, Health, LivePartition, Placement, Spot
+from apportion.agent.devices.stickyerrors import StickyErrors
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace, Placement
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _log = structlog.get_logger()
@@ -40,7 +40,11 @@ class NvmlBackend:
     """The NVIDIA GPUs of this node."""
 
     def __init__(
-        self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing, marks: Marks | None = None
+        self,
+        root: Path = Path("/"),
+        *,
+        at: Callable[[str], None] = _nothing,
+        marks: StickyErrors | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
@@ -53,11 +57,11 @@ class NvmlBackend:
             self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
-        self._watch = Watch(self._session, marks)
+        self._monitor = HealthMonitor(self._session, marks)
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
-        self._seen = Sightings("nvml")
+        self._seen = LastSeen("nvml")
 
     def present(self) -> bool:
         """Say whether NVIDIA's library is here; raises HardwareError when it is and no driver answers it (yet)."""
@@ -69,7 +73,7 @@ class NvmlBackend:
         with self._lock:
             self._gpus = {gpu.name: gpu for gpu in gpus}
             self._left_out = left_out
-        self._watch.listen(gpus)
+        self._monitor.listen(gpus)
         return tuple(gpu.card for gpu in gpus)
 
     def incomplete(self) -> bool:
@@ -91,26 +95,26 @@ class NvmlBackend:
             raise Lost(f"{card}: it did not answer when GPUs were looked for; nobody knows what is on it")
         return ()
 
-    def create(self, spot: Spot) -> LivePartition:
+    def create(self, place: PartitionPlace) -> LivePartition:
         """Cut a partition: MIG mode, GPU instance, compute instance. A refusal leaves nothing of it behind."""
-        gpu, shape = self._shape(spot)
-        if spot.placement not in shape.profile.placements:
-            raise Unsupported(f"{spot}: the driver offers no such placement")
+        gpu, mig_profile = self._mig_profile(place)
+        if place.placement not in mig_profile.profile.placements:
+            raise Unsupported(f"{place}: the driver offers no such placement")
         self._switch_on(gpu)
         try:
-            handle = self._instances.make_gpu_instance(gpu, shape, spot.placement, str(spot))
+            handle = self._instances.make_gpu_instance(gpu, mig_profile, place.placement, str(place))
         except NoRoom as error:
             # The driver says the same for a full GPU and for one that we half filled ourselves.
             raise NoRoom(f"{error}; {self._taken(gpu)}") from None
         self._at("hardware.half_made")
         try:
-            self._instances.make_compute_instance(gpu, shape, handle, str(spot))
-            made = self._instances.read(gpu, shape, handle)
+            self._instances.make_compute_instance(gpu, mig_profile, handle, str(place))
+            made = self._instances.read(gpu, mig_profile, handle)
         except HardwareError:
-            self._undo(handle, spot)
+            self._undo(handle, place)
             raise
         if made is None:
-            raise Lost(f"{spot}: it vanished while it was being made")
+            raise Lost(f"{place}: it vanished while it was being made")
         return self._live(gpu, made, DeviceFiles(self._root, self._driver.edits()))
 
     def destroy(self, live: LivePartition) -> None:
@@ -119,27 +123,27 @@ class NvmlBackend:
         One whose UUID is another by now is left alone: ids and places are used again. Raises Busy while a process uses
         it, or when somebody put further compute instances into it.
         """
-        gpu, shape = self._shape(live.spot)
-        for found in self._instances.of(gpu, (shape,)):
+        gpu, mig_profile = self._mig_profile(live.place)
+        for found in self._instances.of(gpu, (mig_profile,)):
             if found.placement != live.placement:
                 continue
             uuids = {compute.uuid for compute in found.computes}
             if live.uuid not in (uuids or {""}):
                 return
             if uuids - {live.uuid}:
-                raise Busy(f"{live.spot}: it has compute instances that apportion did not make")
+                raise Busy(f"{live.place}: it has compute instances that apportion did not make")
             if any(compute.in_use for compute in found.computes):
-                raise Busy(f"{live.spot}: a process uses it")
+                raise Busy(f"{live.place}: a process uses it")
             for compute in found.computes:
-                self._instances.remove_compute_instance(compute, str(live.spot))
+                self._instances.remove_compute_instance(compute, str(live.place))
                 self._at("hardware.half_removed")
-            self._instances.remove_gpu_instance(found.handle, str(live.spot))
+            self._instances.remove_gpu_instance(found.handle, str(live.place))
             self._switch_off(gpu)
 
     def health(self) -> Mapping[str, Health]:
         """Say which GPUs do not answer or have reported errors."""
         known = self._known()
-        return self._seen.health(known, self._watch.look(tuple(known.values())))
+        return self._seen.health(known, self._monitor.look(tuple(known.values())))
 
     def make_whole(self, card: str) -> None:
         """Make a GPU usable uncut: MIG mode off. Raises Busy while it has instances, Unsupported if it needs a reset."""
@@ -169,14 +173,14 @@ class NvmlBackend:
         files = DeviceFiles(self._root, self._driver.edits())
         return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
 
-    def _shape(self, spot: Spot) -> tuple[Gpu, Shape]:
-        gpu = self._known().get(spot.card)
+    def _mig_profile(self, place: PartitionPlace) -> tuple[Gpu, MigProfile]:
+        gpu = self._known().get(place.card)
         if gpu is None:
-            raise Unsupported(f"no GPU {spot.card} on this node")
-        shape = gpu.shape(spot.profile)
-        if shape is None:
-            raise Unsupported(f"{spot.card} offers no profile {spot.profile}")
-        return gpu, shape
+            raise Unsupported(f"no GPU {place.card} on this node")
+        mig_profile = gpu.mig_profile(place.profile)
+        if mig_profile is None:
+            raise Unsupported(f"{place.card} offers no profile {place.profile}")
+        return gpu, mig_profile
 
     def _switch_on(self, gpu: Gpu) -> None:
         if not self._instances.mode(gpu):
@@ -209,17 +213,18 @@ class NvmlBackend:
             raise HardwareError(f"{gpu.name}: MIG mode is not {word}: the driver answers {status}")
         _log.info("nvml.mig_mode", card=gpu.name, mode=word)
 
-    def _undo(self, handle: object, spot: Spot) -> None:
+    def _undo(self, handle: object, place: PartitionPlace) -> None:
         try:
-            self._instances.remove_gpu_instance(handle, str(spot))
+            self._instances.remove_gpu_instance(handle, str(place))
         except HardwareError as error:
             # The next listing shows it as half made, and its owner removes it.
-            _log.warning("nvml.half_made_left", place=str(spot), error=str(error))
+            _log.warning("nvml.half_made_left", place=str(place), error=str(error))
 
     def _taken(self, gpu: Gpu) -> str:
         found = self._instances.of(gpu)
         rows = (
-            f"{one.shape.profile.name} at {one.placement.start}" + ("" if one.computes else " (half made)")
+            f"{one.mig_profile.profile.name} at {one.placement.start}"
+            + ("" if one.computes else " (half made)")
             for one in found
         )
         return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
@@ -235,7 +240,7 @@ class NvmlBackend:
             edits = files.partition(minor, instance.id, first.id)
         return LivePartition(
             card=gpu.name,
-            profile=instance.shape.profile.name,
+            profile=instance.mig_profile.profile.name,
             placement=Placement(instance.placement.start, instance.placement.size),
             uuid=first.uuid if first is not None else "",
             instance=ids,

@@ -14,9 +14,9 @@ import structlog
 from apportion.agent.devices import pci
 from apportion.agent.devices.nvml import links, profiles
 from apportion.agent.devices.nvml.devicefiles import NO_DRIVER, DeviceFiles
-from apportion.agent.devices.nvml.profiles import Shape
+from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
-from apportion.agent.devices.values import UNCUT, Card, Edits, Kind
+from apportion.agent.devices.values import UNCUT, Card, CardKind, Edits
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
 from apportion.errors import Lost
@@ -61,7 +61,7 @@ class Gpu:
 
     card: Card
     architecture: int
-    shapes: tuple[Shape, ...]
+    mig_profiles: tuple[MigProfile, ...]
     """Every profile it can be cut into; empty when it cannot be cut as it is."""
 
     @property
@@ -69,9 +69,11 @@ class Gpu:
         """The card's name."""
         return self.card.name
 
-    def shape(self, profile: str) -> Shape | None:
+    def mig_profile(self, profile: str) -> MigProfile | None:
         """Return the shape of this profile name, None when the GPU does not offer it."""
-        return next((shape for shape in self.shapes if shape.profile.name == profile), None)
+        return next(
+            (mig_profile for mig_profile in self.mig_profiles if mig_profile.profile.name == profile), None
+        )
 
 
 def discover(
@@ -111,27 +113,27 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
     session.remember(uuid, handle)
     memory = int(call("nvmlDeviceGetMemoryInfo").total)
     architecture = int(call("nvmlDeviceGetArchitecture"))
-    shapes, uncut = _shapes(session, handle, name, memory, architecture)
-    totals = profiles.totals(shapes)
+    mig_profiles, uncut = _mig_profiles(session, handle, name, memory, architecture)
+    totals = profiles.totals(mig_profiles)
     card = Card(
         name=name,
-        kind=Kind.GPU,
+        kind=CardKind.GPU,
         uuid=uuid,
         location=pci.locate(text(call("nvmlDeviceGetPciInfo").busId), root),
         attributes=_attributes(session, handle, name, architecture) | ({UNCUT: uncut} if uncut else {}),
         capacity={**totals, "memory": memory},
         totals=totals,
-        slices=profiles.memory_slices(shapes),
-        profiles=tuple(shape.profile for shape in shapes),
-        parts_only=bool(shapes) and architecture < HOPPER,
+        slices=profiles.memory_slices(mig_profiles),
+        profiles=tuple(mig_profile.profile for mig_profile in mig_profiles),
+        parts_only=bool(mig_profiles) and architecture < HOPPER,
         edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
     )
-    return Gpu(card, architecture, shapes)
+    return Gpu(card, architecture, mig_profiles)
 
 
-def _shapes(
+def _mig_profiles(
     session: Session, handle: Any, name: str, memory: int, architecture: int
-) -> tuple[tuple[Shape, ...], str]:
+) -> tuple[tuple[MigProfile, ...], str]:
     """Return the shapes, and why there are none on a GPU that could be cut."""
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
     if mode is None:
@@ -142,7 +144,7 @@ def _shapes(
             "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
         )
         return (), "MIGModeNeedsReset"
-    found = profiles.shapes(session, handle, memory, name)
+    found = profiles.mig_profiles(session, handle, memory, name)
     if not found:
         # Drivers of the 535 line say nothing about profiles while MIG mode is off.
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")

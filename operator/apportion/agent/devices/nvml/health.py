@@ -14,7 +14,7 @@ import structlog
 
 from apportion.agent.devices.nvml.cards import Gpu
 from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
-from apportion.agent.devices.stickyerrors import Marks
+from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError, Lost
 
@@ -27,15 +27,15 @@ _TIMED_OUT: Final = frozenset({pynvml.NVML_ERROR_TIMEOUT})
 _WHOLE_GPU: Final = 0xFFFFFFFF
 
 
-class Watch:
+class HealthMonitor:
     """Remembers what was reported; safe to ask from several threads."""
 
     def __init__(
-        self, session: Session, marks: Marks | None = None, ignored: frozenset[int] = APPLICATION_XIDS
+        self, session: Session, marks: StickyErrors | None = None, ignored: frozenset[int] = APPLICATION_XIDS
     ) -> None:
         """`marks` are the GPUs, by UUID, that an error was reported for."""
         self._session = session
-        self._marks = marks or Marks()
+        self._sticky_errors = marks or StickyErrors()
         self._ignored = ignored
         self._lock = threading.Lock()
         self._set: Any = None
@@ -54,7 +54,7 @@ class Watch:
         with self._lock:
             self._listen(gpus)
             self._drain({gpu.card.uuid: gpu.name for gpu in gpus})
-        marked = self._marks.all()
+        marked = self._sticky_errors.all()
         found = {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
         return {name: health for name, health in found.items() if health is not Health.HEALTHY}
 
@@ -121,4 +121,4 @@ class Watch:
             counts=mine,
         )
         if mine:
-            self._marks.add(uuid, f"XID {event.eventData}" if xid else "double-bit ECC error")
+            self._sticky_errors.add(uuid, f"XID {event.eventData}" if xid else "double-bit ECC error")

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pynvml
 
 from apportion.agent.devices.nvml.cards import Gpu
-from apportion.agent.devices.nvml.profiles import Shape
+from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NOT_THERE, Session, text
 from apportion.agent.devices.values import Placement
 from apportion.errors import HardwareError, Unsupported
@@ -37,7 +37,7 @@ class Instance:
 
     handle: Any
     id: int
-    shape: Shape
+    mig_profile: MigProfile
     placement: Placement
     computes: tuple[Compute, ...]
 
@@ -50,11 +50,15 @@ class Instances:
         self._computes: dict[tuple[str, int], tuple[tuple[int, int, int], ...]] = {}
         """Compute instance profiles (id, slices, most) by GPU and GPU instance profile."""
 
-    def of(self, gpu: Gpu, shapes: tuple[Shape, ...] | None = None) -> tuple[Instance, ...]:
+    def of(self, gpu: Gpu, mig_profiles: tuple[MigProfile, ...] | None = None) -> tuple[Instance, ...]:
         """List what exists, of some shapes only if they are given; nothing while MIG mode is off."""
-        if not gpu.shapes or not self.mode(gpu):
+        if not gpu.mig_profiles or not self.mode(gpu):
             return ()
-        found = [one for shape in shapes or gpu.shapes for one in self._of_shape(gpu, shape)]
+        found = [
+            one
+            for mig_profile in mig_profiles or gpu.mig_profiles
+            for one in self._of_profile(gpu, mig_profile)
+        ]
         return tuple(sorted(found, key=lambda one: (one.placement, one.id)))
 
     def mode(self, gpu: Gpu) -> bool:
@@ -64,29 +68,33 @@ class Instances:
         )
         return bool(found and found[0])
 
-    def make_gpu_instance(self, gpu: Gpu, shape: Shape, placement: Placement, about: str) -> Any:
+    def make_gpu_instance(self, gpu: Gpu, mig_profile: MigProfile, placement: Placement, about: str) -> Any:
         """Make a GPU instance at this place; returns its handle. Raises NoRoom, Unsupported, Busy or Lost."""
         place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
         return self._session.call(
-            "nvmlDeviceCreateGpuInstanceWithPlacement", self._handle(gpu), shape.id, byref(place), about=about
+            "nvmlDeviceCreateGpuInstanceWithPlacement",
+            self._handle(gpu),
+            mig_profile.id,
+            byref(place),
+            about=about,
         )
 
-    def make_compute_instance(self, gpu: Gpu, shape: Shape, instance: Any, about: str) -> None:
+    def make_compute_instance(self, gpu: Gpu, mig_profile: MigProfile, instance: Any, about: str) -> None:
         """Make the compute instance that fills a GPU instance."""
-        profiles = self._compute_profiles(gpu, shape, instance)
-        full = next((number for number, slices, _ in profiles if slices == shape.slices), None)
+        profiles = self._compute_profiles(gpu, mig_profile, instance)
+        full = next((number for number, slices, _ in profiles if slices == mig_profile.slices), None)
         if full is None:
-            raise Unsupported(f"{about}: no compute instance profile fills {shape.profile.name}")
+            raise Unsupported(f"{about}: no compute instance profile fills {mig_profile.profile.name}")
         self._session.call("nvmlGpuInstanceCreateComputeInstance", instance, full, about=about)
 
-    def read(self, gpu: Gpu, shape: Shape, handle: Any) -> Instance | None:
+    def read(self, gpu: Gpu, mig_profile: MigProfile, handle: Any) -> Instance | None:
         """Read one GPU instance; None when it is gone."""
         info = self._session.ask("nvmlGpuInstanceGetInfo", handle, none_on=NOT_THERE, about=gpu.name)
         if info is None:
             return None
-        computes = sorted(self._computes_of(gpu, shape, handle), key=lambda one: one.id)
+        computes = sorted(self._computes_of(gpu, mig_profile, handle), key=lambda one: one.id)
         placement = Placement(info.placement.start, info.placement.size)
-        return Instance(handle, info.id, shape, placement, tuple(computes))
+        return Instance(handle, info.id, mig_profile, placement, tuple(computes))
 
     def remove_compute_instance(self, compute: Compute, about: str) -> None:
         """Remove a compute instance; a missing one is fine. Raises Busy while a process uses it."""
@@ -96,25 +104,31 @@ class Instances:
         """Remove a GPU instance; a missing one is fine. Raises Busy while it has a compute instance."""
         self._session.ask("nvmlGpuInstanceDestroy", handle, none_on=NOT_THERE, about=about)
 
-    def _of_shape(self, gpu: Gpu, shape: Shape) -> Iterator[Instance]:
-        rows = (pynvml.c_nvmlGpuInstance_t * shape.room)()
-        count = c_uint(shape.room)
+    def _of_profile(self, gpu: Gpu, mig_profile: MigProfile) -> Iterator[Instance]:
+        rows = (pynvml.c_nvmlGpuInstance_t * mig_profile.room)()
+        count = c_uint(mig_profile.room)
         function = "nvmlDeviceGetGpuInstances"
         # Somebody may switch MIG mode off at any time: then there are none.
         if (
             self._session.ask(
-                function, self._handle(gpu), shape.id, rows, byref(count), none_on=NOT_OFFERED, about=gpu.name
+                function,
+                self._handle(gpu),
+                mig_profile.id,
+                rows,
+                byref(count),
+                none_on=NOT_OFFERED,
+                about=gpu.name,
             )
             is None
         ):
             return
         for handle in rows[: count.value]:
-            found = self.read(gpu, shape, handle)
+            found = self.read(gpu, mig_profile, handle)
             if found is not None:
                 yield found
 
-    def _computes_of(self, gpu: Gpu, shape: Shape, instance: Any) -> Iterator[Compute]:
-        for number, _, most in self._compute_profiles(gpu, shape, instance):
+    def _computes_of(self, gpu: Gpu, mig_profile: MigProfile, instance: Any) -> Iterator[Compute]:
+        for number, _, most in self._compute_profiles(gpu, mig_profile, instance):
             rows = (pynvml.c_nvmlComputeInstance_t * most)()
             count = c_uint(most)
             listed = self._session.ask(
@@ -136,9 +150,11 @@ class Instances:
                 if uuid:
                     yield Compute(handle, info.id, text(uuid), self._in_use(info.device, gpu.name))
 
-    def _compute_profiles(self, gpu: Gpu, shape: Shape, instance: Any) -> tuple[tuple[int, int, int], ...]:
+    def _compute_profiles(
+        self, gpu: Gpu, mig_profile: MigProfile, instance: Any
+    ) -> tuple[tuple[int, int, int], ...]:
         # They can be asked for on an existing instance only, and are the same for every one of a shape.
-        key = (gpu.card.uuid, shape.id)
+        key = (gpu.card.uuid, mig_profile.id)
         if key not in self._computes:
             found: dict[int, tuple[int, int, int]] = {}
             for constant in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):

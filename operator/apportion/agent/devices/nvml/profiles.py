@@ -14,7 +14,7 @@ from typing import Any
 import pynvml
 
 from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
-from apportion.agent.devices.values import MIB, Amounts, Placement, Profile
+from apportion.agent.devices.values import MIB, CounterAmounts, Placement, Profile
 
 _SUFFIXES = {
     pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me",
@@ -35,7 +35,7 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MigProfile:
     """A GPU instance profile, with what creating and listing need beyond the profile itself."""
 
     profile: Profile
@@ -47,9 +47,9 @@ class Shape:
     """How many rows a list of its instances can have."""
 
 
-def shapes(session: Session, gpu: Any, memory: int, about: str) -> tuple[Shape, ...]:
+def mig_profiles(session: Session, gpu: Any, memory: int, about: str) -> tuple[MigProfile, ...]:
     """Discover every profile that has a placement; `memory` is the GPU's in bytes, for names that the driver leaves out."""
-    found: dict[int, Shape] = {}
+    found: dict[int, MigProfile] = {}
     for constant, info in _infos(session, gpu, about):
         placements = _placements(session, gpu, info.id, about)
         if placements and info.id not in found:
@@ -61,21 +61,23 @@ def shapes(session: Session, gpu: Any, memory: int, about: str) -> tuple[Shape, 
                 # Some drivers count wrongly (A30): there are never more instances than places.
                 most=min(info.instanceCount, len(placements)) or len(placements),
             )
-            found[info.id] = Shape(
+            found[info.id] = MigProfile(
                 profile, info.id, info.sliceCount, room=max(info.instanceCount, len(placements))
             )
     return tuple(found.values())
 
 
-def totals(shapes: tuple[Shape, ...]) -> Amounts:
+def totals(mig_profiles: tuple[MigProfile, ...]) -> CounterAmounts:
     """Return what partitions can take together: of everything, the most that one profile has (NVIDIA's own rule)."""
-    keys = shapes[0].profile.amounts if shapes else ()
-    return {key: max(shape.profile.amounts[key] for shape in shapes) for key in keys}
+    keys = mig_profiles[0].profile.amounts if mig_profiles else ()
+    return {key: max(mig_profile.profile.amounts[key] for mig_profile in mig_profiles) for key in keys}
 
 
-def memory_slices(shapes: tuple[Shape, ...]) -> int:
+def memory_slices(mig_profiles: tuple[MigProfile, ...]) -> int:
     """Return how many memory slices the GPU has: as many as the largest placement."""
-    return max((place.size for shape in shapes for place in shape.profile.placements), default=0)
+    return max(
+        (place.size for mig_profile in mig_profiles for place in mig_profile.profile.placements), default=0
+    )
 
 
 def computed_name(slices: int, memory_mb: int, total: int, suffix: str = "") -> str:
@@ -111,7 +113,7 @@ def _name(info: Any, constant: int, memory: int) -> str:
     return computed_name(info.sliceCount, info.memorySizeMB, memory, _SUFFIXES.get(constant, ""))
 
 
-def _amounts(info: Any) -> Amounts:
+def _amounts(info: Any) -> CounterAmounts:
     return {
         "memory": info.memorySizeMB * MIB,
         "multiprocessors": info.multiprocessorCount,

@@ -15,13 +15,13 @@ from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.sysfs import CharDevice, RdmaDevice
 from apportion.agent.devices.values import (
     Card,
+    CardKind,
     DeviceNode,
     Edits,
     Health,
-    Kind,
     LivePartition,
     Location,
-    Spot,
+    PartitionPlace,
 )
 from apportion.dra.device import Scalar
 from apportion.errors import Unsupported
@@ -72,13 +72,13 @@ class RdmaBackend:
         """List nothing: such devices are not cut."""
         return ()
 
-    def create(self, spot: Spot) -> LivePartition:
+    def create(self, place: PartitionPlace) -> LivePartition:
         """Refuse: such devices are not cut."""
-        raise Unsupported(f"{spot}: an RDMA device cannot be cut")
+        raise Unsupported(f"{place}: an RDMA device cannot be cut")
 
     def destroy(self, live: LivePartition) -> None:
         """Refuse: such devices are not cut."""
-        raise Unsupported(f"{live.spot}: an RDMA device cannot be cut")
+        raise Unsupported(f"{live.place}: an RDMA device cannot be cut")
 
     def make_whole(self, card: str) -> None:
         """Do nothing: such devices are always whole."""
@@ -101,7 +101,7 @@ class RdmaBackend:
         files = (*device.files, *((manager,) if manager is not None else ()))
         return Card(
             name=_card_name(device),
-            kind=Kind.NIC,
+            kind=CardKind.NIC,
             uuid=f"NIC-{guid or bus or device.name}",
             location=pci.locate(bus, self._root) if bus else Location("", ""),
             attributes=_attributes(device),

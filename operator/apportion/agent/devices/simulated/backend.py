@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from apportion.agent.devices.models import Model
+from apportion.agent.devices.models import CardModel
 from apportion.agent.devices.simulated import cards
-from apportion.agent.devices.simulated.simulation import Foreign, load
+from apportion.agent.devices.simulated.simulation import ForeignPartition, load
 from apportion.agent.devices.simulated.state import State, StateFile
-from apportion.agent.devices.values import Card, Health, Kind, LivePartition, Placement, Spot
+from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace, Placement
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _ERRORS: Mapping[str, type[HardwareError]] = {
@@ -74,15 +74,15 @@ class SimulatedBackend:
         """Return those of one card; simulated cards always answer this."""
         return tuple(live for live in self.partitions() if live.card == card)
 
-    def create(self, spot: Spot) -> LivePartition:
+    def create(self, place: PartitionPlace) -> LivePartition:
         """Cut a partition, in two steps with a pause between, as a GPU instance and its compute instance are."""
-        card, model = self._card(spot.card)
+        card, model = self._card(place.card)
         with self.state.changing() as state:
             delay = float(state["faults"].get("createDelay", 0))
-            error = self._strike(state, "create", spot.card)
+            error = self._strike(state, "create", place.card)
             if error is None:
-                self._check_room(state, card, model, spot)
-                row = self._row(state, card, spot)
+                self._check_room(state, card, model, place)
+                row = self._row(state, card, place)
                 state["partitions"].append(row)
         if error is not None:
             raise error
@@ -90,11 +90,11 @@ class SimulatedBackend:
         self._sleep(delay)
         with self.state.changing() as state:
             for row in state["partitions"]:
-                if _is(row, spot):
+                if _is(row, place):
                     row["complete"] = True
-                    row["uuid"] = f"{'MIG' if card.kind is Kind.GPU else 'VNPU'}-{self._new_id()}"
+                    row["uuid"] = f"{'MIG' if card.kind is CardKind.GPU else 'VNPU'}-{self._new_id()}"
                     return self._live(row)
-        raise Lost(f"{spot} vanished while it was being made")
+        raise Lost(f"{place} vanished while it was being made")
 
     def destroy(self, live: LivePartition) -> None:
         """Remove a partition, unless something uses it."""
@@ -106,9 +106,9 @@ class SimulatedBackend:
         self._sleep(delay)
         with self.state.changing() as state:
             for row in state["partitions"]:
-                if _is(row, live.spot) and row["uuid"] == live.uuid:
+                if _is(row, live.place) and row["uuid"] == live.uuid:
                     if row["inUse"]:
-                        raise Busy(f"{live.spot} is in use")
+                        raise Busy(f"{live.place} is in use")
                     state["partitions"].remove(row)
                     return
 
@@ -123,7 +123,7 @@ class SimulatedBackend:
         sick = dict.fromkeys(faults.get("sick", ()), Health.SICK)
         return sick | dict.fromkeys(faults.get("lost", ()), Health.LOST)
 
-    def _card(self, name: str) -> tuple[Card, Model]:
+    def _card(self, name: str) -> tuple[Card, CardModel]:
         if name not in self._models:
             raise Unsupported(f"{name} cannot be cut")
         return self._cards[name], self._models[name]
@@ -139,42 +139,42 @@ class SimulatedBackend:
                 return _ERRORS[failure["error"]](f"injected at {verb} on {card}")
         return None
 
-    def _check_room(self, state: State, card: Card, model: Model, spot: Spot) -> None:
-        profile = card.profile(spot.profile)
+    def _check_room(self, state: State, card: Card, model: CardModel, place: PartitionPlace) -> None:
+        profile = card.profile(place.profile)
         if profile is None:
-            raise Unsupported(f"{card.name} has no profile {spot.profile}")
+            raise Unsupported(f"{card.name} has no profile {place.profile}")
         others = [row for row in state["partitions"] if row["card"] == card.name]
         if card.slices:
-            if spot.placement not in profile.placements:
-                raise Unsupported(f"{spot} is no placement of {spot.profile}")
-            if any(_overlap(row, spot.placement) for row in others):
-                raise NoRoom(f"{spot}: a memory slice is taken")
-        elif spot.placement.start not in card.instance_ids:
-            raise Unsupported(f"{spot} is no vNPU id of the chip")
-        elif any(row["start"] == spot.placement.start for row in others):
-            raise NoRoom(f"{spot}: the vNPU id is taken")
+            if place.placement not in profile.placements:
+                raise Unsupported(f"{place} is no placement of {place.profile}")
+            if any(_overlap(row, place.placement) for row in others):
+                raise NoRoom(f"{place}: a memory slice is taken")
+        elif place.placement.start not in card.instance_ids:
+            raise Unsupported(f"{place} is no vNPU id of the chip")
+        elif any(row["start"] == place.placement.start for row in others):
+            raise NoRoom(f"{place}: the vNPU id is taken")
         if model.most and len(others) >= model.most:
-            raise NoRoom(f"{spot}: the chip holds {model.most} vNPUs at most")
+            raise NoRoom(f"{place}: the chip holds {model.most} vNPUs at most")
         if card.slices and sum(row["profile"] == profile.name for row in others) >= profile.most:
-            raise NoRoom(f"{spot}: at most {profile.most} of this profile")
+            raise NoRoom(f"{place}: at most {profile.most} of this profile")
         taken = [found.amounts for row in others if (found := card.profile(row["profile"]))]
         for key, amount in profile.amounts.items():
             if amount and sum(amounts[key] for amounts in taken) + amount > model.totals[key]:
-                raise NoRoom(f"{spot}: not enough {key}")
+                raise NoRoom(f"{place}: not enough {key}")
 
-    def _row(self, state: State, card: Card, spot: Spot) -> State:
+    def _row(self, state: State, card: Card, place: PartitionPlace) -> State:
         number = state["next"]
         state["next"] = number + 1
         ids = (
             {"gpuInstance": str(number), "computeInstance": "0"}
-            if card.kind is Kind.GPU
-            else {"vnpu": str(spot.placement.start)}
+            if card.kind is CardKind.GPU
+            else {"vnpu": str(place.placement.start)}
         )
         return {
             "card": card.name,
-            "profile": spot.profile,
-            "start": spot.placement.start,
-            "size": spot.placement.size,
+            "profile": place.profile,
+            "start": place.placement.start,
+            "size": place.placement.size,
             "uuid": "",
             "instance": ids,
             "complete": False,
@@ -182,14 +182,14 @@ class SimulatedBackend:
             "foreign": False,
         }
 
-    def _plant(self, state: State, foreign: Foreign) -> None:
+    def _plant(self, state: State, foreign: ForeignPartition) -> None:
         card, model = self._card(foreign.card)
         profile = card.profile(foreign.profile)
         sizes: Iterable[Placement] = profile.placements if profile else ()
         size = next((place.size for place in sizes if place.start == foreign.start), 1)
-        spot = Spot(card.name, foreign.profile, Placement(foreign.start, size))
-        self._check_room(state, card, model, spot)
-        row = self._row(state, card, spot)
+        place = PartitionPlace(card.name, foreign.profile, Placement(foreign.start, size))
+        self._check_room(state, card, model, place)
+        row = self._row(state, card, place)
         row.update(complete=True, foreign=True, inUse=foreign.in_use, uuid=f"MIG-{self._new_id()}")
         state["partitions"].append(row)
 
@@ -208,8 +208,8 @@ class SimulatedBackend:
         )
 
 
-def _is(row: State, spot: Spot) -> bool:
-    return Spot(row["card"], row["profile"], Placement(row["start"], row["size"])) == spot
+def _is(row: State, place: PartitionPlace) -> bool:
+    return PartitionPlace(row["card"], row["profile"], Placement(row["start"], row["size"])) == place
 
 
 def _overlap(row: State, placement: Placement) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from apportion.agent.devices.models import Model, model
+from apportion.agent.devices.models import CardModel, model
 from apportion.agent.devices.simulated.simulation import Cards, Nic, Simulation
-from apportion.agent.devices.values import Card, DeviceNode, Edits, Kind, Location
+from apportion.agent.devices.values import Card, CardKind, DeviceNode, Edits, Location
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
 
@@ -23,13 +23,13 @@ _T = TypeVar("_T")
 GPU_COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 NPU_COMMON = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 
-Made = tuple[tuple[Card, Model | None], ...]
+Made = tuple[tuple[Card, CardModel | None], ...]
 
 
 def make(simulation: Simulation, node: str) -> Made:
     """Make the cards of a simulated node; raises BrokenInput for an unknown model or version."""
-    made: list[tuple[Card, Model | None]] = []
-    numbers = {Kind.GPU: 0, Kind.NPU: 0}
+    made: list[tuple[Card, CardModel | None]] = []
+    numbers = {CardKind.GPU: 0, CardKind.NPU: 0}
     for group in simulation.cards:
         kind = model(group.model).kind
         for position in range(group.count):
@@ -48,7 +48,7 @@ def with_device_nodes(simulation: Simulation, made: Made) -> frozenset[str]:
 
 def partition_edits(card: Card, instance: Mapping[str, str], *, files: bool) -> Edits:
     """Return what a container needs for a partition (vendors' CDI pages); device files only where wanted."""
-    if card.kind is Kind.GPU:
+    if card.kind is CardKind.GPU:
         nodes = (*_files(GPU_COMMON), DeviceNode(f"/dev/nvidia{card.name.removeprefix('gpu-')}"))
         capability = DeviceNode(f"/dev/nvidia-caps/nvidia-cap{instance['gpuInstance']}")
         return Edits(_GPU_ENV, (*nodes, capability) if files else ())
@@ -62,27 +62,27 @@ _GPU_ENV = (("NVIDIA_VISIBLE_DEVICES", "void"),)
 _NPU_ENV = (("ASCEND_VISIBLE_DEVICES", "void"),)
 
 
-def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, Model]:
+def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, CardModel]:
     found = model(group.model)
     roots = group.pcie_roots or tuple(
         f"pci0000:{0x10 * (1 + index):02x}" for index in range((group.count + 1) // 2)
     )
     numa = _spread(group.numa_nodes or (0, 1), position, group.count)
     location = Location(
-        pci_bus_id=f"0000:{(0x18 + number) if found.kind is Kind.GPU else (0x58 + number):02x}:00.0",
+        pci_bus_id=f"0000:{(0x18 + number) if found.kind is CardKind.GPU else (0x58 + number):02x}:00.0",
         pcie_root=_spread(roots, position, group.count),
         numa_node=numa if numa >= 0 else None,
     )
     name = f"{found.kind}-{number}"
     identity = _identity(node, name)
-    if found.kind is Kind.GPU:
+    if found.kind is CardKind.GPU:
         card = _gpu(found, group, name=name, number=number, identity=identity, location=location)
     else:
         card = _npu(found, group, name=name, number=number, identity=identity, location=location, node=node)
     attributes = dict(card.attributes)
     if group.sockets:
         attributes["socket"] = _spread(group.sockets, position, group.count)
-    if group.nvlink and found.kind is Kind.GPU:
+    if group.nvlink and found.kind is CardKind.GPU:
         # As NVML tells it: a group is named after its first card.
         first = number - position % group.nvlink
         attributes["nvlinkGroup"] = f"GPU-{_identity(node, f'gpu-{first}')}"
@@ -94,11 +94,11 @@ def _identity(node: str, name: str) -> uuid.UUID:
 
 
 def _gpu(
-    found: Model, group: Cards, *, name: str, number: int, identity: uuid.UUID, location: Location
+    found: CardModel, group: Cards, *, name: str, number: int, identity: uuid.UUID, location: Location
 ) -> Card:
     return Card(
         name=name,
-        kind=Kind.GPU,
+        kind=CardKind.GPU,
         uuid=f"GPU-{identity}",
         location=location,
         attributes={
@@ -121,7 +121,7 @@ def _gpu(
 
 
 def _npu(
-    found: Model,
+    found: CardModel,
     group: Cards,
     *,
     name: str,
@@ -142,7 +142,7 @@ def _npu(
         attributes["hccsPosition"] = number % ring
     return Card(
         name=name,
-        kind=Kind.NPU,
+        kind=CardKind.NPU,
         uuid=f"NPU-{identity}",
         location=location,
         attributes=attributes,
@@ -159,7 +159,7 @@ def _nic(nic: Nic, index: int, node: str) -> Card:
     name = f"nic-{nic.name}"
     return Card(
         name=name,
-        kind=Kind.NIC,
+        kind=CardKind.NIC,
         uuid=f"NIC-{uuid.uuid5(_NAMESPACE, f'{node}/{name}')}",
         location=Location(
             pci_bus_id=f"0000:{0xA0 + index:02x}:00.0", pcie_root=nic.pcie_root, numa_node=nic.numa_node

@@ -63,7 +63,7 @@ class Nic(_Part):
     device_nodes: bool = False
 
 
-class Foreign(_Part):
+class ForeignPartition(_Part):
     """A partition that somebody made by hand before the agent came."""
 
     card: str
@@ -101,7 +101,7 @@ class Simulation(_Part):
     cards: tuple[Cards, ...] = ()
     nics: tuple[Nic, ...] = ()
     faults: Faults = Faults()
-    foreign: tuple[Foreign, ...] = ()
+    foreign: tuple[ForeignPartition, ...] = ()
     state: str = ""
     """Name of the file that holds the live state, beside this one. Default: `<this file>.state.json`."""
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from apportion.agent.lifecycle.wish import Wish, Wishes
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
+from apportion.api.partition import Partition
 from apportion.cluster.kinds import PARTITIONS
 
 
@@ -24,41 +25,41 @@ def partition(version: int, **metadata: Any) -> dict[str, Any]:
 
 def test_the_answer_to_a_write_does_not_revive_an_object_that_is_gone() -> None:
     """The watch was faster than the answer to the write that took the last finalizer."""
-    wishes = Wishes()
-    wishes.observe(PARTITIONS, "ADDED", partition(1))
-    wishes.observe(PARTITIONS, "DELETED", partition(2))
-    wishes.observe(PARTITIONS, "MODIFIED", partition(2))
-    assert wishes.all() == ()
+    desired = DesiredPartitions()
+    desired.observe(PARTITIONS, "ADDED", partition(1))
+    desired.observe(PARTITIONS, "DELETED", partition(2))
+    desired.observe(PARTITIONS, "MODIFIED", partition(2))
+    assert desired.all() == ()
 
 
 def test_an_older_event_does_not_undo_a_newer_answer() -> None:
     """Answers and events come on two roads."""
-    wishes = Wishes()
-    wishes.observe(PARTITIONS, "ADDED", partition(9, generation=2))
-    wishes.observe(PARTITIONS, "MODIFIED", partition(8))
-    assert [wish.generation for wish in wishes.all()] == [2]
+    desired = DesiredPartitions()
+    desired.observe(PARTITIONS, "ADDED", partition(9, generation=2))
+    desired.observe(PARTITIONS, "MODIFIED", partition(8))
+    assert [p.metadata.generation for p in desired.all()] == [2]
 
 
 def test_only_what_asks_for_something_else_wakes_the_worker() -> None:
     """The echo of our own status would wake its writer for ever; a new holder, a deletion and an end do."""
-    heard: list[Wish] = []
-    wishes = Wishes(heard.append)
-    wishes.observe(PARTITIONS, "ADDED", partition(1))
-    wishes.observe(PARTITIONS, "MODIFIED", partition(2) | {"status": {"phase": "Ready"}})
-    assert [wish.version for wish in heard] == ["1"]
-    wishes.observe(PARTITIONS, "MODIFIED", partition(3, generation=2))
-    wishes.observe(
+    heard: list[Partition] = []
+    desired = DesiredPartitions(heard.append)
+    desired.observe(PARTITIONS, "ADDED", partition(1))
+    desired.observe(PARTITIONS, "MODIFIED", partition(2) | {"status": {"phase": "Ready"}})
+    assert [p.metadata.resource_version for p in heard] == ["1"]
+    desired.observe(PARTITIONS, "MODIFIED", partition(3, generation=2))
+    desired.observe(
         PARTITIONS, "MODIFIED", partition(4, generation=2, deletionTimestamp="2026-01-01T00:00:00Z")
     )
-    wishes.observe(PARTITIONS, "DELETED", partition(5))
-    assert [wish.version for wish in heard] == ["1", "3", "4", "4"]
+    desired.observe(PARTITIONS, "DELETED", partition(5))
+    assert [p.metadata.resource_version for p in heard] == ["1", "3", "4", "4"]
 
 
 def test_an_unreadable_object_is_left_out_and_the_others_are_served() -> None:
     """An older schema may have let it in."""
-    wishes = Wishes()
+    desired = DesiredPartitions()
     broken = partition(1, uid="other")
     broken["spec"]["device"] = 7
-    wishes.observe(PARTITIONS, "ADDED", broken)
-    wishes.observe(PARTITIONS, "ADDED", partition(2))
-    assert [wish.uid for wish in wishes.all()] == ["u"]
+    desired.observe(PARTITIONS, "ADDED", broken)
+    desired.observe(PARTITIONS, "ADDED", partition(2))
+    assert [p.metadata.uid for p in desired.all()] == ["u"]

@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import structlog
 
-from apportion.agent.bell import Bell
-from apportion.agent.devices.values import Health, LivePartition, Spot
+from apportion.agent.devices.values import Health, LivePartition, PartitionPlace
+from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.claimstatus import HEALTHY, ClaimStatusWriter, DeviceCondition
 from apportion.agent.kubelet.health import said
 from apportion.agent.kubelet.prepare import Preparer
-from apportion.agent.kubelet.reports import HEALTHY, DeviceNews, Reports
-from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.notices import Notices
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.rows import PartitionRow, Step
-from apportion.agent.view import View
+from apportion.agent.wakeup import Wakeup
 from apportion.errors import ApportionError, HardwareError
 
 _log = structlog.get_logger()
@@ -27,15 +27,15 @@ _LOOKS = 15
 """So many looks at health make one for cards that did not answer before: a discovery asks every card of the node."""
 
 
-class HardwareWatch:
+class HardwareMonitor:
     """Looks at the hardware every few seconds, and at the files of claims less often."""
 
     def __init__(
         self,
-        desk: Desk,
-        view: View,
-        notices: Notices,
-        reports: Reports,
+        context: AgentContext,
+        inventory: InventoryBuilder,
+        notices: NodeEvents,
+        reports: ClaimStatusWriter,
         *,
         changed: Callable[[], None],
         look_again: Callable[[], Awaitable[None]],
@@ -47,9 +47,9 @@ class HardwareWatch:
 
         `look_again` is awaited now and then to take up cards that did not answer before.
         """
-        self._desk = desk
-        self._view = view
-        self._notices = notices
+        self._context = context
+        self._inventory = inventory
+        self._events = notices
         self._reports = reports
         self._changed = changed
         self._look_again = look_again
@@ -58,7 +58,7 @@ class HardwareWatch:
         self._sleep = sleep
         self._before: tuple[object, object] | None = None
         self._unwell: dict[str, Health] = {}
-        self.health = Bell()
+        self.health = Wakeup()
         """Rings when the health of a card changed."""
 
     async def run(self) -> None:
@@ -79,21 +79,21 @@ class HardwareWatch:
     async def look(self) -> None:
         """Look once."""
         try:
-            sick = await self._view.look()
-            live = await self._desk.hardware.partitions()
+            sick = await self._inventory.look()
+            live = await self._context.hardware.partitions()
         except HardwareError as error:
             _log.warning("hardware.unreadable", error=str(error))
             return
-        rows = self._desk.journal.partitions()
+        rows = self._context.journal.partitions()
         foreign = _foreign(live, rows)
-        now = (frozenset((row.spot, row.uuid) for row in foreign), _gone(live, rows))
+        now = (frozenset((row.place, row.uuid) for row in foreign), _gone(live, rows))
         if sick:
-            self.health.ring()
+            self.health.wake()
         if sick or now != self._before:
             self._before = now
             self._changed()
-        self._tell_claims(self._view.health)
-        await self._notices.looked(self._desk.hardware.cards, self._view.health, foreign)
+        self._tell_claims(self._inventory.health)
+        await self._events.looked(self._context.hardware.cards, self._inventory.health, foreign)
 
     async def _discover(self) -> None:
         try:
@@ -112,11 +112,11 @@ class HardwareWatch:
         self._unwell = unwell
         if not changed:
             return
-        for row in self._desk.journal.claims():
+        for row in self._context.journal.claims():
             for device in row.devices:
                 if device.card in changed:
                     state = unwell.get(device.card, Health.HEALTHY)
-                    news = DeviceNews(
+                    news = DeviceCondition(
                         device.device,
                         HEALTHY,
                         state is Health.HEALTHY,
@@ -132,7 +132,7 @@ class HardwareWatch:
             await preparer.sweep()
         except OSError as error:
             _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
-        for row in self._desk.journal.claims():
+        for row in self._context.journal.claims():
             if row.driver == preparer.driver:
                 try:
                     await preparer.restore(ClaimRef(row.namespace, row.name, row.uid))
@@ -142,11 +142,11 @@ class HardwareWatch:
 
 def _foreign(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> tuple[LivePartition, ...]:
     """Return what is on the hardware without being ours."""
-    ours = {row.spot: row.uuid for row in rows.values()}
-    return tuple(found for found in live if ours.get(found.spot) not in ("", found.uuid))
+    ours = {row.place: row.uuid for row in rows.values()}
+    return tuple(found for found in live if ours.get(found.place) not in ("", found.uuid))
 
 
-def _gone(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> frozenset[Spot]:
+def _gone(live: Iterable[LivePartition], rows: Mapping[str, PartitionRow]) -> frozenset[PartitionPlace]:
     """Return where a partition of ours should be and is not."""
-    there = {found.spot for found in live}
-    return frozenset(row.spot for row in rows.values() if row.step is Step.READY and row.spot not in there)
+    there = {found.place for found in live}
+    return frozenset(row.place for row in rows.values() if row.step is Step.READY and row.place not in there)

@@ -6,33 +6,17 @@ from typing import Any
 
 import pytest
 
-from apportion.agent.kubelet.reports import DeviceNews, merged
+from apportion.agent.kubelet.claimstatus import DeviceCondition, merged
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
+from tests.agent.claimentries import entries, path, states
 from tests.agent.simulated_node import GPU, NPU, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-3"
-
-
-def path(claim: Json) -> str:
-    """Return where a claim is."""
-    meta = claim["metadata"]
-    return f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}"
-
-
-async def entries(api: Api, claim: Json) -> dict[str, Json]:
-    """Return the entries of `status.devices` by device."""
-    found = (await api.get(path(claim)))["status"].get("devices", ())
-    return {f"{entry['driver']}/{entry['device']}": entry for entry in found}
-
-
-def states(entry: Json) -> dict[str, tuple[str, str]]:
-    """Return status and reason of an entry's conditions by type."""
-    return {row["type"]: (row["status"], row["reason"]) for row in entry.get("conditions", ())}
 
 
 async def test_a_claim_says_that_its_devices_are_ready(
@@ -162,8 +146,8 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     kept = {"type": "Own", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "t0"}
     ours = {"driver": GPU, "pool": "p", "device": "gpu-0", "conditions": [kept, old]}
 
-    def news(*, holds: bool) -> DeviceNews:
-        return DeviceNews("gpu-0", "Ready", holds, "Now", "b")
+    def news(*, holds: bool) -> DeviceCondition:
+        return DeviceCondition("gpu-0", "Ready", holds, "Now", "b")
 
     same = merged([theirs, ours], GPU, "p", [news(holds=False)], "t1")
     turned = merged([theirs, ours], GPU, "p", [news(holds=True)], "t1")

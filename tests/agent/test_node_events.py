@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from apportion.agent.lifecycle.desk import Patience
+from apportion.agent.lifecycle.context import Timeouts
 from testbed.eventually import eventually
 from tests.agent.simulated_node import SimulatedNode
 
@@ -15,7 +15,7 @@ DEVICE = "gpu-0-mig-1g10gb-19-3"
 async def test_a_cut_that_fails_and_then_works_is_told_on_the_partition(make_node: MakeNode) -> None:
     """With the driver's words; the end is told to those who heard of the beginning."""
     faults = {"failures": [{"error": "Lost", "verb": "create", "card": "", "times": 1}]}
-    async with make_node(cards=[H100], faults=faults) as node, node.agent(patience=Patience(failed=0.2)):
+    async with make_node(cards=[H100], faults=faults) as node, node.agent(timeouts=Timeouts(failed=0.2)):
         made = await node.partition(DEVICE, "1g.10gb", origin="Warm")
         name = made["metadata"]["name"]
         (event,) = await eventually(lambda: node.events("PartitionFailed", name), bool)

@@ -8,31 +8,31 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 
-from apportion.agent.devices.values import Card, Health, Kind, LivePartition, Spot
+from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace
 from apportion.agent.kubelet.health import DeviceHealth
-from apportion.agent.kubelet.held import Held
-from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.kubelet.heldclaims import HeldClaims
+from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, PartitionRow, Step
-from apportion.agent.slices.inventory import (
+from apportion.agent.slices.naming import partition_device, partition_devices
+from apportion.agent.slices.nodeinventory import (
     FOREIGN,
     MOST_HELD,
     PARTS_ONLY,
     REFUSED,
-    Inventory,
+    NodeInventory,
     StaticPartition,
     held_for,
 )
-from apportion.agent.slices.naming import cut_of, cuts
 from apportion.dra.taint import Taint
 
 
-class View:
+class InventoryBuilder:
     """Looks at everything and says what the slices should show."""
 
-    def __init__(self, desk: Desk, held: Held, *, quarantine: bool = False) -> None:
+    def __init__(self, context: AgentContext, held: HeldClaims, *, quarantine: bool = False) -> None:
         """`quarantine`: cards on which somebody else cuts are tainted as a whole."""
         self._quarantine = quarantine
-        self._desk = desk
+        self._context = context
         self._held = held
         self._health: dict[str, Health] = {}
         self.looked = 0.0
@@ -45,35 +45,35 @@ class View:
 
     async def look(self) -> bool:
         """Ask the hardware how it is; returns whether the health of a card changed."""
-        health = await self._desk.hardware.health()
+        health = await self._context.hardware.health()
         changed = health != self._health
         self._health = health
         self.looked = time.time()
         return changed
 
-    def devices(self, kind: Kind) -> tuple[DeviceHealth, ...]:
+    def devices(self, kind: CardKind) -> tuple[DeviceHealth, ...]:
         """Return the health of all devices of a kind: whole cards, partitions that can be cut, those of layouts."""
-        layouts = [row for row in self._desk.journal.partitions().values() if row.layout]
+        layouts = [row for row in self._context.journal.partitions().values() if row.layout]
         found: list[DeviceHealth] = []
-        for card in self._desk.hardware.cards.values():
+        for card in self._context.hardware.cards.values():
             if card.kind is kind:
-                names = [card.name, *(cut.name for cut in cuts(card))]
-                names += [row.device for row in layouts if row.spot.card == card.name]
+                names = [card.name, *(cut.name for cut in partition_devices(card))]
+                names += [row.device for row in layouts if row.place.card == card.name]
                 health = self._health.get(card.name, Health.HEALTHY)
                 found += [DeviceHealth(name, card.name, health) for name in names]
         return tuple(found)
 
-    async def inventory(self) -> Inventory:
+    async def inventory(self) -> NodeInventory:
         """Return what is to be published now."""
-        cards = self._desk.hardware.cards
-        live = await self._desk.hardware.partitions()
+        cards = self._context.hardware.cards
+        live = await self._context.hardware.partitions()
         return compose(
             tuple(cards.values()),
             live,
-            self._desk.journal.partitions(),
+            self._context.journal.partitions(),
             self._held.rows(),
             self._health,
-            frozenset(self._desk.refused),
+            frozenset(self._context.unsupported),
             quarantine=self._quarantine,
         )
 
@@ -87,27 +87,27 @@ def compose(
     refused: frozenset[str] = frozenset(),
     *,
     quarantine: bool = False,
-) -> Inventory:
+) -> NodeInventory:
     """Put the inventory together. Pure."""
     by_name = {card.name: card for card in cards}
-    ours = {row.spot: row for row in rows.values()}
-    occupied: list[Spot] = []
+    ours = {row.place: row for row in rows.values()}
+    occupied: list[PartitionPlace] = []
     blocked: set[str] = set()
     static: list[StaticPartition] = []
     foreign: set[str] = set()
     for found in live:
         card = by_name.get(found.card)
-        row = ours.get(found.spot)
+        row = ours.get(found.place)
         if card is None:
             continue
         if row is not None and row.uuid in ("", found.uuid):
             if row.layout:
-                occupied.append(found.spot)
+                occupied.append(found.place)
                 if row.step is Step.READY:
                     static.append(_static(row, card))
         elif card.profile(found.profile) is not None:
             foreign.add(card.name)
-            occupied.append(found.spot)
+            occupied.append(found.place)
         else:
             foreign.add(card.name)
             # A shape that no profile describes: nobody can say what is left beside it.
@@ -116,11 +116,11 @@ def compose(
         if used.device == used.card:
             blocked.add(used.card)
         elif used.partition in rows and not rows[used.partition].layout:
-            occupied.append(rows[used.partition].spot)
-    return Inventory(
+            occupied.append(rows[used.partition].place)
+    return NodeInventory(
         cards=cards,
         health=health,
-        occupied=tuple(sorted(occupied, key=lambda spot: (spot.card, spot.placement, spot.profile))),
+        occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
         taints=_taints(cards, foreign if quarantine else set(), static, held, refused),
@@ -141,7 +141,7 @@ def _taints(
             taints[card.name] = (*taints[card.name], PARTS_ONLY)
     for card in (card for card in cards if card.name in quarantined):
         made = [part.device for part in static if part.card == card.name]
-        for device in (card.name, *made, *(cut.name for cut in cuts(card))):
+        for device in (card.name, *made, *(cut.name for cut in partition_devices(card))):
             taints[device] = (*taints[device], FOREIGN)
     for device, holding in _holders(held).items():
         taints[device] = (*taints[device], *holding)
@@ -158,11 +158,11 @@ def _holders(held: tuple[ClaimRow, ...]) -> dict[str, list[Taint]]:
 
 
 def _static(row: PartitionRow, card: Card) -> StaticPartition:
-    cut = cut_of(card, row.device)
+    cut = partition_device(card, row.device)
     return StaticPartition(
         device=row.device,
         card=card.name,
-        profile=row.spot.profile,
+        profile=row.place.profile,
         placement=cut.placement if cut is not None else None,
         uuid=row.uuid,
         layout=row.layout,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from apportion.agent.kubelet.claims import ClaimRef, holds, read
-from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError
@@ -18,12 +18,12 @@ from apportion.errors import ApportionError
 _log = structlog.get_logger()
 
 
-class Held:
+class HeldClaims:
     """Looks after the prepared claims of this node."""
 
     def __init__(
         self,
-        desk: Desk,
+        context: AgentContext,
         *,
         interval: float = 10.0,
         abandon: Callable[[ClaimRow], Awaitable[bool]] | None = None,
@@ -35,20 +35,20 @@ class Held:
         kubelet need not come back for it. It says whether there was one.
         """
         self.abandon = abandon
-        self._desk = desk
+        self._context = context
         self._interval = interval
         self._sleep = sleep
         self._lost: set[tuple[str, str]] = set()
 
     def rows(self) -> tuple[ClaimRow, ...]:
         """Return the claims that hold devices which they have lost."""
-        return tuple(row for row in self._desk.journal.claims() if (row.uid, row.driver) in self._lost)
+        return tuple(row for row in self._context.journal.claims() if (row.uid, row.driver) in self._lost)
 
     def forget(self, row: ClaimRow) -> None:
         """Take note that a claim was unprepared: its devices are free now."""
         if (row.uid, row.driver) in self._lost:
             self._lost.discard((row.uid, row.driver))
-            self._desk.published()
+            self._context.slices_changed()
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -59,14 +59,14 @@ class Held:
     async def look(self) -> None:
         """Compare every prepared claim with the API once; one that cannot be read stays as it was."""
         lost = set()
-        for row in self._desk.journal.claims():
+        for row in self._context.journal.claims():
             mark = (row.uid, row.driver)
             try:
                 ref = ClaimRef(row.namespace, row.name, row.uid)
-                claim = await read(self._desk.client, ref, latest=False)
+                claim = await read(self._context.client, ref, latest=False)
                 if mark not in self._lost and not _has(claim, row):
                     # The server's memory may be behind: before anything is done, ask for the truth.
-                    claim = await read(self._desk.client, ref)
+                    claim = await read(self._context.client, ref)
                     unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
                     if unfinished and self.abandon and await self.abandon(row):
                         continue
@@ -83,10 +83,10 @@ class Held:
                         devices=[device.device for device in row.devices],
                     )
         # A claim may have been unprepared while the others were being read.
-        lost &= {(row.uid, row.driver) for row in self._desk.journal.claims()}
+        lost &= {(row.uid, row.driver) for row in self._context.journal.claims()}
         if lost != self._lost:
             self._lost = lost
-            self._desk.published()
+            self._context.slices_changed()
 
 
 def _has(claim: Claim | None, row: ClaimRow) -> bool:

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceNews:
+class DeviceCondition:
     """What is new about one device."""
 
     device: str
@@ -38,17 +38,17 @@ class DeviceNews:
     uuid: str = ""
 
     @classmethod
-    def ready(cls, made: Injection) -> "DeviceNews":
+    def ready(cls, made: Injection) -> "DeviceCondition":
         """Say that containers can use it."""
         return cls(made.device, READY, True, "Prepared", made.edits.warning, made.uuid)  # noqa: FBT003
 
     @classmethod
-    def failed(cls, device: str, error: Exception) -> "DeviceNews":
+    def failed(cls, device: str, error: Exception) -> "DeviceCondition":
         """Say that it is not usable (yet), and why."""
         return cls(device, READY, False, type(error).__name__, str(error))  # noqa: FBT003
 
 
-class Reports:
+class ClaimStatusWriter:
     """Writes what it is told, in the background."""
 
     def __init__(
@@ -62,23 +62,23 @@ class Reports:
         self._client = client
         self._now = now
         self._sleep = sleep
-        self._waiting: OrderedDict[tuple[ClaimRef, str], tuple[str, dict[tuple[str, str], DeviceNews]]] = (
-            OrderedDict()
-        )
-        self._bell = asyncio.Event()
+        self._waiting: OrderedDict[
+            tuple[ClaimRef, str], tuple[str, dict[tuple[str, str], DeviceCondition]]
+        ] = OrderedDict()
+        self._wakeup = asyncio.Event()
 
-    def tell(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceNews]) -> None:
+    def tell(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
         """Take news; newer ones about the same condition of the same device replace those that still wait."""
         _, waiting = self._waiting.setdefault((ref, driver), (pool, {}))
         waiting.update({(row.device, row.condition): row for row in news})
-        self._bell.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Write until cancelled. A server that does not answer is waited for; one that refuses is not asked again."""
         pause = 0.1
         while True:
-            await self._bell.wait()
-            self._bell.clear()
+            await self._wakeup.wait()
+            self._wakeup.clear()
             while self._waiting:
                 (ref, driver), (pool, news) = self._waiting.popitem(last=False)
                 try:
@@ -93,7 +93,7 @@ class Reports:
                 except ApiError as error:
                     _log.warning("claim.not_reported", claim=ref.key, driver=driver, error=str(error))
 
-    async def _write(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceNews]) -> None:
+    async def _write(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
         try:
             raw = await self._client.get(CLAIMS, ref.name, namespace=ref.namespace)
         except Missing:
@@ -116,7 +116,7 @@ class Reports:
 
 
 def merged(
-    before: Sequence[Json], driver: str, pool: str, news: Sequence[DeviceNews], now: str
+    before: Sequence[Json], driver: str, pool: str, news: Sequence[DeviceCondition], now: str
 ) -> list[Json]:
     """Return all entries with the news in ours. Pure."""
     after = [dict(entry) for entry in before]
@@ -135,7 +135,7 @@ def merged(
     return after
 
 
-def _condition(row: DeviceNews, known: Json | None, now: str) -> Json:
+def _condition(row: DeviceCondition, known: Json | None, now: str) -> Json:
     status = "True" if row.holds else "False"
     since = known["lastTransitionTime"] if known is not None and known["status"] == status else now
     return {

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from apportion.agent.bell import Bell
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import LivePartition, Spot
+from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.cardlock import CardLock
-from apportion.agent.lifecycle.wish import Wishes
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import ClaimRow
+from apportion.agent.wakeup import Wakeup
 from apportion.cluster.client import Client
 
 
@@ -26,7 +26,7 @@ def utc_now() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long the life cycle waits for what others have to do first. Seconds."""
 
     room: float = 10.0
@@ -41,29 +41,29 @@ class Patience:
 
 
 @dataclass(slots=True)
-class Desk:
+class AgentContext:
     """The parts that workers share."""
 
     client: Client
     hardware: Hardware
     journal: Journal
-    wishes: Wishes
+    desired: DesiredPartitions
     locks_dir: Path
     """Where the cards' lock files are; two agents of a rolling update share it."""
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], str] = utc_now
     at: Callable[[str], None] = lambda _: None
     """Called at every boundary between two steps; crash tests end the process in it."""
-    moved: Bell = field(default_factory=Bell)
+    partition_changed: Wakeup = field(default_factory=Wakeup)
     """Rings when a partition has moved on: prepare calls wait for it."""
-    adopting: bool = False
+    adopt_foreign: bool = False
     """Whether a partition that a person made stands for a layout's at its place (`--foreign adopt`)."""
-    forgotten: frozenset[str] = frozenset()
+    interrupted: frozenset[str] = frozenset()
     """UIDs of Partitions that were about to be cut when the journal was lost."""
-    refused: set[str] = field(default_factory=set)
+    unsupported: set[str] = field(default_factory=set)
     """Devices that the driver says it cannot make."""
-    published: Callable[[], None] = lambda: None
+    slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
     _locks: dict[str, CardLock] = field(default_factory=dict)
 
@@ -74,16 +74,14 @@ class Desk:
             self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")
         return self._locks[card].held()
 
-    async def live(self, card: str) -> dict[Spot, LivePartition]:
+    async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
         """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
-        return {found.spot: found for found in await self.hardware.partitions_of(card)}
+        return {found.place: found for found in await self.hardware.partitions_of(card)}
 
-    def users(self, partition: str) -> tuple[ClaimRow, ...]:
+    def users(self, uid: str) -> tuple[ClaimRow, ...]:
         """Return the claims that have this Partition UID prepared, or are preparing it."""
         return tuple(
-            row
-            for row in self.journal.claims()
-            if any(device.partition == partition for device in row.devices)
+            row for row in self.journal.claims() if any(device.partition == uid for device in row.devices)
         )
 
     def whole_card_user(self, card: str) -> ClaimRow | None:

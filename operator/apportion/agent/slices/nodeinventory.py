@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from apportion.agent.devices.values import Card, Health, Placement, Spot
+from apportion.agent.devices.values import Card, Health, PartitionPlace, Placement
 from apportion.api.contract import GUARD as GUARD_KEY
 from apportion.api.contract import HELD
 from apportion.dra.taint import Taint
@@ -48,13 +48,13 @@ class StaticPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class NodeInventory:
     """The node as the cluster should see it."""
 
     cards: tuple[Card, ...]
     health: Mapping[str, Health] = field(default_factory=dict)
     """By card; a card that is not named is healthy."""
-    occupied: tuple[Spot, ...] = ()
+    occupied: tuple[PartitionPlace, ...] = ()
     """Partitions that nobody can allocate: of layouts, foreign, held. Subtracted from the counters."""
     blocked: frozenset[str] = frozenset()
     """Cards of which nothing is left to cut: held whole, or cut by hand in a way that no profile describes."""

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from apportion.agent.devices.simulated.backend import SimulatedBackend
-from apportion.agent.slices.inventory import Inventory, held_for
-from apportion.agent.slices.plan import Owner, Plan, plan, slice_name
+from apportion.agent.slices.changes import Owner, Plan, plan, slice_name
+from apportion.agent.slices.nodeinventory import NodeInventory, held_for
 from apportion.agent.slices.pool import Pool, pools
-from tests.agent.places import DRIVERS, MakeBackend, spot
+from tests.agent.places import DRIVERS, MakeBackend, partition_place
 
-OWNER = Owner("node-a", "uid-of-node-a")
+BY_HAND = Owner("node-a", "uid-of-node-a")
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def backend(make_backend: MakeBackend) -> SimulatedBackend:
 
 def pool_of(backend: SimulatedBackend, **fields: Any) -> Pool:
     """Return what the GPU driver should publish."""
-    return pools(Inventory(cards=backend.devices(), **fields), DRIVERS)[0]
+    return pools(NodeInventory(cards=backend.devices(), **fields), DRIVERS)[0]
 
 
 def server(todo: Plan, live: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
@@ -48,23 +48,23 @@ def shape(live: Sequence[dict[str, Any]]) -> set[tuple[int, int]]:
 
 def test_a_new_pool_is_written_whole(backend: SimulatedBackend) -> None:
     """Every slice has the same generation, the right count, and the node as owner."""
-    todo = plan(pool_of(backend), [], OWNER)
+    todo = plan(pool_of(backend), [], BY_HAND)
     live = server(todo)
     assert len(todo.creates) == 3
     assert shape(live) == {(1, 3)}
-    assert all(s["metadata"]["ownerReferences"][0]["uid"] == OWNER.uid for s in live)
+    assert all(s["metadata"]["ownerReferences"][0]["uid"] == BY_HAND.uid for s in live)
 
 
 def test_nothing_is_written_when_only_the_servers_additions_differ(backend: SimulatedBackend) -> None:
     """`timeAdded` is the API server's."""
-    live = server(plan(pool_of(backend), [], OWNER))
-    assert not plan(pool_of(backend), live, OWNER)
+    live = server(plan(pool_of(backend), [], BY_HAND))
+    assert not plan(pool_of(backend), live, BY_HAND)
 
 
 def test_one_changed_slice_keeps_the_generation(backend: SimulatedBackend) -> None:
     """A taint on one device of one card: one write, the pool stays whole all the time."""
-    live = server(plan(pool_of(backend), [], OWNER))
-    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, OWNER)
+    live = server(plan(pool_of(backend), [], BY_HAND))
+    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, BY_HAND)
     assert [body["spec"]["pool"]["generation"] for body in todo.updates] == [1]
     assert not todo.creates
     assert not todo.deletes
@@ -72,8 +72,8 @@ def test_one_changed_slice_keeps_the_generation(backend: SimulatedBackend) -> No
 
 def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
     """An eviction's clock must not start anew because another taint came."""
-    live = server(plan(pool_of(backend), [], OWNER))
-    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, OWNER)
+    live = server(plan(pool_of(backend), [], BY_HAND))
+    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, BY_HAND)
     guard, held = todo.updates[0]["spec"]["devices"][0]["taints"]
     assert guard["timeAdded"] == "2026-01-01T00:00:00Z"
     assert "timeAdded" not in held
@@ -81,38 +81,40 @@ def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
 
 def test_two_changed_slices_give_the_whole_pool_a_new_generation(backend: SimulatedBackend) -> None:
     """A reader never mixes old and new slices."""
-    live = server(plan(pool_of(backend), [], OWNER))
+    live = server(plan(pool_of(backend), [], BY_HAND))
     change = pool_of(
-        backend, taints={"gpu-1": (held_for("a-claim"),)}, occupied=(spot(backend, "gpu-0", "1g.10gb", 0),)
+        backend,
+        taints={"gpu-1": (held_for("a-claim"),)},
+        occupied=(partition_place(backend, "gpu-0", "1g.10gb", 0),),
     )
-    todo = plan(change, live, OWNER)
+    todo = plan(change, live, BY_HAND)
     assert shape(server(todo, live)) == {(2, 3)}
 
 
 def test_a_wiped_pool_comes_back_with_a_newer_generation_than_ever_before(backend: SimulatedBackend) -> None:
     """A cache that still holds the old slices must not mix them with the new ones."""
-    assert shape(server(plan(pool_of(backend), [], OWNER, newest=7))) == {(8, 3)}
+    assert shape(server(plan(pool_of(backend), [], BY_HAND, newest=7))) == {(8, 3)}
 
 
 def test_a_half_finished_round_is_repaired(backend: SimulatedBackend) -> None:
     """Killed between two writes: two generations are live; the next round makes it one."""
-    live = server(plan(pool_of(backend), [], OWNER))
+    live = server(plan(pool_of(backend), [], BY_HAND))
     live[0]["spec"]["pool"]["generation"] = 2
-    assert shape(server(plan(pool_of(backend), live, OWNER), live)) == {(3, 3)}
+    assert shape(server(plan(pool_of(backend), live, BY_HAND), live)) == {(3, 3)}
 
 
 def test_a_slice_of_a_card_that_left_goes_first(backend: SimulatedBackend, make_backend: MakeBackend) -> None:
     """Obsolete slices are deleted before the rest is counted anew."""
-    live = server(plan(pool_of(backend), [], OWNER))
+    live = server(plan(pool_of(backend), [], BY_HAND))
     smaller = pool_of(make_backend(cards=[{"model": "H100-80GB"}]))
-    todo = plan(smaller, live, OWNER)
+    todo = plan(smaller, live, BY_HAND)
     assert [s["metadata"]["name"] for s in todo.deletes] == ["node-a-gpu.apportion.dev-card-01-00"]
     assert shape(server(todo, live)) == {(2, 2)}
 
 
 def test_slices_of_a_former_node_of_that_name_get_the_new_owner(backend: SimulatedBackend) -> None:
     """Else garbage collection would take them with the old node."""
-    live = server(plan(pool_of(backend), [], OWNER))
+    live = server(plan(pool_of(backend), [], BY_HAND))
     again = server(plan(pool_of(backend), live, Owner("node-a", "other")), live)
     assert {s["metadata"]["ownerReferences"][0]["uid"] for s in again} == {"other"}
 

@@ -14,22 +14,22 @@ from kubernetes_asyncio.client import Configuration
 from apportion.agent.agent import backends
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import Kind
+from apportion.agent.devices.values import CardKind
 from apportion.agent.journal import Journal, look
-from apportion.agent.kubelet.claims import ClaimRef, granted
+from apportion.agent.kubelet.claimdevices import claim_devices
+from apportion.agent.kubelet.claims import ClaimRef, allocated_devices
 from apportion.agent.kubelet.metadata import MetadataFolder
-from apportion.agent.kubelet.plan import plan
 from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut
-from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.release import release
-from apportion.agent.lifecycle.wish import Wish, Wishes
-from apportion.agent.rows import OWNER, ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
-from apportion.agent.slices.naming import cut_of
+from apportion.agent.slices.naming import partition_device
 from apportion.agent.tables import card_json, claim_json, partition_json
+from apportion.api.partition import Partition
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import PARTITIONS
 from apportion.dra.claim import Claim, Consumer
 from apportion.errors import ApportionError, BrokenInput, HardwareError, NotReady
 
@@ -67,44 +67,46 @@ class NodeTools:
     async def prepare(self, raw: Json) -> Json:
         """Prepare an allocated claim as kubelet would have it done. Raises ApportionError; nothing of it stays then."""
         claim = _claim(raw)
-        async with self._desk() as desk:
-            before = {row.driver for row in desk.journal.claims() if row.uid == claim.uid}
+        async with self._context() as context:
+            before = {row.driver for row in context.journal.claims() if row.uid == claim.uid}
             try:
                 prepared = [
                     row
                     for driver, kind in self._drivers(claim)
-                    for row in await self._one(desk, claim, driver, kind)
+                    for row in await self._one(context, claim, driver, kind)
                 ]
             except ApportionError:
                 # Nobody comes to unprepare what only a person knows of.
                 if not before:
-                    await self._free(desk, claim.uid)
+                    await self._free(context, claim.uid)
                 raise
         return {"claim": claim.key, "uid": claim.uid, "devices": prepared}
 
     async def unprepare(self, uid: str) -> Json:
         """Free a prepared claim's devices; partitions that were cut by hand for it go. Raises ApportionError."""
-        async with self._desk() as desk:
-            return {"uid": uid, "released": await self._free(desk, uid)}
+        async with self._context() as context:
+            return {"uid": uid, "released": await self._free(context, uid)}
 
-    async def _one(self, desk: Desk, claim: Claim, driver: str, kind: Kind) -> list[Json]:
+    async def _one(self, context: AgentContext, claim: Claim, driver: str, kind: CardKind) -> list[Json]:
         """Prepare what one driver has of a claim."""
         ref = ClaimRef(claim.namespace, claim.name, claim.uid)
-        devices = plan(ref, granted(claim, ref, driver, self._options.node), desk.hardware.cards, kind)
-        wishes = [_wish(desk, driver, claim, device) for device in devices]
+        devices = claim_devices(
+            ref, allocated_devices(claim, ref, driver, self._options.node), context.hardware.cards, kind
+        )
+        partitions = [_partition(context, driver, claim, device) for device in devices]
         bound = tuple(
-            replace(device, partition=wish.uid if wish is not None else "")
-            for device, wish in zip(devices, wishes, strict=True)
+            replace(device, partition=partition.metadata.uid if partition is not None else "")
+            for device, partition in zip(devices, partitions, strict=True)
         )
         # First of all the journal says whose the partitions will be: a running agent then leaves them alone.
-        if desk.journal.claim(claim.uid, driver) is None:
-            desk.journal.reserve(
+        if context.journal.claim(claim.uid, driver) is None:
+            context.journal.reserve(
                 ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
             )
-        for wish in wishes:
-            if wish is not None and wish.uid.startswith(OWNER):
-                await _cut(desk, wish)
-        prepared = await self._preparer(desk, driver, kind, claim).prepare(ref)
+        for partition in partitions:
+            if partition is not None and partition.metadata.uid.startswith(BY_HAND):
+                await _cut(context, partition)
+        prepared = await self._preparer(context, driver, kind, claim).prepare(ref)
         path = CdiFolder(self._options.cdi_dir).path(driver, claim.uid)
         return [
             {
@@ -117,16 +119,16 @@ class NodeTools:
             for each in prepared
         ]
 
-    async def _free(self, desk: Desk, uid: str) -> list[str]:
-        rows = [row for row in desk.journal.claims() if row.uid == uid]
+    async def _free(self, context: AgentContext, uid: str) -> list[str]:
+        rows = [row for row in context.journal.claims() if row.uid == uid]
         kinds = {driver: kind for kind, driver in self._options.drivers.items()}
         for row in rows:
             ref = ClaimRef(row.namespace, row.name, row.uid)
             if row.driver in kinds:
-                await self._preparer(desk, row.driver, kinds[row.driver], None).unprepare(ref)
+                await self._preparer(context, row.driver, kinds[row.driver], None).unprepare(ref)
             for device in row.devices:
                 if device.by_hand:
-                    await _remove(desk, device)
+                    await _remove(context, device)
         return [device.device for row in rows for device in row.devices]
 
     async def recover(self, name: str) -> Json:
@@ -139,7 +141,7 @@ class NodeTools:
         return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
 
     @asynccontextmanager
-    async def _desk(self) -> AsyncIterator[Desk]:
+    async def _context(self) -> AsyncIterator[AgentContext]:
         options = self._options
         hardware = Hardware(backends(options))
         await hardware.discover()
@@ -147,19 +149,19 @@ class NodeTools:
         try:
             # Nothing below asks the API; the parts only want to have a client.
             async with Client(Configuration(), patience=1.0, manager="apportion-node") as client:
-                yield Desk(
+                yield AgentContext(
                     client,
                     hardware,
                     journal,
-                    Wishes(),
+                    DesiredPartitions(),
                     locks_dir=options.state_dir / "locks",
-                    patience=options.patience,
+                    timeouts=options.timeouts,
                     at=options.at,
                 )
         finally:
             journal.close()
 
-    def _drivers(self, claim: Claim) -> list[tuple[str, Kind]]:
+    def _drivers(self, claim: Claim) -> list[tuple[str, CardKind]]:
         named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()
         found = [(driver, kind) for kind, driver in self._options.drivers.items() if driver in named]
         if not found:
@@ -169,7 +171,7 @@ class NodeTools:
             )
         return found
 
-    def _preparer(self, desk: Desk, driver: str, kind: Kind, claim: Claim | None) -> Preparer:
+    def _preparer(self, context: AgentContext, driver: str, kind: CardKind, claim: Claim | None) -> Preparer:
         async def written(_: ClaimRef) -> Claim | None:
             return claim
 
@@ -177,15 +179,15 @@ class NodeTools:
             """Nobody works here but the caller."""
 
         return Preparer(
-            desk,
+            context,
             CdiFolder(self._options.cdi_dir),
             MetadataFolder(self._options.plugins_dir / driver, driver),
             driver=driver,
             kind=kind,
             node=self._options.node,
-            urge=nobody,
+            try_now=nobody,
             claims=written,
-            patience=1.0,
+            timeout=1.0,
         )
 
 
@@ -199,25 +201,27 @@ def _claim(raw: Json) -> Claim:
             raise BrokenInput("it is missing", field=f"metadata.{name}")
     if claim.allocation is None:
         raise BrokenInput(f"ResourceClaim {claim.key} is not allocated", field="status.allocation")
-    return replace(claim, reserved_for=claim.reserved_for or (Consumer("hands", "administrator", OWNER),))
+    return replace(claim, reserved_for=claim.reserved_for or (Consumer("hands", "administrator", BY_HAND),))
 
 
-def _wish(desk: Desk, driver: str, claim: Claim, device: ClaimDevice) -> Wish | None:
-    """Return the wish that stands for a Partition object; None for a whole card."""
+def _partition(context: AgentContext, driver: str, claim: Claim, device: ClaimDevice) -> Partition | None:
+    """Return what stands for a Partition object, None for a whole card. Raises NotReady, BrokenInput."""
     if device.device == device.card:
         return None
-    known = next((row for row in desk.journal.partitions().values() if row.device == device.device), None)
-    card = desk.hardware.cards[device.card]
-    meant = cut_of(card, device.device)
+    known = next((row for row in context.journal.partitions().values() if row.device == device.device), None)
+    card = context.hardware.cards[device.card]
+    meant = partition_device(card, device.device)
     if meant is None:
         raise NotReady(f"{card.name} has no device {device.device}")
     layout = known.layout if known is not None else ""
     holder = {"kind": "ResourceClaim", "namespace": claim.namespace, "name": claim.name, "uid": claim.uid}
-    uid = known.uid if known is not None else f"{OWNER}/{claim.uid}/{device.device}"
+    uid = known.uid if known is not None else f"{BY_HAND}/{claim.uid}/{device.device}"
     raw = {
-        "metadata": {"name": f"{OWNER}-{device.device}", "uid": uid, "resourceVersion": "1"},
+        "metadata": {"name": f"{BY_HAND}-{device.device}", "uid": uid, "resourceVersion": "1"},
         "spec": {
+            "nodeName": device.pool,
             "driver": driver,
+            "pool": device.pool,
             "device": device.device,
             "parent": card.name,
             "profile": meant.profile.name,
@@ -225,21 +229,24 @@ def _wish(desk: Desk, driver: str, claim: Claim, device: ClaimDevice) -> Wish | 
             "holder": {"kind": "PartitionLayout", "name": layout, "uid": layout} if layout else holder,
         },
     }
-    desk.wishes.observe(PARTITIONS, "ADDED", raw)
-    return desk.wishes.get(uid)
+    partition = Partition.from_json(raw)
+    context.desired.add(partition)
+    return partition
 
 
-async def _cut(desk: Desk, wish: Wish) -> None:
-    async with desk.lock(wish.parent):
-        card = desk.hardware.cards[wish.parent]
-        outcome = await cut(desk, card, wish, await desk.live(wish.parent), hopeful=False)
+async def _cut(context: AgentContext, partition: Partition) -> None:
+    async with context.lock(partition.spec.parent):
+        card = context.hardware.cards[partition.spec.parent]
+        outcome = await cut(
+            context, card, partition, await context.live(partition.spec.parent), may_wait=False
+        )
     if not outcome.ready:
-        raise NotReady(f"{wish.device}: {outcome.reason}: {outcome.message}")
+        raise NotReady(f"{partition.spec.device}: {outcome.reason}: {outcome.message}")
 
 
-async def _remove(desk: Desk, device: ClaimDevice) -> None:
-    async with desk.lock(device.card):
-        row = desk.journal.partition(device.partition)
-        outcome = await release(desk, row, await desk.live(device.card)) if row is not None else None
+async def _remove(context: AgentContext, device: ClaimDevice) -> None:
+    async with context.lock(device.card):
+        row = context.journal.partition(device.partition)
+        outcome = await release(context, row, await context.live(device.card)) if row is not None else None
     if outcome is not None:
         raise HardwareError(f"{device.device}: {outcome.reason}: {outcome.message}")

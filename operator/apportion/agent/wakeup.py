@@ -7,13 +7,13 @@ at the real state.
 import asyncio
 
 
-class Bell:
+class Wakeup:
     """A broadcast without memory: a ring wakes those who wait at that moment."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake everybody."""
         for waiter in self._waiting:
             if not waiter.done():

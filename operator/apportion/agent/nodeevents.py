@@ -18,7 +18,7 @@ from apportion.errors import ApiError
 _log = structlog.get_logger()
 
 
-class Notices:
+class NodeEvents:
     """Remembers what it said, so that an end is told to those who heard of a beginning."""
 
     def __init__(self, client: Client, recorder: Recorder, node: str) -> None:
@@ -73,12 +73,12 @@ class Notices:
                 else:
                     reason = "CardLost" if state is Health.LOST else "CardSick"
                     self._recorder.warning(about, reason, said(name, state))
-        rows = {(str(row.spot), row.uuid) for row in foreign}
-        for spot, uuid in sorted(rows - self._foreign):
+        rows = {(str(row.place), row.uuid) for row in foreign}
+        for place, uuid in sorted(rows - self._foreign):
             self._recorder.warning(
                 about,
                 "ForeignPartition",
-                f"{spot} ({uuid or 'half made'}) was not made by apportion: it is left alone, and what it takes is not offered",
+                f"{place} ({uuid or 'half made'}) was not made by apportion: it is left alone, and what it takes is not offered",
             )
         self._foreign = frozenset(rows)
 

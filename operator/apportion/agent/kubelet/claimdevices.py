@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from apportion.agent.cdi import device_id
-from apportion.agent.devices.values import Card, Kind
+from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.kubelet.claims import ClaimRef
-from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.rows import ClaimDevice, ClaimRow
 from apportion.agent.slices.naming import card_of
+from apportion.api.partition import Origin, Partition, Phase
 from apportion.dra.allocation import DeviceResult
 from apportion.errors import NotReady
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedDevice:
     """One device, ready for kubelet."""
 
     requests: tuple[str, ...]
@@ -26,8 +27,8 @@ class Prepared:
     cdi: str
 
 
-def plan(
-    ref: ClaimRef, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: Kind
+def claim_devices(
+    ref: ClaimRef, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: CardKind
 ) -> tuple[ClaimDevice, ...]:
     """Return the devices of a claim, each once. Raises NotReady for one that is not on this node."""
     merged: dict[str, ClaimDevice] = {}
@@ -50,23 +51,23 @@ def plan(
     return tuple(merged.values())
 
 
-def unfit(wish: Wish | None, row: ClaimRow, device: ClaimDevice) -> str:
+def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice) -> str:
     """Say why a Partition cannot serve a claim, "" when it can."""
-    if wish is None:
+    if partition is None:
         return f"no Partition object for device {device.device} is there yet"
-    if wish.deleting:
-        return f"partition {wish.name} is being removed"
-    if wish.origin == "Layout" or device.admin:
+    if is_deleting(partition):
+        return f"partition {partition.metadata.name} is being removed"
+    if partition.spec.origin is Origin.LAYOUT or device.admin:
         return ""
-    if wish.holder is None:
-        return f"partition {wish.name} is not assigned to the claim yet"
-    if wish.holder.uid != row.uid:
-        return f"partition {wish.name} belongs to {wish.holder.namespace}/{wish.holder.name}"
+    holder = partition.spec.holder
+    if holder is None:
+        return f"partition {partition.metadata.name} is not assigned to the claim yet"
+    if holder.uid != row.uid:
+        return f"partition {partition.metadata.name} belongs to {holder.namespace}/{holder.name}"
     return ""
 
 
-def said(wish: Wish) -> str:
-    """Return what a Partition's status says of its cut."""
-    rows: list[Mapping[str, str]] = list(wish.status.get("conditions") or ())
-    ready = next((row for row in rows if row.get("type") == "Ready"), {})
-    return f"{wish.status.get('phase', 'Pending')} {ready.get('message', '')}".strip()
+def cut_state(partition: Partition) -> str:
+    """Return phase and message of a Partition that is not ready, for an error."""
+    messages = (known.message for known in partition.status.conditions if known.type == "Ready")
+    return f"{partition.status.phase or Phase.PENDING} {next(messages, '')}".strip()

@@ -11,11 +11,11 @@ from dataclasses import replace
 import structlog
 
 from apportion.agent.cdi import CdiFolder, device_id
-from apportion.agent.devices.values import Kind
-from apportion.agent.kubelet.claims import ClaimRef, granted, read
+from apportion.agent.devices.values import CardKind
+from apportion.agent.kubelet.claimdevices import claim_devices
+from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read
 from apportion.agent.kubelet.metadata import Json, MetadataFolder
-from apportion.agent.kubelet.plan import plan
-from apportion.agent.lifecycle.desk import Desk
+from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.slices.naming import card_of
 from apportion.errors import ApportionError
@@ -23,27 +23,27 @@ from apportion.errors import ApportionError
 _log = structlog.get_logger()
 
 
-async def recollect(
-    desk: Desk, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: Kind, node: str
+async def recover_claims(
+    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: CardKind, node: str
 ) -> int:
     """Write rows for claims that only their files remember; returns how many. Raises HardwareError.
 
     Done before anybody works on partitions. After a reboot there is nothing to remember: no container survived it. Files
     that name a partition which is not on the hardware are left to the sweep: nobody can use them.
     """
-    journal = desk.journal
+    journal = context.journal
     if journal.rebooted:
         return 0
     known = {row.uid for row in journal.claims() if row.driver == driver}
     lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.whole(driver, uid)]
     if not lost:
         return 0
-    live = {card.uuid for card in desk.hardware.cards.values()}
-    live |= {found.uuid for found in await desk.hardware.partitions()}
+    live = {card.uuid for card in context.hardware.cards.values()}
+    live |= {found.uuid for found in await context.hardware.partitions()}
     count = 0
     for uid in lost:
         files = metadata.read(uid)
-        devices = tuple(_devices(desk, files, uid, driver))
+        devices = tuple(_devices(context, files, uid, driver))
         uuids = {uuid for file in files for uuid in _uuids(file)}
         if not devices or not uuids <= live:
             continue
@@ -55,7 +55,7 @@ async def recollect(
             ref.namespace,
             ref.name,
             ClaimStep.PREPARED,
-            await _planned(desk, ref, devices, driver, kind, node),
+            await _planned(context, ref, devices, driver, kind, node),
         )
         try:
             await asyncio.to_thread(journal.reserve, row)
@@ -69,7 +69,7 @@ async def recollect(
     return count
 
 
-def _devices(desk: Desk, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:
+def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:
     """Yield the devices that the metadata files name, each once, with the requests that they serve."""
     requests: dict[tuple[str, str], list[str]] = {}
     for file in files:
@@ -79,8 +79,8 @@ def _devices(desk: Desk, files: tuple[Json, ...], uid: str, driver: str) -> Iter
                     request["name"].split("/")[0]
                 )
     for (name, pool), served in requests.items():
-        card = card_of(name, dict(desk.hardware.cards))
-        wish = desk.wishes.of_device(name)
+        card = card_of(name, dict(context.hardware.cards))
+        partition = context.desired.of_device(name)
         if card is not None:
             yield ClaimDevice(
                 device=name,
@@ -88,7 +88,7 @@ def _devices(desk: Desk, files: tuple[Json, ...], uid: str, driver: str) -> Iter
                 pool=pool,
                 requests=tuple(dict.fromkeys(served)),
                 cdi=device_id(driver, uid, name),
-                partition=wish.uid if wish is not None and name != card.name else "",
+                partition=partition.metadata.uid if partition is not None and name != card.name else "",
             )
 
 
@@ -101,12 +101,17 @@ def _uuids(file: Json) -> Iterator[str]:
 
 
 async def _planned(
-    desk: Desk, ref: ClaimRef, devices: tuple[ClaimDevice, ...], driver: str, kind: Kind, node: str
+    context: AgentContext,
+    ref: ClaimRef,
+    devices: tuple[ClaimDevice, ...],
+    driver: str,
+    kind: CardKind,
+    node: str,
 ) -> tuple[ClaimDevice, ...]:
     """Return the devices as the API has them, if the claim still has just these: it knows of admin access."""
     try:
-        results = granted(await read(desk.client, ref), ref, driver, node)
-        planned = plan(ref, results, desk.hardware.cards, kind)
+        results = allocated_devices(await read(context.client, ref), ref, driver, node)
+        planned = claim_devices(ref, results, context.hardware.cards, kind)
     except ApportionError:
         # The claim is gone or lost its devices, or nobody answers: what is in use is in use all the same.
         return devices

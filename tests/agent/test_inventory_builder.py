@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from apportion.agent.devices.values import LivePartition, Placement
+from apportion.agent.inventorybuilder import compose
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.agent.slices.inventory import held_for
-from apportion.agent.view import compose
-from tests.agent.places import MakeBackend, spot
+from apportion.agent.slices.nodeinventory import held_for
+from tests.agent.places import MakeBackend, partition_place
 
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
@@ -19,20 +19,22 @@ def holding(*devices: ClaimDevice) -> ClaimRow:
 def test_ours_for_claims_stays_layouts_and_foreign_ones_are_subtracted(make_backend: MakeBackend) -> None:
     """Allocations count the first kind; nobody else counts the other two."""
     backend = make_backend(cards=[{"model": "H100-80GB"}])
-    ours, layouts, foreign = (backend.create(spot(backend, "gpu-0", "1g.10gb", n)) for n in (0, 1, 2))
-    row = PartitionRow("u1", "n1", "gpu-0-mig-1g10gb-19-0", ours.spot, Step.READY, uuid=ours.uuid)
+    ours, layouts, foreign = (
+        backend.create(partition_place(backend, "gpu-0", "1g.10gb", n)) for n in (0, 1, 2)
+    )
+    row = PartitionRow("u1", "n1", "gpu-0-mig-1g10gb-19-0", ours.place, Step.READY, uuid=ours.uuid)
     static = PartitionRow(
         "u2",
         "n2",
         "gpu-0-mig-1g10gb-19-1-static",
-        layouts.spot,
+        layouts.place,
         Step.READY,
         layout="nightly",
         uuid=layouts.uuid,
     )
     rows = {"u1": row, "u2": static}
     made = compose(backend.devices(), backend.partitions(), rows, (), {})
-    assert made.occupied == (layouts.spot, foreign.spot)
+    assert made.occupied == (layouts.place, foreign.place)
     assert [(s.device, s.uuid, s.layout) for s in made.static] == [
         ("gpu-0-mig-1g10gb-19-1-static", layouts.uuid, "nightly")
     ]
@@ -41,9 +43,9 @@ def test_ours_for_claims_stays_layouts_and_foreign_ones_are_subtracted(make_back
 def test_a_partition_that_a_stranger_made_in_our_place_is_foreign(make_backend: MakeBackend) -> None:
     """The UUID in the journal is another one: ours is gone."""
     backend = make_backend(cards=[{"model": "H100-80GB"}])
-    live = backend.create(spot(backend, "gpu-0", "1g.10gb", 3))
-    row = PartitionRow("u", "n", DEVICE, live.spot, Step.READY, uuid="MIG-of-before")
-    assert compose(backend.devices(), (live,), {"u": row}, (), {}).occupied == (live.spot,)
+    live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
+    row = PartitionRow("u", "n", DEVICE, live.place, Step.READY, uuid="MIG-of-before")
+    assert compose(backend.devices(), (live,), {"u": row}, (), {}).occupied == (live.place,)
     half_made = replace(row, step=Step.INTENT, uuid="")
     assert compose(backend.devices(), (live,), {"u": half_made}, (), {}).occupied == ()
 
@@ -59,11 +61,11 @@ def test_a_shape_that_no_profile_describes_blocks_the_card(make_backend: MakeBac
 def test_a_held_partition_is_tainted_and_subtracted_a_held_card_altogether(make_backend: MakeBackend) -> None:
     """Deallocated means that no allocation counts it any more; the container may still use it."""
     backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
-    live = backend.create(spot(backend, "gpu-0", "1g.10gb", 3))
-    row = PartitionRow("u", "n", DEVICE, live.spot, Step.READY, uuid=live.uuid)
+    live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
+    row = PartitionRow("u", "n", DEVICE, live.place, Step.READY, uuid=live.uuid)
     part = ClaimDevice(DEVICE, "gpu-0", "node-a", ("r",), "x", partition="u")
     whole = ClaimDevice("gpu-1", "gpu-1", "node-a", ("r",), "x")
     made = compose(backend.devices(), (live,), {"u": row}, (holding(part, whole),), {})
     assert made.taints == {DEVICE: (held_for("c"),), "gpu-1": (held_for("c"),)}
-    assert made.occupied == (live.spot,)
+    assert made.occupied == (live.place,)
     assert made.blocked == {"gpu-1"}
