@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
 from apportion.agent.settings import AgentOptions
 from apportion.errors import BrokenInput
 from testbed.fakes import dcmi_host, nvml_host
@@ -29,7 +29,7 @@ def test_a_node_without_known_hardware_has_no_backend() -> None:
     if fresh("import ctypes; ctypes.CDLL('libnvidia-ml.so.1')").returncode == 0:
         pytest.skip("this machine has NVIDIA's driver library")
     said = fresh(
-        "from apportion.agent.agent import backends; from apportion.agent.settings import AgentOptions;"
+        "from apportion.agent.backends import backends; from apportion.agent.settings import AgentOptions;"
         " print(backends(AgentOptions(node='n')))"
     )
     assert said.stdout.strip() == "()", said.stderr
@@ -46,7 +46,7 @@ def test_auto_finds_all_that_is_there(tmp_path: Path) -> None:
     both = gpus.environment | npus.environment
     both["LD_LIBRARY_PATH"] = f"{gpus.library.parent}:{npus.library.parent}"
     code = (
-        "from pathlib import Path; from apportion.agent.agent import backends;"
+        "from pathlib import Path; from apportion.agent.backends import backends;"
         " from apportion.agent.settings import AgentOptions;"
         f" found = backends(AgentOptions(node='n', host_root=Path({str(root)!r})));"
         " print(*(f'{card.name}@{card.location.pcie_root}' for each in found for card in each.devices()))"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apportion.agent.kubelet.claimstatus import DeviceCondition, merged
+from apportion.agent.kubelet.claimstatus import DeviceCondition, merge_conditions
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
@@ -149,7 +149,7 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     def news(*, holds: bool) -> DeviceCondition:
         return DeviceCondition("gpu-0", "Ready", holds, "Now", "b")
 
-    same = merged([theirs, ours], GPU, "p", [news(holds=False)], "t1")
-    turned = merged([theirs, ours], GPU, "p", [news(holds=True)], "t1")
+    same = merge_conditions([theirs, ours], GPU, "p", [news(holds=False)], "t1")
+    turned = merge_conditions([theirs, ours], GPU, "p", [news(holds=True)], "t1")
     assert [entry["conditions"][-1]["lastTransitionTime"] for entry in (same[1], turned[1])] == ["t0", "t1"]
     assert (same[0], same[1]["conditions"][0]) == (theirs, kept)

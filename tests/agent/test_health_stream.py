@@ -60,7 +60,7 @@ async def test_lists_are_repeated_before_kubelet_calls_them_old() -> None:
     """With the time of the last look, so that what nobody could see any more becomes unknown."""
     looked = 1000.0
     rows = (DeviceHealth("gpu-0", "gpu-0", Health.HEALTHY),)
-    feed = HealthFeed("pool", lambda: rows, looked=lambda: looked, changed=Wakeup(), period=0.01)
+    feed = HealthFeed("pool", lambda: rows, last_read=lambda: looked, changed=Wakeup(), period=0.01)
     lists = feed.lists(health_v1_pb2)
     first, second = [await anext(lists) for _ in range(2)]
     assert (first, first.devices[0].last_updated_time) == (second, 1000)

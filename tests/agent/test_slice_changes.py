@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from apportion.agent.devices.simulated.backend import SimulatedBackend
-from apportion.agent.slices.changes import Owner, Plan, plan, slice_name
+from apportion.agent.slices.changes import Owner, SliceChanges, slice_changes, slice_name
 from apportion.agent.slices.nodeinventory import NodeInventory, held_for
-from apportion.agent.slices.pool import Pool, pools
+from apportion.agent.slices.pool import DriverPool, pools
 from tests.agent.places import DRIVERS, MakeBackend, partition_place
 
 BY_HAND = Owner("node-a", "uid-of-node-a")
@@ -21,12 +21,12 @@ def backend(make_backend: MakeBackend) -> SimulatedBackend:
     return make_backend(cards=[{"model": "H100-80GB", "count": 2}])
 
 
-def pool_of(backend: SimulatedBackend, **fields: Any) -> Pool:
+def pool_of(backend: SimulatedBackend, **fields: Any) -> DriverPool:
     """Return what the GPU driver should publish."""
     return pools(NodeInventory(cards=backend.devices(), **fields), DRIVERS)[0]
 
 
-def server(todo: Plan, live: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+def server(todo: SliceChanges, live: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
     """Do what the API server does with a plan: uids, versions, timeAdded."""
     kept = {item["metadata"]["name"]: item for item in live}
     for item in todo.deletes:
@@ -48,7 +48,7 @@ def shape(live: Sequence[dict[str, Any]]) -> set[tuple[int, int]]:
 
 def test_a_new_pool_is_written_whole(backend: SimulatedBackend) -> None:
     """Every slice has the same generation, the right count, and the node as owner."""
-    todo = plan(pool_of(backend), [], BY_HAND)
+    todo = slice_changes(pool_of(backend), [], BY_HAND)
     live = server(todo)
     assert len(todo.creates) == 3
     assert shape(live) == {(1, 3)}
@@ -57,14 +57,14 @@ def test_a_new_pool_is_written_whole(backend: SimulatedBackend) -> None:
 
 def test_nothing_is_written_when_only_the_servers_additions_differ(backend: SimulatedBackend) -> None:
     """`timeAdded` is the API server's."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
-    assert not plan(pool_of(backend), live, BY_HAND)
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
+    assert not slice_changes(pool_of(backend), live, BY_HAND)
 
 
 def test_one_changed_slice_keeps_the_generation(backend: SimulatedBackend) -> None:
     """A taint on one device of one card: one write, the pool stays whole all the time."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
-    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, BY_HAND)
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
+    todo = slice_changes(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, BY_HAND)
     assert [body["spec"]["pool"]["generation"] for body in todo.updates] == [1]
     assert not todo.creates
     assert not todo.deletes
@@ -72,8 +72,8 @@ def test_one_changed_slice_keeps_the_generation(backend: SimulatedBackend) -> No
 
 def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
     """An eviction's clock must not start anew because another taint came."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
-    todo = plan(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, BY_HAND)
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
+    todo = slice_changes(pool_of(backend, taints={"gpu-1": (held_for("a-claim"),)}), live, BY_HAND)
     guard, held = todo.updates[0]["spec"]["devices"][0]["taints"]
     assert guard["timeAdded"] == "2026-01-01T00:00:00Z"
     assert "timeAdded" not in held
@@ -81,41 +81,41 @@ def test_a_taint_that_stays_keeps_its_time(backend: SimulatedBackend) -> None:
 
 def test_two_changed_slices_give_the_whole_pool_a_new_generation(backend: SimulatedBackend) -> None:
     """A reader never mixes old and new slices."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
     change = pool_of(
         backend,
         taints={"gpu-1": (held_for("a-claim"),)},
         occupied=(partition_place(backend, "gpu-0", "1g.10gb", 0),),
     )
-    todo = plan(change, live, BY_HAND)
+    todo = slice_changes(change, live, BY_HAND)
     assert shape(server(todo, live)) == {(2, 3)}
 
 
 def test_a_wiped_pool_comes_back_with_a_newer_generation_than_ever_before(backend: SimulatedBackend) -> None:
     """A cache that still holds the old slices must not mix them with the new ones."""
-    assert shape(server(plan(pool_of(backend), [], BY_HAND, newest=7))) == {(8, 3)}
+    assert shape(server(slice_changes(pool_of(backend), [], BY_HAND, newest=7))) == {(8, 3)}
 
 
 def test_a_half_finished_round_is_repaired(backend: SimulatedBackend) -> None:
     """Killed between two writes: two generations are live; the next round makes it one."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
     live[0]["spec"]["pool"]["generation"] = 2
-    assert shape(server(plan(pool_of(backend), live, BY_HAND), live)) == {(3, 3)}
+    assert shape(server(slice_changes(pool_of(backend), live, BY_HAND), live)) == {(3, 3)}
 
 
 def test_a_slice_of_a_card_that_left_goes_first(backend: SimulatedBackend, make_backend: MakeBackend) -> None:
     """Obsolete slices are deleted before the rest is counted anew."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
     smaller = pool_of(make_backend(cards=[{"model": "H100-80GB"}]))
-    todo = plan(smaller, live, BY_HAND)
+    todo = slice_changes(smaller, live, BY_HAND)
     assert [s["metadata"]["name"] for s in todo.deletes] == ["node-a-gpu.apportion.dev-card-01-00"]
     assert shape(server(todo, live)) == {(2, 2)}
 
 
 def test_slices_of_a_former_node_of_that_name_get_the_new_owner(backend: SimulatedBackend) -> None:
     """Else garbage collection would take them with the old node."""
-    live = server(plan(pool_of(backend), [], BY_HAND))
-    again = server(plan(pool_of(backend), live, Owner("node-a", "other")), live)
+    live = server(slice_changes(pool_of(backend), [], BY_HAND))
+    again = server(slice_changes(pool_of(backend), live, Owner("node-a", "other")), live)
     assert {s["metadata"]["ownerReferences"][0]["uid"] for s in again} == {"other"}
 
 

@@ -185,9 +185,9 @@ def test_every_device_name_leads_back_to_its_profile_and_place(make_backend: Mak
     """The agent acts on names; a name that it cannot read back would be a dead device."""
     for model in names():
         for card in make_backend(cards=[{"model": model}]).devices():
-            for cut in partition_devices(card):
-                assert partition_device(card, cut.name) == cut
-                assert partition_device(card, f"{cut.name}-static") == cut
+            for part in partition_devices(card):
+                assert partition_device(card, part.name) == part
+                assert partition_device(card, f"{part.name}-static") == part
             assert partition_device(card, card.name) is None
 
 
@@ -204,18 +204,18 @@ def test_counters_admit_exactly_what_the_hardware_admits(
     (card,) = backend.devices()
     devices, counters = published(backend)
     offered = list(partition_devices(card))
-    chosen = data.draw(st.lists(st.sampled_from(offered), unique_by=lambda cut: cut.name, max_size=8))
+    chosen = data.draw(st.lists(st.sampled_from(offered), unique_by=lambda part: part.name, max_size=8))
     ids = iter(card.instance_ids)
     refused = False
-    for cut in chosen:
+    for part in chosen:
         try:
             backend.create(
-                PartitionPlace(card.name, cut.profile.name, cut.placement or Placement(next(ids), 1))
+                PartitionPlace(card.name, part.profile.name, part.placement or Placement(next(ids), 1))
             )
         except NoRoom:
             refused = True
             break
-    assert fits([devices[cut.name] for cut in chosen], counters) is not refused
+    assert fits([devices[part.name] for part in chosen], counters) is not refused
 
 
 @pytest.mark.parametrize("model", ["H100-80GB", "910B4", "310P"])
@@ -224,8 +224,8 @@ def test_a_split_card_cannot_be_used_whole(make_backend: MakeBackend, model: str
     backend = make_backend(cards=[{"model": model}])
     (card,) = backend.devices()
     devices, counters = published(backend)
-    for cut in partition_devices(card):
-        assert not fits([devices[card.name], devices[cut.name]], counters)
+    for part in partition_devices(card):
+        assert not fits([devices[card.name], devices[part.name]], counters)
 
 
 def test_what_a_foreign_partition_takes_is_gone_from_the_counters(make_backend: MakeBackend) -> None:
@@ -236,13 +236,13 @@ def test_what_a_foreign_partition_takes_is_gone_from_the_counters(make_backend: 
     (foreign,) = backend.partitions()
     devices, counters = published(backend, occupied=(foreign.place,))
     (card,) = backend.devices()
-    for cut in partition_devices(card):
+    for part in partition_devices(card):
         try:
-            backend.destroy(backend.create(PartitionPlace("gpu-0", cut.profile.name, cut.placement)))
+            backend.destroy(backend.create(PartitionPlace("gpu-0", part.profile.name, part.placement)))
             free = True
         except NoRoom:
             free = False
-        assert fits([devices[cut.name]], counters) is free, cut.name
+        assert fits([devices[part.name]], counters) is free, part.name
     assert not fits([devices["gpu-0"]], counters)
 
 

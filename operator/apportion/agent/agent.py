@@ -7,20 +7,16 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from apportion.agent.backends import backends
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.ascend.backend import AscendBackend
-from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.nvml.backend import NvmlBackend
-from apportion.agent.devices.rdma.backend import RdmaBackend
-from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import CardKind
 from apportion.agent.foreign import ForeignPolicy
 from apportion.agent.hardwaremonitor import HardwareMonitor
@@ -47,17 +43,9 @@ from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, Kind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
-from apportion.errors import ApportionError, BrokenInput, NotReady
+from apportion.errors import ApportionError, NotReady
 
 _log = structlog.get_logger()
-
-REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBackend]] = {
-    "nvml": lambda options: NvmlBackend(options.host_root, at=options.at, marks=options.marks()),
-    "ascend": lambda options: AscendBackend(options.host_root, at=options.at),
-    "rdma": lambda options: RdmaBackend(options.host_root),
-}
-"""Backends of real hardware; each knows whether its hardware is there."""
-KNOWN = ("auto", *REAL, "simulated")
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
@@ -81,28 +69,6 @@ def _first(group: BaseException) -> BaseException:
     return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
 
 
-def backends(options: AgentOptions) -> tuple[Backend, ...]:
-    """Return the backends that the options ask for; a node without hardware that we know has none."""
-    wanted = options.backend.split(",")
-    unknown = [name for name in wanted if name not in KNOWN]
-    if unknown:
-        raise BrokenInput(f"unknown backend {unknown[0]!r}; known are {', '.join(KNOWN)}", field="backend")
-    if wanted == ["auto"]:
-        wanted = ["simulated"] if options.simulation is not None else [*REAL]
-    if "auto" in wanted:
-        raise BrokenInput("auto stands alone, or backends by their names", field="backend")
-    return tuple(found for name in wanted if (found := _backend(name, options)) is not None)
-
-
-def _backend(name: str, options: AgentOptions) -> Backend | None:
-    if name == "simulated":
-        if options.simulation is None:
-            raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
-        return SimulatedBackend(options.simulation, options.node, at=options.at)
-    found = REAL[name](options)
-    return found if options.backend != "auto" or found.present() else None
-
-
 class Agent:
     """All parts of one agent, wired."""
 
@@ -119,25 +85,25 @@ class Agent:
             at=options.at,
             adopt_foreign=options.foreign is ForeignPolicy.ADOPT,
         )
-        self._held = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
+        self._held_claims = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
         self._inventory = InventoryBuilder(
-            self.context, self._held, quarantine=options.foreign is ForeignPolicy.QUARANTINE
+            self.context, self._held_claims, quarantine=options.foreign is ForeignPolicy.QUARANTINE
         )
-        self.publisher = Publisher(client, options.node, options.drivers, self._inventory.inventory)
+        self.publisher = Publisher(client, options.node, options.drivers, self._inventory.build)
         self.context.slices_changed = self.publisher.wake
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
             client, component="apportion-agent", clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
-        self._reports = ClaimStatusWriter(client, self.context.now)
+        self._claim_status = ClaimStatusWriter(client, self.context.now)
         self._events = NodeEvents(client, self._recorder, options.node)
-        self._watch = HardwareMonitor(
+        self._monitor = HardwareMonitor(
             self.context,
             self._inventory,
             self._events,
-            self._reports,
-            changed=self._look_everywhere,
-            look_again=self._look_again,
+            self._claim_status,
+            changed=self._wake_all,
+            rediscover=self._rediscover,
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
@@ -158,7 +124,11 @@ class Agent:
         for name, text, count in (
             ("partitions", "Partitions in the journal", lambda: len(journal.partitions())),
             ("claims", "Claims prepared on this node", lambda: len(journal.claims())),
-            ("held_claims", "Claims that hold devices which they lost", lambda: len(self._held.rows())),
+            (
+                "held_claims",
+                "Claims that hold devices which they lost",
+                lambda: len(self._held_claims.rows()),
+            ),
         ):
             Gauge(f"apportion_agent_{name}", text, registry=self.registry).set_function(count)
 
@@ -170,7 +140,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._hardware.discover()
-        await self._inventory.look()
+        await self._inventory.read_health()
         self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
@@ -192,9 +162,9 @@ class Agent:
                     self._worker(card)
                 running += [
                     tasks.create_task(self.publisher.run()),
-                    tasks.create_task(self._held.run()),
+                    tasks.create_task(self._held_claims.run()),
                     tasks.create_task(self._recorder.run()),
-                    tasks.create_task(self._reports.run()),
+                    tasks.create_task(self._claim_status.run()),
                 ]
                 self.plugins = tuple(
                     self._plugin(driver, kind)
@@ -203,8 +173,8 @@ class Agent:
                 )
                 preparers = [plugin.preparer for plugin in self.plugins]
                 running += [
-                    tasks.create_task(self._watch.run()),
-                    tasks.create_task(self._watch.keep_files(preparers)),
+                    tasks.create_task(self._monitor.run()),
+                    tasks.create_task(self._monitor.keep_files(preparers)),
                 ]
                 try:
                     for plugin in self.plugins:
@@ -254,16 +224,16 @@ class Agent:
             kind=kind,
             node=options.node,
             try_now=lambda card, partition: self._worker(card).try_now(partition),
-            reports=self._reports,
-            on_unprepared=self._held.forget,
+            claim_status=self._claim_status,
+            on_unprepared=self._held_claims.released,
             observe_seconds=self._prepare_seconds.labels(driver).observe,
             timeout=options.prepare_timeout,
         )
         health = HealthFeed(
             options.node,
             lambda: self._inventory.devices(kind),
-            looked=lambda: self._inventory.looked,
-            changed=self._watch.health,
+            last_read=lambda: self._inventory.last_read,
+            changed=self._monitor.health,
         )
         return Plugin(
             preparer,
@@ -277,7 +247,7 @@ class Agent:
         self.context.desired.observe(kind, change, item)
         self._events.observe(kind, change, item)
 
-    def _look_everywhere(self) -> None:
+    def _wake_all(self) -> None:
         """The hardware is not as it was."""
         self.publisher.wake()
         for worker in self._workers.values():
@@ -296,7 +266,7 @@ class Agent:
                 self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
         return self._workers[card]
 
-    async def _look_again(self) -> None:
+    async def _rediscover(self) -> None:
         """Take up cards that did not answer before: after a reset, or when their driver is ready at last."""
         if not self._hardware.incomplete:
             return

@@ -58,7 +58,7 @@ class CdiFolder:
         path.unlink(missing_ok=True)
         path.with_suffix(files.UNFINISHED).unlink(missing_ok=True)
 
-    def whole(self, driver: str, claim: str) -> bool:
+    def is_intact(self, driver: str, claim: str) -> bool:
         """Say whether the claim's file is there and can be read."""
         return _kind(self.path(driver, claim)) == f"{driver}/claim"
 

@@ -14,7 +14,7 @@ from apportion.agent.devices.values import Health, LivePartition, PartitionPlace
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.claimstatus import HEALTHY, ClaimStatusWriter, DeviceCondition
-from apportion.agent.kubelet.health import said
+from apportion.agent.kubelet.health import health_message
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.nodeevents import NodeEvents
@@ -35,24 +35,24 @@ class HardwareMonitor:
         context: AgentContext,
         inventory: InventoryBuilder,
         notices: NodeEvents,
-        reports: ClaimStatusWriter,
+        claim_status: ClaimStatusWriter,
         *,
         changed: Callable[[], None],
-        look_again: Callable[[], Awaitable[None]],
+        rediscover: Callable[[], Awaitable[None]],
         interval: float,
         files_interval: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`changed` is called when slices or partitions may have to follow; intervals are in seconds.
 
-        `look_again` is awaited now and then to take up cards that did not answer before.
+        `rediscover` is awaited now and then to take up cards that did not answer before.
         """
         self._context = context
         self._inventory = inventory
         self._events = notices
-        self._reports = reports
+        self._claim_status = claim_status
         self._changed = changed
-        self._look_again = look_again
+        self._rediscover = rediscover
         self._interval = interval
         self._files_interval = files_interval
         self._sleep = sleep
@@ -64,7 +64,7 @@ class HardwareMonitor:
     async def run(self) -> None:
         """Look until cancelled."""
         for look in itertools.count(1):
-            await self.look()
+            await self.check()
             if look % _LOOKS == 0:
                 await self._discover()
             await self._sleep(self._interval)
@@ -73,13 +73,13 @@ class HardwareMonitor:
         """Look after the files of claims until cancelled."""
         while True:
             for preparer in preparers:
-                await self._put_right(preparer)
+                await self._repair_files(preparer)
             await self._sleep(self._files_interval)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Look once."""
         try:
-            sick = await self._inventory.look()
+            sick = await self._inventory.read_health()
             live = await self._context.hardware.partitions()
         except HardwareError as error:
             _log.warning("hardware.unreadable", error=str(error))
@@ -92,16 +92,16 @@ class HardwareMonitor:
         if sick or now != self._before:
             self._before = now
             self._changed()
-        self._tell_claims(self._inventory.health)
-        await self._events.looked(self._context.hardware.cards, self._inventory.health, foreign)
+        self._update_claims(self._inventory.health)
+        await self._events.report(self._context.hardware.cards, self._inventory.health, foreign)
 
     async def _discover(self) -> None:
         try:
-            await self._look_again()
+            await self._rediscover()
         except HardwareError as error:
             _log.warning("hardware.unreadable", error=str(error))
 
-    def _tell_claims(self, health: Mapping[str, Health]) -> None:
+    def _update_claims(self, health: Mapping[str, Health]) -> None:
         """Say in the claims that use a card that it is unwell, and that it is well again."""
         unwell: dict[str, Health] = {
             name: state for name, state in health.items() if state is not Health.HEALTHY
@@ -121,21 +121,21 @@ class HardwareMonitor:
                         HEALTHY,
                         state is Health.HEALTHY,
                         str(state),
-                        said(device.card, state),
+                        health_message(device.card, state),
                     )
                     ref = ClaimRef(row.namespace, row.name, row.uid)
-                    self._reports.tell(ref, row.driver, device.pool, [news])
+                    self._claim_status.add(ref, row.driver, device.pool, [news])
 
-    async def _put_right(self, preparer: Preparer) -> None:
+    async def _repair_files(self, preparer: Preparer) -> None:
         """Remove files that no claim needs, and make those again that a claim needs and somebody removed."""
         try:
-            await preparer.sweep()
+            await preparer.remove_orphans()
         except OSError as error:
             _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
         for row in self._context.journal.claims():
             if row.driver == preparer.driver:
                 try:
-                    await preparer.restore(ClaimRef(row.namespace, row.name, row.uid))
+                    await preparer.restore_files(ClaimRef(row.namespace, row.name, row.uid))
                 except (ApportionError, OSError) as error:
                     _log.warning("cdi.not_restored", claim=row.key, driver=row.driver, error=str(error))
 

@@ -35,7 +35,7 @@ class InventoryBuilder:
         self._context = context
         self._held = held
         self._health: dict[str, Health] = {}
-        self.looked = 0.0
+        self.last_read = 0.0
         """When the hardware last answered, in seconds since the epoch."""
 
     @property
@@ -43,12 +43,12 @@ class InventoryBuilder:
         """The cards as they were at the last look."""
         return self._health
 
-    async def look(self) -> bool:
+    async def read_health(self) -> bool:
         """Ask the hardware how it is; returns whether the health of a card changed."""
         health = await self._context.hardware.health()
         changed = health != self._health
         self._health = health
-        self.looked = time.time()
+        self.last_read = time.time()
         return changed
 
     def devices(self, kind: CardKind) -> tuple[DeviceHealth, ...]:
@@ -57,13 +57,13 @@ class InventoryBuilder:
         found: list[DeviceHealth] = []
         for card in self._context.hardware.cards.values():
             if card.kind is kind:
-                names = [card.name, *(cut.name for cut in partition_devices(card))]
+                names = [card.name, *(part.name for part in partition_devices(card))]
                 names += [row.device for row in layouts if row.place.card == card.name]
                 health = self._health.get(card.name, Health.HEALTHY)
                 found += [DeviceHealth(name, card.name, health) for name in names]
         return tuple(found)
 
-    async def inventory(self) -> NodeInventory:
+    async def build(self) -> NodeInventory:
         """Return what is to be published now."""
         cards = self._context.hardware.cards
         live = await self._context.hardware.partitions()
@@ -141,7 +141,7 @@ def _taints(
             taints[card.name] = (*taints[card.name], PARTS_ONLY)
     for card in (card for card in cards if card.name in quarantined):
         made = [part.device for part in static if part.card == card.name]
-        for device in (card.name, *made, *(cut.name for cut in partition_devices(card))):
+        for device in (card.name, *made, *(part.name for part in partition_devices(card))):
             taints[device] = (*taints[device], FOREIGN)
     for device, holding in _holders(held).items():
         taints[device] = (*taints[device], *holding)
@@ -158,12 +158,12 @@ def _holders(held: tuple[ClaimRow, ...]) -> dict[str, list[Taint]]:
 
 
 def _static(row: PartitionRow, card: Card) -> StaticPartition:
-    cut = partition_device(card, row.device)
+    part = partition_device(card, row.device)
     return StaticPartition(
         device=row.device,
         card=card.name,
         profile=row.place.profile,
-        placement=cut.placement if cut is not None else None,
+        placement=part.placement if part is not None else None,
         uuid=row.uuid,
         layout=row.layout,
     )

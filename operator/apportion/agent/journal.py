@@ -180,7 +180,7 @@ class Journal:
                 raise NotReady(f"the journal cannot be written: {error}") from None
 
 
-def look(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
+def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
     """Read a journal that another process may be keeping, and change nothing; one that is not there is empty.
 
     Raises BrokenInput when it cannot be read.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from apportion.agent.devices.values import Card, Health, LivePartition
-from apportion.agent.kubelet.health import said
+from apportion.agent.kubelet.health import health_message
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, PARTITIONS, Kind
 from apportion.cluster.recorder import About, Recorder
@@ -50,7 +50,7 @@ class NodeEvents:
                 about, "PartitionRecovered", "the cut that had failed is not failing any more"
             )
 
-    async def looked(
+    async def report(
         self, cards: Mapping[str, Card], health: Mapping[str, Health], foreign: Iterable[LivePartition]
     ) -> None:
         """Say what a look at the hardware found that a person should know, on the Node."""
@@ -72,7 +72,7 @@ class NodeEvents:
                     self._recorder.normal(about, "CardRecovered", f"{name} is healthy again")
                 else:
                     reason = "CardLost" if state is Health.LOST else "CardSick"
-                    self._recorder.warning(about, reason, said(name, state))
+                    self._recorder.warning(about, reason, health_message(name, state))
         rows = {(str(row.place), row.uuid) for row in foreign}
         for place, uuid in sorted(rows - self._foreign):
             self._recorder.warning(
@@ -87,7 +87,7 @@ class NodeEvents:
             try:
                 node = await self._client.get(NODES, self._node)
             except ApiError as error:
-                _log.warning("notices.no_node", error=str(error))
+                _log.warning("events.no_node", error=str(error))
                 return None
             self._about = About(NODES, self._node, node["metadata"]["uid"])
         return self._about

@@ -11,11 +11,11 @@ from typing import Any
 
 from kubernetes_asyncio.client import Configuration
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import CardKind
-from apportion.agent.journal import Journal, look
+from apportion.agent.journal import Journal, read_journal
 from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices
 from apportion.agent.kubelet.metadata import MetadataFolder
@@ -57,7 +57,7 @@ class NodeTools:
         hardware = Hardware(backends(self._options))
         await hardware.discover()
         live = await hardware.partitions()
-        rows, claims = look(self._options.state_dir / "journal.db")
+        rows, claims = read_journal(self._options.state_dir / "journal.db")
         return {
             "node": self._options.node,
             "partitions": [partition_json(found, rows, claims) for found in live],

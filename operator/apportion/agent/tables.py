@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 def card_json(card: Card, health: Health) -> Json:
     """Return a card with all that it can be cut into."""
-    devices = [cut.name for cut in partition_devices(card)]
+    devices = [part.name for part in partition_devices(card)]
     return {
         "name": card.name,
         "kind": str(card.kind),

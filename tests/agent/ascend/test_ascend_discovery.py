@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
 from apportion.agent.devices import models
 from apportion.agent.devices.ascend import templates
 from apportion.agent.devices.ascend.backend import AscendBackend

@@ -9,7 +9,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.nvml.cards import numbers

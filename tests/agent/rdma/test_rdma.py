@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.devices.values import (
     CardKind,

@@ -60,7 +60,7 @@ def allocated_devices(claim: Claim | None, ref: ClaimRef, driver: str, pool: str
     return results
 
 
-def holds(claim: Claim | None, driver: str, devices: set[str]) -> bool:
+def still_allocated(claim: Claim | None, driver: str, devices: set[str]) -> bool:
     """Say whether the claim is still allocated to all of these devices of a driver."""
     if claim is None or claim.allocation is None:
         return False

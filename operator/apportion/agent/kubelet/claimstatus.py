@@ -67,7 +67,7 @@ class ClaimStatusWriter:
         ] = OrderedDict()
         self._wakeup = asyncio.Event()
 
-    def tell(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
+    def add(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
         """Take news; newer ones about the same condition of the same device replace those that still wait."""
         _, waiting = self._waiting.setdefault((ref, driver), (pool, {}))
         waiting.update({(row.device, row.condition): row for row in news})
@@ -105,7 +105,7 @@ class ClaimStatusWriter:
         if raw["metadata"]["uid"] != ref.uid or not news:
             return
         before: list[Json] = status.get("devices") or []
-        after = merged(before, driver, pool, news, self._now())
+        after = merge_conditions(before, driver, pool, news, self._now())
         if after == before:
             return
         body = {
@@ -115,7 +115,7 @@ class ClaimStatusWriter:
         await self._client.patch(CLAIMS, ref.name, body, namespace=ref.namespace, sub="status")
 
 
-def merged(
+def merge_conditions(
     before: Sequence[Json], driver: str, pool: str, news: Sequence[DeviceCondition], now: str
 ) -> list[Json]:
     """Return all entries with the news in ours. Pure."""

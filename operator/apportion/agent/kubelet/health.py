@@ -32,7 +32,7 @@ class DeviceHealth:
     health: Health
 
 
-def said(card: str, health: Health) -> str:
+def health_message(card: str, health: Health) -> str:
     """Return what to tell people about a card; "" when it is well."""
     return _SAID[health].format(card=card) if health in _SAID else ""
 
@@ -45,14 +45,14 @@ class HealthFeed:
         pool: str,
         devices: Callable[[], tuple[DeviceHealth, ...]],
         *,
-        looked: Callable[[], float],
+        last_read: Callable[[], float],
         changed: Wakeup,
         period: float = _PERIOD,
     ) -> None:
-        """`devices` gives the whole list, `looked` when it was true (seconds since the epoch); `changed` rings for news."""
+        """`devices` gives the whole list, `last_read` when it was true (seconds since the epoch); `changed` rings for news."""
         self._pool = pool
         self._devices = devices
-        self._looked = looked
+        self._last_read = last_read
         self._changed = changed
         self._period = period
         self._closed = asyncio.Event()
@@ -75,7 +75,7 @@ class HealthFeed:
         return messages.DeviceHealth(
             device=messages.DeviceIdentifier(pool_name=self._pool, device_name=row.device),
             health=messages.HEALTHY if well else messages.UNHEALTHY,
-            last_updated_time=int(self._looked()),
+            last_updated_time=int(self._last_read()),
             health_check_timeout_seconds=TIMEOUT,
-            message=said(row.card, row.health),
+            message=health_message(row.card, row.health),
         )

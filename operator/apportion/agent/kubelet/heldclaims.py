@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from apportion.agent.kubelet.claims import ClaimRef, holds, read
+from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.dra.claim import Claim
@@ -44,7 +44,7 @@ class HeldClaims:
         """Return the claims that hold devices which they have lost."""
         return tuple(row for row in self._context.journal.claims() if (row.uid, row.driver) in self._lost)
 
-    def forget(self, row: ClaimRow) -> None:
+    def released(self, row: ClaimRow) -> None:
         """Take note that a claim was unprepared: its devices are free now."""
         if (row.uid, row.driver) in self._lost:
             self._lost.discard((row.uid, row.driver))
@@ -53,29 +53,29 @@ class HeldClaims:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await self.look()
+            await self.check()
             await self._sleep(self._interval)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Compare every prepared claim with the API once; one that cannot be read stays as it was."""
         lost = set()
         for row in self._context.journal.claims():
-            mark = (row.uid, row.driver)
+            key = (row.uid, row.driver)
             try:
                 ref = ClaimRef(row.namespace, row.name, row.uid)
                 claim = await read(self._context.client, ref, latest=False)
-                if mark not in self._lost and not _has(claim, row):
+                if key not in self._lost and not _still_has(claim, row):
                     # The server's memory may be behind: before anything is done, ask for the truth.
                     claim = await read(self._context.client, ref)
                     unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
                     if unfinished and self.abandon and await self.abandon(row):
                         continue
             except ApportionError:
-                lost |= self._lost & {mark}
+                lost |= self._lost & {key}
                 continue
-            if not _has(claim, row):
-                lost.add(mark)
-                if mark not in self._lost:
+            if not _still_has(claim, row):
+                lost.add(key)
+                if key not in self._lost:
                     _log.warning(
                         "claim.held",
                         claim=row.key,
@@ -89,5 +89,5 @@ class HeldClaims:
             self._context.slices_changed()
 
 
-def _has(claim: Claim | None, row: ClaimRow) -> bool:
-    return holds(claim, row.driver, {device.device for device in row.devices})
+def _still_has(claim: Claim | None, row: ClaimRow) -> bool:
+    return still_allocated(claim, row.driver, {device.device for device in row.devices})

@@ -35,7 +35,7 @@ async def recover_claims(
     if journal.rebooted:
         return 0
     known = {row.uid for row in journal.claims() if row.driver == driver}
-    lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.whole(driver, uid)]
+    lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.is_intact(driver, uid)]
     if not lost:
         return 0
     live = {card.uuid for card in context.hardware.cards.values()}
@@ -60,12 +60,10 @@ async def recover_claims(
         try:
             await asyncio.to_thread(journal.reserve, row)
         except ApportionError as error:
-            _log.error("claim.not_recollected", claim=ref.key, uid=uid, error=str(error))
+            _log.error("claim.not_recovered", claim=ref.key, uid=uid, error=str(error))
             continue
         count += 1
-        _log.warning(
-            "claim.recollected", claim=ref.key, uid=uid, devices=[device.device for device in devices]
-        )
+        _log.warning("claim.recovered", claim=ref.key, uid=uid, devices=[device.device for device in devices])
     return count
 
 

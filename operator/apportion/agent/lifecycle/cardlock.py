@@ -23,7 +23,7 @@ class CardLock:
         self._own = asyncio.Lock()
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Hold the lock for the block."""
         async with self._own:
             handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -72,7 +72,7 @@ class AgentContext:
         if card not in self._locks:
             self.locks_dir.mkdir(parents=True, exist_ok=True)
             self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")
-        return self._locks[card].held()
+        return self._locks[card].hold()
 
     async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
         """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""

@@ -141,7 +141,7 @@ class CardWorker:
             async with context.lock(self.card):
                 row = row_from_hardware(context, card, partition, await context.live(self.card))
                 if row is not None and context.journal.partition(partition.metadata.uid) is None:
-                    _log.warning("partition.recalled", partition=row.name, place=str(row.place))
+                    _log.warning("partition.recovered", partition=row.name, place=str(row.place))
                     await asyncio.to_thread(context.journal.put_partition, row)
 
     async def _exists_in_api(self, row: PartitionRow) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apportion.agent.slices.pool import Content, Pool
+from apportion.agent.slices.pool import DriverPool, SliceContent
 
 Json = dict[str, Any]
 _LONGEST_NAME = 253
@@ -29,7 +29,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SliceChanges:
     """Writes, to be done in this order. Empty: nothing to do."""
 
     generation: int
@@ -43,7 +43,7 @@ class Plan:
         return bool(self.deletes or self.updates or self.creates)
 
 
-def plan(pool: Pool, live: Sequence[Json], owner: Owner, *, newest: int = 0) -> Plan:
+def slice_changes(pool: DriverPool, live: Sequence[Json], owner: Owner, *, newest: int = 0) -> SliceChanges:
     """Compare a pool with its live slices. `newest` is the highest generation that this agent ever wrote."""
     wanted = {slice_name(owner.name, pool.driver, content.key): content for content in pool.contents}
     here = {item["metadata"]["name"]: item for item in live}
@@ -59,11 +59,11 @@ def plan(pool: Pool, live: Sequence[Json], owner: Owner, *, newest: int = 0) -> 
         name for name, content in wanted.items() if name in here and not _same(content, here[name], owner)
     ]
     if not (gone or missing or torn or changed):
-        return Plan(generation)
+        return SliceChanges(generation)
     if len(changed) > 1 or gone or missing or torn:
         generation = max(generation, newest) + 1
         changed = [name for name in wanted if name in here]
-    return Plan(
+    return SliceChanges(
         generation,
         deletes=gone,
         updates=tuple(
@@ -83,7 +83,7 @@ def slice_name(node: str, driver: str, key: str) -> str:
     return f"{node[:150].rstrip('.-')}-{mark}-{key}"
 
 
-def _same(content: Content, live: Json, owner: Owner) -> bool:
+def _same(content: SliceContent, live: Json, owner: Owner) -> bool:
     owners = [row.get("uid") for row in live["metadata"].get("ownerReferences", ())]
     rows = live["spec"].get(content.field) or []
     return owners == [owner.uid] and [_bare(row) for row in rows] == [dict(row) for row in content.rows]
@@ -98,7 +98,13 @@ def _bare(row: Mapping[str, Any]) -> Json:
 
 
 def _object(
-    name: str, content: Content, pool: Pool, owner: Owner, *, generation: int, live: Json | None = None
+    name: str,
+    content: SliceContent,
+    pool: DriverPool,
+    owner: Owner,
+    *,
+    generation: int,
+    live: Json | None = None,
 ) -> Json:
     metadata: Json = {"name": name, "ownerReferences": [owner.to_json()]}
     if live is not None:
@@ -120,7 +126,7 @@ def _object(
     }
 
 
-def _with_times(content: Content, live: Json | None) -> list[Json]:
+def _with_times(content: SliceContent, live: Json | None) -> list[Json]:
     """Keep `timeAdded` of taints that stay: an eviction's clock must not start anew with every write."""
     if live is None or content.field != "devices":
         return [dict(row) for row in content.rows]

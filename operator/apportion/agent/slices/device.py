@@ -35,19 +35,19 @@ def whole(card: Card, taints: tuple[Taint, ...]) -> Json:
     return device | _tainted(taints)
 
 
-def partition(card: Card, cut: PartitionDevice, taints: tuple[Taint, ...]) -> Json:
+def partition(card: Card, part: PartitionDevice, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that can be cut on demand."""
     device = {
-        "name": cut.name,
-        "attributes": attributes({**_kinship(card, cut.profile), **_inherited(card)}),
-        **_capacity(cut.profile.amounts),
+        "name": part.name,
+        "attributes": attributes({**_parent_attributes(card, part.profile), **_inherited(card)}),
+        **_capacity(part.profile.amounts),
     }
-    return device | _consumes(card, cut.profile.amounts, cut.placement) | _tainted(taints)
+    return device | _consumes(card, part.profile.amounts, part.placement) | _tainted(taints)
 
 
 def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
-    own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
+    own = {**_parent_attributes(card, profile), "uuid": made.uuid, "layout": made.layout}
     written = attributes({**own, **_inherited(card)})
     capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
     # As NVIDIA's driver has it: which memory slices it has. Dynamic ones say so by their counters.
@@ -63,13 +63,15 @@ def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Ta
     }
 
 
-def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str = "") -> Json:
+def device_attributes(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str = "") -> Json:
     """Return the attributes of a device that exists, as containers may read them; {} for an unknown one."""
     card = card_of(device, dict(cards))
     if card is None:
         return {}
     found = partition_device(card, device)
-    own: dict[str, Scalar] = {"type": str(card.kind)} if found is None else _kinship(card, found.profile)
+    own: dict[str, Scalar] = (
+        {"type": str(card.kind)} if found is None else _parent_attributes(card, found.profile)
+    )
     layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
     common = _shared(card) if found is None else _inherited(card)
     return attributes({**own, "uuid": uuid, **layouts, **common})
@@ -117,7 +119,7 @@ def _inherited(card: Card) -> dict[str, Scalar]:
     return {name: value for name, value in _shared(card).items() if name != "nvlinkGroup"}
 
 
-def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:
+def _parent_attributes(card: Card, profile: Profile) -> dict[str, Scalar]:
     if card.kind is CardKind.GPU:
         return {"type": "mig", "parentUUID": card.uuid, "profile": profile.name}
     return {"type": "vnpu", "parentUUID": card.uuid, "template": profile.name}

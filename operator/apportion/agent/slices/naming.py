@@ -36,7 +36,7 @@ def partition_devices(card: Card) -> Iterator[PartitionDevice]:
 def partition_device(card: Card, device: str) -> PartitionDevice | None:
     """Return what a device name means on this card, static or not; None when it is none of its partitions."""
     dynamic = device.removesuffix(STATIC_SUFFIX)
-    return next((cut for cut in partition_devices(card) if cut.name == dynamic), None)
+    return next((part for part in partition_devices(card) if part.name == dynamic), None)
 
 
 def card_of(device: str, cards: dict[str, Card]) -> Card | None:

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class SliceContent:
     """One slice: either devices or counter sets."""
 
     key: str
@@ -34,35 +34,35 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DriverPool:
     """All slices that one driver publishes for this node."""
 
     driver: str
-    contents: tuple[Content, ...]
+    contents: tuple[SliceContent, ...]
 
 
-def pools(inventory: NodeInventory, drivers: Mapping[CardKind, str]) -> tuple[Pool, ...]:
+def pools(inventory: NodeInventory, drivers: Mapping[CardKind, str]) -> tuple[DriverPool, ...]:
     """Return a pool for every kind of card that the node has."""
     found = []
     for kind, driver in drivers.items():
         cards = [card for card in inventory.cards if card.kind is kind]
         if cards:
-            found.append(Pool(driver, tuple(_contents(inventory, cards))))
+            found.append(DriverPool(driver, tuple(_contents(inventory, cards))))
     return tuple(found)
 
 
-def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[Content]:
+def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[SliceContent]:
     sets = [_counters(inventory, card) for card in cards if card.totals]
     for number, part in enumerate(_batched(sets, SETS_PER_SLICE)):
-        yield Content(f"counters-{number:02d}", "sharedCounters", part)
+        yield SliceContent(f"counters-{number:02d}", "sharedCounters", part)
     # Cards that cannot be cut are small; they share slices.
     simple = [row for card in cards if not card.totals for row in _devices(inventory, card)]
     for number, part in enumerate(_batched(simple, DEVICES_PER_SLICE)):
-        yield Content(f"devices-{number:02d}", "devices", part)
+        yield SliceContent(f"devices-{number:02d}", "devices", part)
     for order, card in enumerate(cards):
         if card.totals:
             for number, part in enumerate(_batched(list(_devices(inventory, card)), DEVICES_PER_SLICE)):
-                yield Content(f"card-{order:02d}-{number:02d}", "devices", part)
+                yield SliceContent(f"card-{order:02d}-{number:02d}", "devices", part)
 
 
 def _devices(inventory: NodeInventory, card: Card) -> Iterator[Json]:
@@ -73,8 +73,8 @@ def _devices(inventory: NodeInventory, card: Card) -> Iterator[Json]:
         profile = card.profile(made.profile) if made.card == card.name else None
         if profile is not None:
             yield device.static(card, made, profile, (*sick, *own.get(made.device, ())))
-    for cut in partition_devices(card):
-        yield device.partition(card, cut, (*sick, *own.get(cut.name, ())))
+    for part in partition_devices(card):
+        yield device.partition(card, part, (*sick, *own.get(part.name, ())))
 
 
 def _counters(inventory: NodeInventory, card: Card) -> Json:

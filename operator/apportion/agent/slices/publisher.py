@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from apportion.agent.devices.values import CardKind
-from apportion.agent.slices.changes import Owner, plan
+from apportion.agent.slices.changes import Owner, slice_changes
 from apportion.agent.slices.nodeinventory import NodeInventory
-from apportion.agent.slices.pool import Pool, pools
+from apportion.agent.slices.pool import DriverPool, pools
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, Kind
 from apportion.errors import ApiError, Overtaken
@@ -91,29 +91,29 @@ class Publisher:
         writes = 0
         for driver in self._drivers.values():
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
-            writes += await self._settle(wanted.get(driver, Pool(driver, ())), live, owner)
+            writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
         return writes
 
-    async def _settle(self, pool: Pool, live: list[Object], owner: Owner) -> int:
-        todo = plan(pool, live, owner, newest=self._newest.get(pool.driver, 0))
-        if not todo:
+    async def _apply(self, pool: DriverPool, live: list[Object], owner: Owner) -> int:
+        changes = slice_changes(pool, live, owner, newest=self._newest.get(pool.driver, 0))
+        if not changes:
             return 0
-        for item in todo.deletes:
+        for item in changes.deletes:
             await self._client.delete(SLICES, item["metadata"]["name"], uid=item["metadata"]["uid"])
-        for body in todo.updates:
+        for body in changes.updates:
             self._wrote(await self._client.replace(SLICES, body["metadata"]["name"], body))
-        for body in todo.creates:
+        for body in changes.creates:
             try:
                 self._wrote(await self._client.create(SLICES, body))
             except Overtaken:
                 # The other agent of a rolling update was here first; the next round compares with its slices.
                 self.wake()
-        self._newest[pool.driver] = todo.generation
-        count = len(todo.deletes) + len(todo.updates) + len(todo.creates)
+        self._newest[pool.driver] = changes.generation
+        count = len(changes.deletes) + len(changes.updates) + len(changes.creates)
         _log.info(
             "slices.published",
             driver=pool.driver,
-            generation=todo.generation,
+            generation=changes.generation,
             slices=len(pool.contents),
             writes=count,
         )

@@ -56,7 +56,7 @@ class SimulatedBackend:
             if not state["faults"]:
                 state["faults"] = simulation.faults.model_dump(by_alias=True)
                 for foreign in simulation.foreign:
-                    self._plant(state, foreign)
+                    self._add_foreign(state, foreign)
 
     def devices(self) -> tuple[Card, ...]:
         """Return the cards of the simulation file, in its order."""
@@ -79,7 +79,7 @@ class SimulatedBackend:
         card, model = self._card(place.card)
         with self.state.changing() as state:
             delay = float(state["faults"].get("createDelay", 0))
-            error = self._strike(state, "create", place.card)
+            error = self._next_failure(state, "create", place.card)
             if error is None:
                 self._check_room(state, card, model, place)
                 row = self._row(state, card, place)
@@ -100,7 +100,7 @@ class SimulatedBackend:
         """Remove a partition, unless something uses it."""
         with self.state.changing() as state:
             delay = float(state["faults"].get("destroyDelay", 0))
-            error = self._strike(state, "destroy", live.card)
+            error = self._next_failure(state, "destroy", live.card)
         if error is not None:
             raise error
         self._sleep(delay)
@@ -128,7 +128,7 @@ class SimulatedBackend:
             raise Unsupported(f"{name} cannot be cut")
         return self._cards[name], self._models[name]
 
-    def _strike(self, state: State, verb: str, card: str) -> HardwareError | None:
+    def _next_failure(self, state: State, verb: str, card: str) -> HardwareError | None:
         """Use up one failure of this verb and card, if one is waiting; the caller raises it after the state is kept."""
         faults = state["faults"]
         if card in faults.get("lost", ()):
@@ -182,7 +182,7 @@ class SimulatedBackend:
             "foreign": False,
         }
 
-    def _plant(self, state: State, foreign: ForeignPartition) -> None:
+    def _add_foreign(self, state: State, foreign: ForeignPartition) -> None:
         card, model = self._card(foreign.card)
         profile = card.profile(foreign.profile)
         sizes: Iterable[Placement] = profile.placements if profile else ()
