@@ -13,6 +13,7 @@ DRIVERS = {
     CardKind.NPU: "npu.apportion.dev",
     CardKind.NIC: "rdma.apportion.dev",
 }
+GPU, NPU, RDMA = DRIVERS.values()
 
 
 def partition_place(backend: SimulatedBackend, card: str, profile: str, start: int) -> PartitionPlace:

@@ -1,5 +1,6 @@
 """Which hardware an agent looks for."""
 
+import doctest
 import os
 import subprocess
 import sys
@@ -8,12 +9,18 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.backends import backends
+from apportion.agent.devices import backend as protocol
+from apportion.agent.devices.backend import Backend
+from apportion.agent.devices.hardware import Hardware
 from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.nodeinventory import NodeInventory
+from apportion.agent.slices.pool import pools
 from apportion.errors import BrokenInput
 from testbed.fakes import dcmi_host, nvml_host
 from testbed.fakes.dcmi import FakeDcmi
 from testbed.fakes.nvml import FakeNvml
 from testbed.fakes.rdma_host import RdmaHost
+from tests.agent.places import DRIVERS
 
 
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -75,3 +82,17 @@ def test_an_impossible_choice_is_refused_by_name(name: str, why: str) -> None:
     """Before anything is started."""
     with pytest.raises(BrokenInput, match=why):
         backends(AgentOptions(node="n", backend=name))
+
+
+async def test_the_example_of_the_protocol_runs_and_its_card_is_published() -> None:
+    """It has every method of the protocol, and the agent's own parts take it as it is."""
+    (example,) = [each for each in doctest.DocTestFinder().find(protocol, extraglobs=None) if each.examples]
+    runner = doctest.DocTestRunner()
+    assert runner.run(example, clear_globs=False).failed == 0
+    backend: Backend = example.globs["backend"]
+    wanted = {name for name, member in vars(Backend).items() if callable(member) and name[0] != "_"}
+    assert wanted <= set(dir(backend))
+    hardware = Hardware([backend])
+    cards = await hardware.discover()
+    (pool,) = pools(NodeInventory(cards=tuple(cards.values())), DRIVERS)
+    assert [row["name"] for content in pool.contents for row in content.rows] == ["gpu-0"]

@@ -12,7 +12,8 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from tests.agent.claimentries import entries, path, states
-from tests.agent.simulated_node import GPU, NPU, SimulatedNode, holder
+from tests.agent.places import GPU, NPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

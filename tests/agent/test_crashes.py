@@ -10,9 +10,10 @@ from typing import TypeVar
 
 import pytest
 
+from testbed.api import Json
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
-from tests.agent.simulated_node import PARTITIONS, Json, SimulatedNode, holder
+from tests.agent.simulated_node import PARTITIONS, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 T = TypeVar("T")

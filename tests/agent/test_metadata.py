@@ -11,7 +11,8 @@ from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder, 
 from apportion.dra.claim import Claim
 from testbed.api import Json
 from testbed.eventually import eventually
-from tests.agent.simulated_node import GPU, SimulatedNode, holder
+from tests.agent.places import GPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

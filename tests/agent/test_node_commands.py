@@ -22,7 +22,8 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml import FakeNvml
 from testbed.fakes.nvml_host import lay_out
-from tests.agent.simulated_node import GPU, SimulatedNode, holder
+from tests.agent.places import GPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

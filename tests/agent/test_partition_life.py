@@ -6,9 +6,11 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from apportion.agent.lifecycle.context import Timeouts
+from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from tests.agent.simulated_node import NPU, Json, SimulatedNode, holder, install, simulated_node
+from tests.agent.places import NPU
+from tests.agent.simulated_node import SimulatedNode, holder, install, simulated_node
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

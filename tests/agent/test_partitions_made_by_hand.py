@@ -2,6 +2,7 @@
 
 import pytest
 
+from apportion.api.contract import AGENT_FINALIZER, STATIC_SUFFIX
 from testbed.api import Json
 from testbed.eventually import eventually
 from tests.agent.scene import Scene, place
@@ -17,7 +18,7 @@ def _layout(name: str = "halves") -> Json:
 async def _static(scene: Scene, where: str, profile: str, start: int, card: str = "gpu-1") -> str:
     """Let a layout want a partition; returns its device."""
     at = place(profile, start, card)
-    device = f"{at.device}-static"
+    device = f"{at.device}{STATIC_SUFFIX}"
     spec = {
         "nodeName": scene.node.name,
         "driver": "gpu.apportion.dev",
@@ -32,7 +33,7 @@ async def _static(scene: Scene, where: str, profile: str, start: int, card: str 
     body = {
         "apiVersion": "apportion.dev/v1alpha1",
         "kind": "Partition",
-        "metadata": {"name": f"{scene.node.name}-{device}", "finalizers": ["apportion.dev/agent"]},
+        "metadata": {"name": f"{scene.node.name}-{device}", "finalizers": [AGENT_FINALIZER]},
         "spec": spec,
     }
     await scene.node.api.create("/apis/apportion.dev/v1alpha1/partitions", body)

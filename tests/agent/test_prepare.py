@@ -5,12 +5,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from apportion.agent.proto import dra_v1beta1_pb2
+from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
 from testbed.podrecord import PodRecord
-from tests.agent.simulated_node import Json, SimulatedNode, holder
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

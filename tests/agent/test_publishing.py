@@ -10,7 +10,8 @@ from testbed.eventually import eventually
 from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
 from testbed.ports import free_ports
-from tests.agent.simulated_node import RDMA, SLICES, SimulatedNode
+from tests.agent.places import RDMA
+from tests.agent.simulated_node import SLICES, SimulatedNode
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

@@ -8,7 +8,8 @@ import pytest
 from testbed.eventually import eventually
 from tests.agent.ascend.nodes import MakeFake
 from tests.agent.killedagent import journal_steps, killed_agent
-from tests.agent.simulated_node import NPU, SimulatedNode, holder
+from tests.agent.places import NPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 DEVICE = "npu-0-vir05-1c-8g-2"

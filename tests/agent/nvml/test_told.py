@@ -7,7 +7,8 @@ from tests.agent.healthlists import MIG, heard
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.simulated_node import GPU, holder
+from tests.agent.places import GPU
+from tests.agent.simulated_node import holder
 
 
 async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake) -> None:

@@ -1,4 +1,4 @@
-"""Gaps in the crash safety of comparable drivers, by number: those about the hardware. None of them is ours."""
+"""Gaps in the crash safety of a comparable DRA driver that concern the hardware: each test shows that ours has it not."""
 
 import pytest
 
@@ -10,8 +10,11 @@ CREATE_COMPUTE = "nvmlGpuInstanceCreateComputeInstance"
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_gap_02_a_gpu_instance_without_compute_instance_is_found(scene: Scene, *, wanted: bool) -> None:
-    """No MIG device handle leads to it; it is finished if it is still wanted, else removed."""
+async def test_a_gpu_instance_without_compute_instance_is_found(scene: Scene, *, wanted: bool) -> None:
+    """No MIG device handle leads to it; it is finished if it is still wanted, else removed.
+
+    Peer: instances are listed by MIG device handle, which such an instance has not.
+    """
     node = scene.node
     scene.fake.kill(CREATE_COMPUTE, after=False)
     doomed = node.start()
@@ -29,7 +32,7 @@ async def test_gap_02_a_gpu_instance_without_compute_instance_is_found(scene: Sc
         assert scene.cuts() == []
 
 
-async def test_gap_02_a_strangers_half_made_one_is_counted_and_left(scene: Scene) -> None:
+async def test_a_strangers_half_made_one_is_counted_and_left(scene: Scene) -> None:
     """Nobody's journal speaks of it, so it is not ours to remove; its room is not offered."""
     node = scene.node
     scene.fake.set_mode(0, on=True)
@@ -43,8 +46,11 @@ async def test_gap_02_a_strangers_half_made_one_is_counted_and_left(scene: Scene
     assert [cut.uuid for cut in scene.cuts()] == [""]
 
 
-async def test_gap_03_mig_mode_stays_on_while_somebody_else_is_on_the_gpu(scene: Scene) -> None:
-    """It was off when the agent started; the agent switched it on, and then a person came."""
+async def test_mig_mode_stays_on_while_somebody_else_is_on_the_gpu(scene: Scene) -> None:
+    """It was off when the agent started; the agent switched it on, and then a person came.
+
+    Peer: whether MIG mode is on is remembered from discovery.
+    """
     node = scene.node
     node.start()
     await node.wish(PLACE, None)
@@ -57,8 +63,11 @@ async def test_gap_03_mig_mode_stays_on_while_somebody_else_is_on_the_gpu(scene:
     assert scene.fake.calls()["nvmlDeviceSetMigMode"] == 1
 
 
-async def test_gap_06_an_instance_that_got_our_ids_later_is_not_destroyed(scene: Scene) -> None:
-    """Ids and places are used again; a UUID is not."""
+async def test_an_instance_that_got_our_ids_later_is_not_destroyed(scene: Scene) -> None:
+    """Ids and places are used again; a UUID is not.
+
+    Peer: UUIDs are not compared before a removal.
+    """
     node = scene.node
     node.start()
     await node.wish(PLACE, None)
@@ -76,8 +85,11 @@ async def test_gap_06_an_instance_that_got_our_ids_later_is_not_destroyed(scene:
     assert [cut.uuid for cut in scene.cuts()] == ["MIG-of-somebody-else"]
 
 
-async def test_gap_07_what_is_about_to_be_made_is_on_record_before_the_driver_is_called(scene: Scene) -> None:
-    """Killed between GPU instance and compute instance, the journal names the place of both."""
+async def test_what_is_about_to_be_made_is_on_record_before_the_driver_is_called(scene: Scene) -> None:
+    """Killed between GPU instance and compute instance, the journal names the place of both.
+
+    Peer: no checkpoint between GPU instance and compute instance.
+    """
     node = scene.node
     doomed = node.start(kill_at="hardware.half_made")
     await node.wish(PLACE, None)
@@ -92,8 +104,11 @@ async def test_gap_07_what_is_about_to_be_made_is_on_record_before_the_driver_is
     await scene.journal_says("SELECT step, uuid, instance FROM partitions", row)
 
 
-async def test_gap_10_a_sick_gpu_stays_tainted_over_restarts_wipes_and_lost_connections(scene: Scene) -> None:
-    """The slices come back whole, counters included; the taint goes when the GPU is well."""
+async def test_a_sick_gpu_stays_tainted_over_restarts_wipes_and_lost_connections(scene: Scene) -> None:
+    """The slices come back whole, counters included; the taint goes when the GPU is well.
+
+    Peer: taints of health are not kept, and a failed publish is not tried again.
+    """
     node = scene.node
     node.start()
     await node.learn_cards()

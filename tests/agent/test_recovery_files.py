@@ -1,4 +1,4 @@
-"""Gaps in the crash safety of comparable drivers, by number: those about files. None of them is ours."""
+"""Gaps in the crash safety of a comparable DRA driver that concern files: each test shows that ours has it not."""
 
 import pytest
 
@@ -11,8 +11,11 @@ DEAD = "6f0d2a3e-0000-4000-8000-000000000001"
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "of another partition"])
-async def test_gap_04_a_cdi_file_is_verified_on_each_prepare(scene: Scene, damage: str) -> None:
-    """Kubelet asks again after its restart; the claim is prepared already, and still its file is looked at."""
+async def test_a_cdi_file_is_verified_on_each_prepare(scene: Scene, damage: str) -> None:
+    """Kubelet asks again after its restart; the claim is prepared already, and still its file is looked at.
+
+    Peer: a claim that is in the checkpoint keeps its CDI file unread.
+    """
     node = scene.node
     node.start()
     claim = await scene.running("c", PLACE)
@@ -31,8 +34,11 @@ async def test_gap_04_a_cdi_file_is_verified_on_each_prepare(scene: Scene, damag
     assert file.read_text() == right
 
 
-async def test_gap_11_files_of_dead_claims_are_collected(scene: Scene) -> None:
-    """Whole and unfinished CDI files and metadata folders; what belongs to others stays."""
+async def test_files_of_dead_claims_are_collected(scene: Scene) -> None:
+    """Whole and unfinished CDI files and metadata folders; what belongs to others stays.
+
+    Peer: CDI files of claims that are gone are never collected.
+    """
     node = scene.node
     node.start()
     claim = await scene.running("lives", PLACE)

@@ -1,4 +1,4 @@
-"""Gaps in the crash safety of comparable drivers, by number: those about claims. None of them is ours."""
+"""Gaps in the crash safety of a comparable DRA driver that concern claims: each test shows that ours has it not."""
 
 import asyncio
 from pathlib import Path
@@ -20,8 +20,11 @@ from tests.agent.scene import Scene, place
 PLACE = place("3g.40gb", 4)
 
 
-async def test_gap_01_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_start(scene: Scene) -> None:
-    """Deleted by force, or lost with an old copy of etcd: held and told until kubelet comes, never given away."""
+async def test_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_start(scene: Scene) -> None:
+    """Deleted by force, or lost with an old copy of etcd: held and told until kubelet comes, never given away.
+
+    Peer: prepared claims are never compared with the API server.
+    """
     node = scene.node
     node.start()
     old = await scene.running("old", PLACE)
@@ -40,7 +43,7 @@ async def test_gap_01_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_s
     assert (await node.prepare(new, PLACE.device, "gpu-0")).uuid == live.uuid
 
 
-async def test_gap_01_a_preparation_that_nobody_finishes_is_undone(scene: Scene) -> None:
+async def test_a_preparation_that_nobody_finishes_is_undone(scene: Scene) -> None:
     """The agent died before it answered, and kubelet never comes back: no container can have the device."""
     node = scene.node
     doomed = node.start(kill_at="claim.injected")
@@ -57,8 +60,11 @@ async def test_gap_01_a_preparation_that_nobody_finishes_is_undone(scene: Scene)
     await scene.tainted(PLACE.device)
 
 
-async def test_gap_05_what_another_agent_is_cutting_is_left_alone(scene: Scene) -> None:
-    """In a rolling update the new agent starts while the old one is between two driver calls."""
+async def test_what_another_agent_is_cutting_is_left_alone(scene: Scene) -> None:
+    """In a rolling update the new agent starts while the old one is between two driver calls.
+
+    Peer: the start-up clean-up reads its checkpoint without the lock.
+    """
     node = scene.node
     scene.fake.delay("nvmlGpuInstanceCreateComputeInstance", 4)
     old = node.start()
@@ -79,7 +85,7 @@ async def test_gap_05_what_another_agent_is_cutting_is_left_alone(scene: Scene) 
     await new.kill()
 
 
-async def test_gap_05_a_partition_that_our_watch_has_not_heard_of_is_not_released(
+async def test_a_partition_that_our_watch_has_not_heard_of_is_not_released(
     scene: Scene, tmp_path: Path
 ) -> None:
     """The other agent heard of it first and wrote its Intent: the API is asked before anything is taken away."""
@@ -107,10 +113,11 @@ async def test_gap_05_a_partition_that_our_watch_has_not_heard_of_is_not_release
 
 
 @pytest.mark.parametrize("rebooted", [False, True])
-async def test_gap_08_a_journal_without_boot_id_is_not_taken_for_this_boot(
-    scene: Scene, *, rebooted: bool
-) -> None:
-    """Claims count as prepared if their files and partitions prove it, not because the file says so."""
+async def test_a_journal_without_boot_id_is_not_taken_for_this_boot(scene: Scene, *, rebooted: bool) -> None:
+    """Claims count as prepared if their files and partitions prove it, not because the file says so.
+
+    Peer: an old checkpoint without a boot id gets the current one.
+    """
     node = scene.node
     node.start()
     claim = await scene.running("c", PLACE)
@@ -127,8 +134,11 @@ async def test_gap_08_a_journal_without_boot_id_is_not_taken_for_this_boot(
     assert (await node.prepare(claim, PLACE.device, "gpu-0")).uuid == after.uuid
 
 
-async def test_gap_09_another_claim_of_the_same_name_is_another_claim(scene: Scene) -> None:
-    """The journal keeps namespace, name and UID of what is prepared, so they can be compared later."""
+async def test_another_claim_of_the_same_name_is_another_claim(scene: Scene) -> None:
+    """The journal keeps namespace, name and UID of what is prepared, so they can be compared later.
+
+    Peer: the checkpoint drops name and namespace of prepared claims.
+    """
     node = scene.node
     node.start()
     old = await scene.running("same", PLACE)
