@@ -149,10 +149,7 @@ class Agent:
                 stack.push_async_callback(runner.cleanup)
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                running = [
-                    tasks.create_task(self._partitions.run()),
-                    tasks.create_task(self._slices.run()),
-                ]
+                running = [tasks.create_task(self._partitions.run()), tasks.create_task(self._slices.run())]
                 # Without the whole list a partition of a claim would look like one that nobody wants.
                 await self._partitions.synced.wait()
                 await self._recover_claims(self._served)

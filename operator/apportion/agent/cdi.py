@@ -90,11 +90,7 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
         "kind": f"{driver}/claim",
         "containerEdits": {"env": _environment(common), **_shared(injections)},
         "devices": [
-            {
-                "name": f"{claim}-{row.device}",
-                "containerEdits": _edits(row, injections),
-            }
-            for row in injections
+            {"name": f"{claim}-{row.device}", "containerEdits": _edits(row, injections)} for row in injections
         ],
     }
 

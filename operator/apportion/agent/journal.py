@@ -61,8 +61,7 @@ class Journal:
     def partitions(self) -> dict[str, PartitionRow]:
         """Return all partition rows by UID."""
         with self._lock:
-            rows = self._db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
-        return {row["uid"]: _partition(row) for row in rows}
+            return _partitions(self._db)
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
@@ -109,8 +108,7 @@ class Journal:
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
         with self._lock:
-            rows = self._db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
-        return tuple(_claim(row) for row in rows)
+            return _claims(self._db)
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
@@ -190,11 +188,17 @@ def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, .
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
             db.row_factory = sqlite3.Row
-            rows = db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
-            claims = db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
+            return _partitions(db), _claims(db)
     except sqlite3.DatabaseError as error:
         raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
-    return {row["uid"]: _partition(row) for row in rows}, tuple(_claim(row) for row in claims)
+
+
+def _partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
+    return {row["uid"]: _partition(row) for row in db.execute("SELECT * FROM partitions ORDER BY rowid")}
+
+
+def _claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
+    return tuple(_claim(row) for row in db.execute("SELECT * FROM claims ORDER BY rowid"))
 
 
 def _open(path: Path) -> sqlite3.Connection:

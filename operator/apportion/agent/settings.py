@@ -13,10 +13,6 @@ from apportion.agent.lifecycle.context import Timeouts
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def _nothing(_: str) -> None:
-    return
-
-
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """How one agent runs."""
@@ -82,7 +78,7 @@ class AgentOptions:
     timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the partitions' life cycle."""
 
-    at: Callable[[str], None] = _nothing
+    at: Callable[[str], None] = lambda _: None
     """Called at every boundary between two steps; crash tests end the process in it."""
 
     @property

@@ -4,7 +4,6 @@ In: a claim's results and the node's cards. Out: the journal's rows of devices, 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from apportion.agent.cdi import device_id
 from apportion.agent.devices.values import Card, CardKind
@@ -15,16 +14,6 @@ from apportion.agent.slices.naming import card_of
 from apportion.api.partition import Origin, Partition, Phase
 from apportion.dra.allocation import DeviceResult
 from apportion.errors import NotReady
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedDevice:
-    """One device, ready for kubelet."""
-
-    requests: tuple[str, ...]
-    pool: str
-    device: str
-    cdi: str
 
 
 def claim_devices(

@@ -88,12 +88,7 @@ def content(claim: Claim, driver: str, request: str, devices: Sequence[DeviceDes
     """Return the stream for one request. Pure."""
     pod_claim = claim.annotations.get(POD_CLAIM_NAME)
     body: Json = {
-        "metadata": {
-            "name": claim.name,
-            "namespace": claim.namespace,
-            "uid": claim.uid,
-            "generation": 1,
-        },
+        "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid, "generation": 1},
         **({"podClaimName": pod_claim} if pod_claim else {}),
         "requests": [
             {

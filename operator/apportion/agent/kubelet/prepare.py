@@ -16,14 +16,14 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import CardKind
-from apportion.agent.kubelet.claimdevices import PreparedDevice, claim_devices
+from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
 from apportion.agent.kubelet.devicewaiter import LONGEST_WAIT, DeviceWaiter
 from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import layout_of
-from apportion.agent.rows import ClaimRow, ClaimStep
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.slices.device import device_attributes
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
@@ -72,7 +72,7 @@ class Preparer:
         # A lock lives as long as a call holds or awaits it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
+    async def prepare(self, ref: ClaimRef) -> tuple[ClaimDevice, ...]:
         """Make the claim's devices of this driver usable. Raises ApportionError; kubelet tries again."""
         began = time.monotonic()
         async with self._lock(ref.uid):
@@ -96,9 +96,7 @@ class Preparer:
                     devices=[device.device for device in row.devices],
                     seconds=round(time.monotonic() - began, 3),
                 )
-        return tuple(
-            PreparedDevice(device.requests, device.pool, device.device, device.cdi) for device in row.devices
-        )
+        return row.devices
 
     async def restore_files(self, ref: ClaimRef) -> bool:
         """Make the files of a prepared claim again, if somebody removed or damaged them; returns whether it had to.

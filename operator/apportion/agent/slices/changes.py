@@ -116,11 +116,7 @@ def _object(
         "spec": {
             "driver": pool.driver,
             "nodeName": owner.name,
-            "pool": {
-                "name": owner.name,
-                "generation": generation,
-                "resourceSliceCount": len(pool.contents),
-            },
+            "pool": {"name": owner.name, "generation": generation, "resourceSliceCount": len(pool.contents)},
             content.field: _with_times(content, live),
         },
     }

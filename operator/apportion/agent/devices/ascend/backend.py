@@ -38,14 +38,10 @@ _UNTOLD = frozenset({INVALID_PARAMETER, INNER_ERROR})
 """What the library says of a creation that its driver refused for whatever reason."""
 
 
-def _nothing(_: str) -> None:
-    return
-
-
 class AscendBackend:
     """The Ascend NPUs of this node."""
 
-    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = _nothing) -> None:
+    def __init__(self, root: Path = Path("/"), *, at: Callable[[str], None] = lambda _: None) -> None:
         """`root` is where the host's /sys, /dev and /usr are; `at` is called between two driver calls, for crash tests."""
         self._root = root
         self._at = at

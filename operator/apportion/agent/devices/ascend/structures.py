@@ -4,16 +4,7 @@ In: nothing. Out: structures with the layouts of the vendor's public header `dcm
 interface), under names of our own. Where a field has no meaning the driver writes all ones, or -1 in a float.
 """
 
-from ctypes import (
-    Structure,
-    c_char,
-    c_float,
-    c_int,
-    c_ubyte,
-    c_uint,
-    c_ulonglong,
-    c_ushort,
-)
+from ctypes import Structure, c_char, c_float, c_int, c_ubyte, c_uint, c_ulonglong, c_ushort
 from typing import Any, ClassVar, Final
 
 CHIP_INFO: Final = 12

@@ -7,7 +7,7 @@ prints them (`npu-smi info -t template-info`), and it shows memory rounded up.
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
@@ -88,8 +88,3 @@ def _exact(
 def _copies(amounts: CounterAmounts, totals: CounterAmounts, most: int) -> int:
     fits = [totals[key] // amount for key, amount in amounts.items() if amount and key in totals]
     return min([*fits, most] if most else fits, default=0)
-
-
-def named(found: Sequence[Profile]) -> str:
-    """List profiles for a message."""
-    return ", ".join(profile.name for profile in found) or "none"

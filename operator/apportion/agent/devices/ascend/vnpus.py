@@ -44,8 +44,6 @@ class Vnpu:
     template: str
     """"" when the driver does not tell."""
     in_use: bool
-    group: int
-    amounts: CounterAmounts
 
 
 def list_ids(session: Session, address: ChipAddress) -> tuple[int, ...]:
@@ -67,8 +65,6 @@ def describe(session: Session, address: ChipAddress, number: int) -> Vnpu:
         id=number,
         template="" if raw[0] == _NO_NAME else raw.split(b"\0", 1)[0].decode(errors="replace"),
         in_use=bool(found.in_use),
-        group=found.group,
-        amounts=_amounts(found.resources),
     )
 
 

@@ -32,10 +32,6 @@ _ON: Final = pynvml.NVML_DEVICE_MIG_ENABLE
 _OFF: Final = pynvml.NVML_DEVICE_MIG_DISABLE
 
 
-def _nothing(_: str) -> None:
-    return
-
-
 class NvmlBackend:
     """The NVIDIA GPUs of this node."""
 
@@ -43,7 +39,7 @@ class NvmlBackend:
         self,
         root: Path = Path("/"),
         *,
-        at: Callable[[str], None] = _nothing,
+        at: Callable[[str], None] = lambda _: None,
         marks: StickyErrors | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
@@ -97,19 +93,19 @@ class NvmlBackend:
 
     def create(self, place: PartitionPlace) -> LivePartition:
         """Cut a partition: MIG mode, GPU instance, compute instance. A refusal leaves nothing of it behind."""
-        gpu, mig_profile = self._mig_profile(place)
-        if place.placement not in mig_profile.profile.placements:
+        gpu, mig = self._mig_profile(place)
+        if place.placement not in mig.profile.placements:
             raise Unsupported(f"{place}: the driver offers no such placement")
         self._switch_on(gpu)
         try:
-            handle = self._instances.make_gpu_instance(gpu, mig_profile, place.placement, str(place))
+            handle = self._instances.make_gpu_instance(gpu, mig, place.placement, str(place))
         except NoRoom as error:
             # The driver says the same for a full GPU and for one that we half filled ourselves.
             raise NoRoom(f"{error}; {self._taken(gpu)}") from None
         self._at("hardware.half_made")
         try:
-            self._instances.make_compute_instance(gpu, mig_profile, handle, str(place))
-            made = self._instances.read(gpu, mig_profile, handle)
+            self._instances.make_compute_instance(gpu, mig, handle, str(place))
+            made = self._instances.read(gpu, mig, handle)
         except HardwareError:
             self._undo(handle, place)
             raise
@@ -123,8 +119,8 @@ class NvmlBackend:
         One whose UUID is another by now is left alone: ids and places are used again. Raises Busy while a process uses
         it, or when somebody put further compute instances into it.
         """
-        gpu, mig_profile = self._mig_profile(live.place)
-        for found in self._instances.of(gpu, (mig_profile,)):
+        gpu, mig = self._mig_profile(live.place)
+        for found in self._instances.of(gpu, (mig,)):
             if found.placement != live.placement:
                 continue
             uuids = {compute.uuid for compute in found.computes}
@@ -177,10 +173,10 @@ class NvmlBackend:
         gpu = self._known().get(place.card)
         if gpu is None:
             raise Unsupported(f"no GPU {place.card} on this node")
-        mig_profile = gpu.mig_profile(place.profile)
-        if mig_profile is None:
+        mig = gpu.mig(place.profile)
+        if mig is None:
             raise Unsupported(f"{place.card} offers no profile {place.profile}")
-        return gpu, mig_profile
+        return gpu, mig
 
     def _switch_on(self, gpu: Gpu) -> None:
         if not self._instances.mode(gpu):
@@ -223,8 +219,7 @@ class NvmlBackend:
     def _taken(self, gpu: Gpu) -> str:
         found = self._instances.of(gpu)
         rows = (
-            f"{one.mig_profile.profile.name} at {one.placement.start}"
-            + ("" if one.computes else " (half made)")
+            f"{one.mig.profile.name} at {one.placement.start}" + ("" if one.computes else " (half made)")
             for one in found
         )
         return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
@@ -240,7 +235,7 @@ class NvmlBackend:
             edits = files.partition(minor, instance.id, first.id)
         return LivePartition(
             card=gpu.name,
-            profile=instance.mig_profile.profile.name,
+            profile=instance.mig.profile.name,
             placement=Placement(instance.placement.start, instance.placement.size),
             uuid=first.uuid if first is not None else "",
             instance=ids,

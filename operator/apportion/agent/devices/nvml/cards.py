@@ -61,7 +61,7 @@ class Gpu:
 
     card: Card
     architecture: int
-    mig_profiles: tuple[MigProfile, ...]
+    migs: tuple[MigProfile, ...]
     """Every profile it can be cut into; empty when it cannot be cut as it is."""
 
     @property
@@ -69,11 +69,9 @@ class Gpu:
         """The card's name."""
         return self.card.name
 
-    def mig_profile(self, profile: str) -> MigProfile | None:
+    def mig(self, profile: str) -> MigProfile | None:
         """Return the shape of this profile name, None when the GPU does not offer it."""
-        return next(
-            (mig_profile for mig_profile in self.mig_profiles if mig_profile.profile.name == profile), None
-        )
+        return next((mig for mig in self.migs if mig.profile.name == profile), None)
 
 
 def discover(
@@ -113,8 +111,8 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
     session.remember(uuid, handle)
     memory = int(call("nvmlDeviceGetMemoryInfo").total)
     architecture = int(call("nvmlDeviceGetArchitecture"))
-    mig_profiles, uncut = _mig_profiles(session, handle, name, memory, architecture)
-    totals = profiles.totals(mig_profiles)
+    migs, uncut = _mig_profiles(session, handle, name, memory, architecture)
+    totals = profiles.totals(migs)
     card = Card(
         name=name,
         kind=CardKind.GPU,
@@ -123,12 +121,12 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
         attributes=_attributes(session, handle, name, architecture) | ({UNCUT: uncut} if uncut else {}),
         capacity={**totals, "memory": memory},
         totals=totals,
-        slices=profiles.memory_slices(mig_profiles),
-        profiles=tuple(mig_profile.profile for mig_profile in mig_profiles),
-        parts_only=bool(mig_profiles) and architecture < HOPPER,
+        slices=profiles.memory_slices(migs),
+        profiles=tuple(mig.profile for mig in migs),
+        parts_only=bool(migs) and architecture < HOPPER,
         edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
     )
-    return Gpu(card, architecture, mig_profiles)
+    return Gpu(card, architecture, migs)
 
 
 def _mig_profiles(

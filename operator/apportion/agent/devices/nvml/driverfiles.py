@@ -38,10 +38,7 @@ _TOOLS = (
 )
 _SOCKETS = ("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket")
 _SOCKET_OPTIONS = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
-_HOOKS = (
-    ("nvidia-cdi-hook", ("nvidia-cdi-hook",)),
-    ("nvidia-ctk", ("nvidia-ctk", "hook")),
-)
+_HOOKS = (("nvidia-cdi-hook", ("nvidia-cdi-hook",)), ("nvidia-ctk", ("nvidia-ctk", "hook")))
 """NVIDIA's container toolkit; the second is its older name."""
 _HOOK_FOLDERS = ("/usr/bin", "/usr/local/nvidia/toolkit", "/usr/local/bin")
 _VERSIONED = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)*)")

@@ -37,7 +37,7 @@ class Instance:
 
     handle: Any
     id: int
-    mig_profile: MigProfile
+    mig: MigProfile
     placement: Placement
     computes: tuple[Compute, ...]
 
@@ -50,15 +50,11 @@ class Instances:
         self._computes: dict[tuple[str, int], tuple[tuple[int, int, int], ...]] = {}
         """Compute instance profiles (id, slices, most) by GPU and GPU instance profile."""
 
-    def of(self, gpu: Gpu, mig_profiles: tuple[MigProfile, ...] | None = None) -> tuple[Instance, ...]:
+    def of(self, gpu: Gpu, migs: tuple[MigProfile, ...] | None = None) -> tuple[Instance, ...]:
         """List what exists, of some shapes only if they are given; nothing while MIG mode is off."""
-        if not gpu.mig_profiles or not self.mode(gpu):
+        if not gpu.migs or not self.mode(gpu):
             return ()
-        found = [
-            one
-            for mig_profile in mig_profiles or gpu.mig_profiles
-            for one in self._of_profile(gpu, mig_profile)
-        ]
+        found = [one for mig in migs or gpu.migs for one in self._of_profile(gpu, mig)]
         return tuple(sorted(found, key=lambda one: (one.placement, one.id)))
 
     def mode(self, gpu: Gpu) -> bool:
@@ -68,33 +64,29 @@ class Instances:
         )
         return bool(found and found[0])
 
-    def make_gpu_instance(self, gpu: Gpu, mig_profile: MigProfile, placement: Placement, about: str) -> Any:
+    def make_gpu_instance(self, gpu: Gpu, mig: MigProfile, placement: Placement, about: str) -> Any:
         """Make a GPU instance at this place; returns its handle. Raises NoRoom, Unsupported, Busy or Lost."""
         place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
         return self._session.call(
-            "nvmlDeviceCreateGpuInstanceWithPlacement",
-            self._handle(gpu),
-            mig_profile.id,
-            byref(place),
-            about=about,
+            "nvmlDeviceCreateGpuInstanceWithPlacement", self._handle(gpu), mig.id, byref(place), about=about
         )
 
-    def make_compute_instance(self, gpu: Gpu, mig_profile: MigProfile, instance: Any, about: str) -> None:
+    def make_compute_instance(self, gpu: Gpu, mig: MigProfile, instance: Any, about: str) -> None:
         """Make the compute instance that fills a GPU instance."""
-        profiles = self._compute_profiles(gpu, mig_profile, instance)
-        full = next((number for number, slices, _ in profiles if slices == mig_profile.slices), None)
+        profiles = self._compute_profiles(gpu, mig, instance)
+        full = next((number for number, slices, _ in profiles if slices == mig.slices), None)
         if full is None:
-            raise Unsupported(f"{about}: no compute instance profile fills {mig_profile.profile.name}")
+            raise Unsupported(f"{about}: no compute instance profile fills {mig.profile.name}")
         self._session.call("nvmlGpuInstanceCreateComputeInstance", instance, full, about=about)
 
-    def read(self, gpu: Gpu, mig_profile: MigProfile, handle: Any) -> Instance | None:
+    def read(self, gpu: Gpu, mig: MigProfile, handle: Any) -> Instance | None:
         """Read one GPU instance; None when it is gone."""
         info = self._session.ask("nvmlGpuInstanceGetInfo", handle, none_on=NOT_THERE, about=gpu.name)
         if info is None:
             return None
-        computes = sorted(self._computes_of(gpu, mig_profile, handle), key=lambda one: one.id)
+        computes = sorted(self._computes_of(gpu, mig, handle), key=lambda one: one.id)
         placement = Placement(info.placement.start, info.placement.size)
-        return Instance(handle, info.id, mig_profile, placement, tuple(computes))
+        return Instance(handle, info.id, mig, placement, tuple(computes))
 
     def remove_compute_instance(self, compute: Compute, about: str) -> None:
         """Remove a compute instance; a missing one is fine. Raises Busy while a process uses it."""
@@ -104,31 +96,25 @@ class Instances:
         """Remove a GPU instance; a missing one is fine. Raises Busy while it has a compute instance."""
         self._session.ask("nvmlGpuInstanceDestroy", handle, none_on=NOT_THERE, about=about)
 
-    def _of_profile(self, gpu: Gpu, mig_profile: MigProfile) -> Iterator[Instance]:
-        rows = (pynvml.c_nvmlGpuInstance_t * mig_profile.room)()
-        count = c_uint(mig_profile.room)
+    def _of_profile(self, gpu: Gpu, mig: MigProfile) -> Iterator[Instance]:
+        rows = (pynvml.c_nvmlGpuInstance_t * mig.room)()
+        count = c_uint(mig.room)
         function = "nvmlDeviceGetGpuInstances"
         # Somebody may switch MIG mode off at any time: then there are none.
         if (
             self._session.ask(
-                function,
-                self._handle(gpu),
-                mig_profile.id,
-                rows,
-                byref(count),
-                none_on=NOT_OFFERED,
-                about=gpu.name,
+                function, self._handle(gpu), mig.id, rows, byref(count), none_on=NOT_OFFERED, about=gpu.name
             )
             is None
         ):
             return
         for handle in rows[: count.value]:
-            found = self.read(gpu, mig_profile, handle)
+            found = self.read(gpu, mig, handle)
             if found is not None:
                 yield found
 
-    def _computes_of(self, gpu: Gpu, mig_profile: MigProfile, instance: Any) -> Iterator[Compute]:
-        for number, _, most in self._compute_profiles(gpu, mig_profile, instance):
+    def _computes_of(self, gpu: Gpu, mig: MigProfile, instance: Any) -> Iterator[Compute]:
+        for number, _, most in self._compute_profiles(gpu, mig, instance):
             rows = (pynvml.c_nvmlComputeInstance_t * most)()
             count = c_uint(most)
             listed = self._session.ask(
@@ -150,11 +136,9 @@ class Instances:
                 if uuid:
                     yield Compute(handle, info.id, text(uuid), self._in_use(info.device, gpu.name))
 
-    def _compute_profiles(
-        self, gpu: Gpu, mig_profile: MigProfile, instance: Any
-    ) -> tuple[tuple[int, int, int], ...]:
+    def _compute_profiles(self, gpu: Gpu, mig: MigProfile, instance: Any) -> tuple[tuple[int, int, int], ...]:
         # They can be asked for on an existing instance only, and are the same for every one of a shape.
-        key = (gpu.card.uuid, mig_profile.id)
+        key = (gpu.card.uuid, mig.id)
         if key not in self._computes:
             found: dict[int, tuple[int, int, int]] = {}
             for constant in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):

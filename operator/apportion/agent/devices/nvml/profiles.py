@@ -67,17 +67,15 @@ def mig_profiles(session: Session, gpu: Any, memory: int, about: str) -> tuple[M
     return tuple(found.values())
 
 
-def totals(mig_profiles: tuple[MigProfile, ...]) -> CounterAmounts:
+def totals(migs: tuple[MigProfile, ...]) -> CounterAmounts:
     """Return what partitions can take together: of everything, the most that one profile has (NVIDIA's own rule)."""
-    keys = mig_profiles[0].profile.amounts if mig_profiles else ()
-    return {key: max(mig_profile.profile.amounts[key] for mig_profile in mig_profiles) for key in keys}
+    keys = migs[0].profile.amounts if migs else ()
+    return {key: max(mig.profile.amounts[key] for mig in migs) for key in keys}
 
 
-def memory_slices(mig_profiles: tuple[MigProfile, ...]) -> int:
+def memory_slices(migs: tuple[MigProfile, ...]) -> int:
     """Return how many memory slices the GPU has: as many as the largest placement."""
-    return max(
-        (place.size for mig_profile in mig_profiles for place in mig_profile.profile.placements), default=0
-    )
+    return max((place.size for mig in migs for place in mig.profile.placements), default=0)
 
 
 def computed_name(slices: int, memory_mb: int, total: int, suffix: str = "") -> str:

@@ -81,10 +81,7 @@ def read(root: Path, name: str) -> RdmaDevice | None:
         ports=ports(root, name),
         interfaces=tuple(sorted(_entries(device / "net"))),
         physical=_target(device / "physfn"),
-        files=(
-            *_files(root, "infiniband_verbs", name),
-            *_files(root, "infiniband_mad", name, only="umad"),
-        ),
+        files=(*_files(root, "infiniband_verbs", name), *_files(root, "infiniband_mad", name, only="umad")),
     )
 
 

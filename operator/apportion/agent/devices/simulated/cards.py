@@ -113,10 +113,7 @@ def _gpu(
         totals=found.totals,
         slices=found.slices,
         profiles=found.profiles,
-        edits=Edits(
-            _GPU_ENV,
-            _files((*GPU_COMMON, f"/dev/nvidia{number}")) if group.device_nodes else (),
-        ),
+        edits=Edits(_GPU_ENV, _files((*GPU_COMMON, f"/dev/nvidia{number}")) if group.device_nodes else ()),
     )
 
 
