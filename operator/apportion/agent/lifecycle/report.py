@@ -40,14 +40,9 @@ async def report(
     """Write the status if it differs. Raises Overtaken when the object changed; the worker runs another round then."""
     users = [user.uid for user in context.users(partition.metadata.uid)]
     wanted = status(partition, row, outcome, users=users, now=context.now())
-    known = partition.status.to_json()
-    # The model has empty containers where the object has nothing.
-    patch = {key: value for key, value in wanted.items() if (known.get(key) or None) != value}
+    patch = status_patch(partition, wanted)
     if not patch:
         return
-    if "instance" in patch and known.get("instance"):
-        # A merge patch keeps keys that are not named: name those that have to go.
-        patch["instance"] = {**dict.fromkeys(known["instance"]), **(patch["instance"] or {})}
     body = {"metadata": {"resourceVersion": partition.metadata.resource_version}, "status": patch}
     try:
         answer = await context.client.patch(PARTITIONS, partition.metadata.name, body, sub="status")
@@ -55,6 +50,17 @@ async def report(
         return
     context.desired.observe(PARTITIONS, "MODIFIED", answer)
     context.at("status.written")
+
+
+def status_patch(partition: Partition, wanted: Json) -> Json:
+    """Return the merge patch that makes the status as wanted, {} when it is."""
+    known = partition.status.to_json()
+    # The model has empty containers where the object has nothing.
+    patch = {key: value for key, value in wanted.items() if (known.get(key) or None) != value}
+    if "instance" in patch and known["instance"]:
+        # A merge patch keeps keys that are not named: name those that have to go.
+        patch["instance"] = {**dict.fromkeys(known["instance"]), **(patch["instance"] or {})}
+    return patch
 
 
 def status(
