@@ -58,7 +58,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
         try:
             await agent.run(stop)
         except ExceptionGroup as group:
-            # One part failed for good and the others were stopped for it: its error is the one to tell.
+            # One part failed for good and the task group stopped the others: report its error.
             known, unknown = group.split(ApportionError)
             if unknown is not None or known is None:
                 raise
@@ -150,7 +150,7 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 running = [tasks.create_task(self._partitions.run()), tasks.create_task(self._slices.run())]
-                # Without the whole list a partition of a claim would look like one that nobody wants.
+                # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims(self._served)
                 for row in self.context.journal.partitions().values():
@@ -256,7 +256,7 @@ class Agent:
             self._worker(partition.spec.parent).wake()
 
     def _worker(self, card: str) -> CardWorker:
-        """Return the card's worker, started if need be: also for cards that are wished for but not there."""
+        """Return the card's worker, started if needed; Partitions may name cards that this node has not."""
         if card not in self._workers:
             worker = self._workers[card] = CardWorker(self.context, card)
             if self._tasks is not None:

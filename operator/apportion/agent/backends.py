@@ -14,16 +14,18 @@ from apportion.agent.settings import AgentOptions
 from apportion.errors import BrokenInput
 
 REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBackend]] = {
-    "nvml": lambda options: NvmlBackend(options.host_root, at=options.at, marks=options.marks()),
+    "nvml": lambda options: NvmlBackend(
+        options.host_root, at=options.at, sticky_errors=options.sticky_errors()
+    ),
     "ascend": lambda options: AscendBackend(options.host_root, at=options.at),
     "rdma": lambda options: RdmaBackend(options.host_root),
 }
-"""Backends of real hardware; each knows whether its hardware is there."""
+"""Backends of real hardware; `present()` says whether the vendor's library or devices are on the node."""
 KNOWN = ("auto", *REAL, "simulated")
 
 
 def backends(options: AgentOptions) -> tuple[Backend, ...]:
-    """Return the backends that the options ask for; a node without hardware that we know has none."""
+    """Return the backends that the options ask for; with `auto` there may be none. Raises BrokenInput."""
     wanted = options.backend.split(",")
     unknown = [name for name in wanted if name not in KNOWN]
     if unknown:

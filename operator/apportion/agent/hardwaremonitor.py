@@ -1,7 +1,7 @@
-"""The watch over the hardware: looks at what no event tells, and passes on what changed.
+"""Polls the hardware for what no event reports, and passes on what changed.
 
-In: the view, the hardware, who has to know. Out: rings of bells, Events, health of claims' devices, files put right. A look that
-fails is tried again, and health that nobody can see any more turns unknown by itself.
+In: the inventory builder, the hardware, the journal. Out: wake-ups, Events, health in claims' statuses, repaired CDI files. A poll that
+fails is tried again; kubelet calls health unknown that was not polled for 30 s.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from apportion.errors import ApportionError, HardwareError
 
 _log = structlog.get_logger()
 _LOOKS = 15
-"""So many looks at health make one for cards that did not answer before: a discovery asks every card of the node."""
+"""Polls between two discoveries of cards that did not answer; a discovery asks every card of the node."""
 
 
 class HardwareMonitor:
-    """Looks at the hardware every few seconds, and at the files of claims less often."""
+    """Polls the hardware every few seconds, and the files of claims less often."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class HardwareMonitor:
         self._before: tuple[object, object] | None = None
         self._unwell: dict[str, Health] = {}
         self.health = Wakeup()
-        """Rings when the health of a card changed."""
+        """Wakes health streams when the health of a card changed."""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Poll until cancelled."""
         for look in itertools.count(1):
             await self.check()
             if look % _LOOKS == 0:
@@ -70,14 +70,14 @@ class HardwareMonitor:
             await self._sleep(self._interval)
 
     async def keep_files(self, preparers: Sequence[Preparer]) -> None:
-        """Look after the files of claims until cancelled."""
+        """Repair the files of claims until cancelled."""
         while True:
             for preparer in preparers:
                 await self._repair_files(preparer)
             await self._sleep(self._files_interval)
 
     async def check(self) -> None:
-        """Look once."""
+        """Poll once."""
         try:
             sick = await self._inventory.read_health()
             live = await self._context.hardware.partitions()
@@ -102,7 +102,7 @@ class HardwareMonitor:
             _log.warning("hardware.unreadable", error=str(error))
 
     def _update_claims(self, health: Mapping[str, Health]) -> None:
-        """Say in the claims that use a card that it is unwell, and that it is well again."""
+        """Write the health of changed cards into the statuses of the claims that use them."""
         unwell: dict[str, Health] = {
             name: state for name, state in health.items() if state is not Health.HEALTHY
         }
@@ -127,7 +127,7 @@ class HardwareMonitor:
                     self._claim_status.add(ref, row.driver, device.pool, [news])
 
     async def _repair_files(self, preparer: Preparer) -> None:
-        """Remove files that no claim needs, and make those again that a claim needs and somebody removed."""
+        """Remove files that no claim needs, and write again those of prepared claims that are gone."""
         try:
             await preparer.remove_orphans()
         except OSError as error:

@@ -1,6 +1,6 @@
 """The node as it should be published, from hardware, journal and Partition objects.
 
-In: the desk and who holds what. Out: an inventory. Three kinds of partitions are on a card: ours for claims (not
+In: the agent's parts, the claims that hold devices. Out: an inventory. Three kinds of partitions are on a card: ours for claims (not
 subtracted: allocations count them, and warm ones make way), ours for layouts, and foreign ones (both subtracted).
 """
 
@@ -27,10 +27,10 @@ from apportion.dra.taint import Taint
 
 
 class InventoryBuilder:
-    """Looks at everything and says what the slices should show."""
+    """Reads hardware, journal and held claims, and builds what the slices should show."""
 
     def __init__(self, context: AgentContext, held: HeldClaims, *, quarantine: bool = False) -> None:
-        """`quarantine`: cards on which somebody else cuts are tainted as a whole."""
+        """`quarantine`: a card with a foreign partition is tainted as a whole."""
         self._quarantine = quarantine
         self._context = context
         self._held = held
@@ -110,7 +110,7 @@ def compose(
             occupied.append(found.place)
         else:
             foreign.add(card.name)
-            # A shape that no profile describes: nobody can say what is left beside it.
+            # No profile describes it, so what is left of the card is unknown.
             blocked.add(card.name)
     for used in (device for claim in held for device in claim.devices):
         if used.device == used.card:
@@ -149,7 +149,7 @@ def _taints(
 
 
 def _holders(held: tuple[ClaimRow, ...]) -> dict[str, list[Taint]]:
-    """Return the taints that say which claims hold a device, by its name."""
+    """Return the held taints by device name, one for each claim that holds it."""
     found: dict[str, list[Taint]] = defaultdict(list)
     for claim in held:
         for name in dict.fromkeys(device.device for device in claim.devices):

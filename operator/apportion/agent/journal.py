@@ -144,7 +144,7 @@ class Journal:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
 
     def if_unclaimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
-        """Do something while it is certain that nobody begins with this claim; returns False when somebody has."""
+        """Act inside a transaction in which no claim row can appear; returns False, without acting, if there is one."""
         with self._transaction() as db:
             if db.execute("SELECT 1 FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone():
                 return False

@@ -1,7 +1,7 @@
-"""Events where a person would look: on a Partition whose cut fails, on the Node whose cards or partitions are not as they should be.
+"""Events: on a Partition that cannot be cut, on the Node about health, foreign partitions and missing driver files.
 
-In: Partition objects as they pass, what looks at the hardware found. Out: words to the recorder, which says nothing twice. The
-operator speaks of claims, kubelet of pods; the agent only of what it alone can see.
+In: watch events of Partitions, results of polls. Out: Events through the recorder, which writes none twice. The operator writes
+Events on claims and kubelet on pods; the agent only about what it alone sees.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _log = structlog.get_logger()
 
 
 class NodeEvents:
-    """Remembers what it said, so that an end is told to those who heard of a beginning."""
+    """Remembers what was wrong, so that there is an Event when it is over."""
 
     def __init__(self, client: Client, recorder: Recorder, node: str) -> None:
         self._client = client
@@ -53,7 +53,7 @@ class NodeEvents:
     async def report(
         self, cards: Mapping[str, Card], health: Mapping[str, Health], foreign: Iterable[LivePartition]
     ) -> None:
-        """Say what a look at the hardware found that a person should know, on the Node."""
+        """Write Events on the Node about what a poll of the hardware found."""
         about = await self._node_object()
         if about is None:
             return

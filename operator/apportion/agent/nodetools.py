@@ -1,7 +1,7 @@
-"""What an administrator on the node asks of the agent's parts, with the agent running or not, without the API.
+"""The commands of an administrator on the node; they need no API and work with or without a running agent.
 
-In: options, a claim as it stands in a file. Out: plain values for tables and JSON. Looking changes nothing. Preparing goes by the same
-journal, locks and files as the agent: a running agent sees it, keeps its hands off, and taints what is used.
+In: options, a claim from a file. Out: JSON values. `discover` and `partitions` change nothing; `prepare` uses the agent's journal,
+locks and files: a running agent sees the claim, leaves its devices alone, and taints them.
 """
 
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 
 class NodeTools:
-    """One node, looked at and worked on from its own command line."""
+    """The commands `apportion node ...` of one node."""
 
     def __init__(self, options: AgentOptions) -> None:
         self._options = options
@@ -76,14 +76,14 @@ class NodeTools:
                     for row in await self._one(context, claim, driver, kind)
                 ]
             except ApportionError:
-                # Nobody comes to unprepare what only a person knows of.
+                # Kubelet does not know of this claim and would never unprepare it.
                 if not before:
                     await self._free(context, claim.uid)
                 raise
         return {"claim": claim.key, "uid": claim.uid, "devices": prepared}
 
     async def unprepare(self, uid: str) -> Json:
-        """Free a prepared claim's devices; partitions that were cut by hand for it go. Raises ApportionError."""
+        """Free a prepared claim's devices; partitions that `prepare` cut for it are removed. Raises ApportionError."""
         async with self._context() as context:
             return {"uid": uid, "released": await self._free(context, uid)}
 
@@ -98,7 +98,7 @@ class NodeTools:
             replace(device, partition=partition.metadata.uid if partition is not None else "")
             for device, partition in zip(devices, partitions, strict=True)
         )
-        # First of all the journal says whose the partitions will be: a running agent then leaves them alone.
+        # The claim's row comes first: a running agent then leaves its partitions alone.
         if context.journal.claim(claim.uid, driver) is None:
             context.journal.reserve(
                 ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
@@ -132,12 +132,12 @@ class NodeTools:
         return [device.device for row in rows for device in row.devices]
 
     async def recover(self, name: str) -> Json:
-        """Take the mark of an error off a card: somebody reset it, or knows better. Raises BrokenInput for no card of ours."""
+        """Clear the sticky error of a card, after a reset for example. Raises BrokenInput for an unknown card."""
         cards = await Hardware(backends(self._options)).discover()
         if name not in cards:
             raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
-        reason = self._options.marks().all().get(cards[name].uuid, "")
-        marked = self._options.marks().remove(cards[name].uuid)
+        reason = self._options.sticky_errors().all().get(cards[name].uuid, "")
+        marked = self._options.sticky_errors().remove(cards[name].uuid)
         return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
 
     @asynccontextmanager
@@ -176,7 +176,7 @@ class NodeTools:
             return claim
 
         def nobody(_card: str, _partition: str) -> None:
-            """Nobody works here but the caller."""
+            """There are no workers here: the caller cut the partition before."""
 
         return Preparer(
             context,

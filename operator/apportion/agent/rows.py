@@ -32,7 +32,10 @@ class ClaimStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """One partition that we made, make or remove."""
+    """What the journal knows of one partition that this agent makes, has made or removes.
+
+    A Partition (API) says what is wanted, a LivePartition what is on the hardware; a row says how far we are, and survives a crash.
+    """
 
     uid: str
     """UID of the Partition object: what it belongs to."""
@@ -62,7 +65,7 @@ class ClaimDevice:
     partition: str = ""
     """UID of the Partition behind it; empty for whole cards."""
     admin: bool = False
-    """Admin access excludes nobody."""
+    """Allocated with admin access: other claims may use the device too."""
 
     @property
     def by_hand(self) -> bool:

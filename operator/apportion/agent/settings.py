@@ -61,22 +61,22 @@ class AgentOptions:
     """File that holds another text after every reboot."""
 
     foreign: ForeignPolicy = ForeignPolicy.LEAVE
-    """What to do about partitions that somebody made by hand."""
+    """What to do about partitions that apportion did not make."""
 
     health_interval: float = 2.0
-    """Seconds between two looks at the hardware for what nobody tells: health, partitions made by hand."""
+    """Seconds between two polls of the hardware: health, foreign partitions."""
 
     held_interval: float = 10.0
     """Seconds between two looks at every prepared claim (one GET each, answered from the API server's memory)."""
 
     files_interval: float = 60.0
-    """Seconds between two looks at the files of claims: some are in nobody's use any more, some were removed by hand."""
+    """Seconds between two checks of the files of claims: for orphans, and for files that are gone."""
 
     prepare_timeout: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
-    """Of the partitions' life cycle."""
+    """How long workers wait."""
 
     at: Callable[[str], None] = lambda _: None
     """Called at every boundary between two steps; crash tests end the process in it."""
@@ -86,8 +86,8 @@ class AgentOptions:
         """The driver of each kind of card."""
         return {CardKind.GPU: self.driver_gpu, CardKind.NPU: self.driver_npu, CardKind.NIC: self.driver_rdma}
 
-    def marks(self) -> StickyErrors:
-        """Return where marks of sick cards are kept: over restarts of the agent, not over a reboot."""
+    def sticky_errors(self) -> StickyErrors:
+        """Return the sticky errors of cards: they outlive the agent, not a reboot."""
         return StickyErrors(self.state_dir / "sick", self.read_boot_id())
 
     def read_boot_id(self) -> str:

@@ -1,27 +1,26 @@
-"""A bell that many may wait for: something changed, look again.
+"""A wake-up event for many waiting tasks.
 
-In: `ring`, from anywhere in the loop. Out: everybody who waits wakes up. It carries no news, because whoever wakes looks
-at the real state.
+In: `wake`, from anywhere in the event loop. Out: all tasks that wait go on. It carries no value: they read the state themselves.
 """
 
 import asyncio
 
 
 class Wakeup:
-    """A broadcast without memory: a ring wakes those who wait at that moment."""
+    """A broadcast without memory: it wakes the tasks that wait at that moment."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
-        """Wake everybody."""
+        """Wake all waiting tasks."""
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiting.clear()
 
     async def wait(self, seconds: float) -> None:
-        """Sleep until the next ring, for at most this many seconds."""
+        """Wait for the next `wake`, for at most this many seconds."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         try:

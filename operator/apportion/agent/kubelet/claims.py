@@ -1,6 +1,6 @@
 """The claim behind a prepare call: read, checked, and reduced to the devices of one driver.
 
-In: what kubelet says (namespace, name, uid). Out: the results to prepare, or an error that kubelet shows to the user.
+In: namespace, name and UID from kubelet. Out: the results to prepare, or an error that kubelet shows to the user.
 """
 
 from dataclasses import dataclass

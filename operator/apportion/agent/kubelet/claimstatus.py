@@ -1,6 +1,6 @@
-"""Reports: what a claim's status says of its devices (`status.devices`, KEP-4817), one entry for each of ours.
+"""Writes `status.devices` of claims (KEP-4817): one entry for each device of ours.
 
-In: news of devices, at most one set a claim and driver waits. Out: merge patches of `/status` that carry the version they were
+In: device conditions; those of one claim and driver wait together. Out: merge patches of `/status` that carry the version they were
 made from and leave the entries of other drivers as they are. Nobody waits for them, and no prepare fails for them. Entries go by
 themselves when the claim is deallocated (the API server drops them).
 """
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
-    """What is new about one device."""
+    """One condition of one device."""
 
     device: str
     condition: str
@@ -39,17 +39,17 @@ class DeviceCondition:
 
     @classmethod
     def ready(cls, made: Injection) -> "DeviceCondition":
-        """Say that containers can use it."""
+        """Return Ready=True for a device that containers can use."""
         return cls(made.device, READY, True, "Prepared", made.edits.warning, made.uuid)  # noqa: FBT003
 
     @classmethod
     def failed(cls, device: str, error: Exception) -> "DeviceCondition":
-        """Say that it is not usable (yet), and why."""
+        """Return Ready=False with the error for a device."""
         return cls(device, READY, False, type(error).__name__, str(error))  # noqa: FBT003
 
 
 class ClaimStatusWriter:
-    """Writes what it is told, in the background."""
+    """Writes conditions in the background."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ClaimStatusWriter:
         self._wakeup = asyncio.Event()
 
     def add(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
-        """Take news; newer ones about the same condition of the same device replace those that still wait."""
+        """Queue conditions; one replaces a waiting one of the same type and device."""
         _, waiting = self._waiting.setdefault((ref, driver), (pool, {}))
         waiting.update({(row.device, row.condition): row for row in news})
         self._wakeup.set()
@@ -85,7 +85,7 @@ class ClaimStatusWriter:
                     await self._write(ref, driver, pool, tuple(news.values()))
                     pause = 0.1
                 except (Overtaken, Unreachable):
-                    # What came meanwhile is newer.
+                    # Conditions that were added meanwhile are newer.
                     _, newer = self._waiting.setdefault((ref, driver), (pool, {}))
                     newer.update({key: row for key, row in news.items() if key not in newer})
                     await self._sleep(pause)
@@ -118,7 +118,7 @@ class ClaimStatusWriter:
 def merge_conditions(
     before: Sequence[Json], driver: str, pool: str, news: Sequence[DeviceCondition], now: str
 ) -> list[Json]:
-    """Return all entries with the news in ours. Pure."""
+    """Return all entries with the conditions merged into ours. Pure."""
     after = [dict(entry) for entry in before]
     for row in news:
         entry = next((each for each in after if _is(each, driver, pool, row.device)), None)

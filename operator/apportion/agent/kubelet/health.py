@@ -1,7 +1,7 @@
 """The health that kubelet shows in pods: every device of one driver, again and again (DRAResourceHealth, KEP-4680).
 
-In: what the last look at the hardware said. Out: a stream of whole lists: at once, at every change, and often enough that kubelet
-does not take silence for news. A list carries the time of the look, so that health which nobody can see any more turns Unknown.
+In: the health of the last poll. Out: a stream of complete lists: at once, at every change, and more often than kubelet's timeout.
+A list carries the time of the poll, so that kubelet calls health Unknown when polls fail.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class DeviceHealth:
 
 
 def health_message(card: str, health: Health) -> str:
-    """Return what to tell people about a card; "" when it is well."""
+    """Return the message about a card's health, "" when it is healthy."""
     return _SAID[health].format(card=card) if health in _SAID else ""
 
 
@@ -49,7 +49,7 @@ class HealthFeed:
         changed: Wakeup,
         period: float = _PERIOD,
     ) -> None:
-        """`devices` gives the whole list, `last_read` when it was true (seconds since the epoch); `changed` rings for news."""
+        """`devices` gives the whole list, `last_read` when it was polled (seconds since the epoch); `changed` wakes the streams."""
         self._pool = pool
         self._devices = devices
         self._last_read = last_read

@@ -1,4 +1,4 @@
-"""The held rule: a device is free only after unprepare, whatever the API says in between.
+"""Held claims: a device is free only after unprepare, even when its claim is deallocated or deleted before.
 
 In: the journal's claims and the API's. Out: the claims whose devices are still prepared although they lost them (a pod
 deleted by force: its containers may run on). Their devices are tainted until kubelet unprepares.
@@ -19,7 +19,7 @@ _log = structlog.get_logger()
 
 
 class HeldClaims:
-    """Looks after the prepared claims of this node."""
+    """Compares the prepared claims of this node with the API."""
 
     def __init__(
         self,
@@ -31,8 +31,8 @@ class HeldClaims:
     ) -> None:
         """`interval`: seconds between two looks at each prepared claim.
 
-        `abandon(row)` undoes a preparation that was lost before kubelet ever heard that it is done: no container has it, and
-        kubelet need not come back for it. It says whether there was one.
+        `abandon(row)` undoes a preparation of which kubelet never got an answer: no container has the devices, and kubelet
+        may not call again. It returns whether there was one.
         """
         self.abandon = abandon
         self._context = context
@@ -51,7 +51,7 @@ class HeldClaims:
             self._context.slices_changed()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await self.check()
             await self._sleep(self._interval)
@@ -65,7 +65,7 @@ class HeldClaims:
                 ref = ClaimRef(row.namespace, row.name, row.uid)
                 claim = await read(self._context.client, ref, latest=False)
                 if key not in self._lost and not _still_has(claim, row):
-                    # The server's memory may be behind: before anything is done, ask for the truth.
+                    # The first answer came from the API server's cache, which may be old: read again before acting.
                     claim = await read(self._context.client, ref)
                     unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
                     if unfinished and self.abandon and await self.abandon(row):

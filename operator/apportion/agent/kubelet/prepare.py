@@ -1,8 +1,7 @@
-"""Prepare and unprepare: make a claim's devices usable in containers, and free again.
+"""Prepare and unprepare: make a claim's devices usable in containers, and free them again.
 
-In: a claim reference. Out: the devices with their CDI ids. Both calls may come again at any time, in another process, after
-a crash; a claim's failure is its own. What is decided is computed from the claim and the cards; what is done is in the
-journal first.
+In: a claim reference. Out: the devices with their CDI ids. Kubelet may repeat both calls at any time, also after a crash and to
+another process; a claim that fails does not affect others. Every step is written into the journal before it is done.
 """
 
 import asyncio
@@ -53,8 +52,9 @@ class Preparer:
     ) -> None:
         """`urge(card, partition UID)` asks the card's worker to try now.
 
-        `reports` tells the claim how its devices are; `claims` reads a claim, by default from the API. `freed(row)` is told after an unprepare, `timed(seconds)` how long a successful prepare took. `timeout` (seconds)
-        stays below kubelet's 45.
+        `claim_status` gets the conditions of devices; `claims` reads a claim, by default from the API.
+        `on_unprepared(row)` is called after an unprepare, `observe_seconds` with the duration of a successful prepare.
+        `timeout` (seconds) stays below kubelet's 45.
         """
         self._context = context
         self._cdi = cdi
@@ -99,9 +99,9 @@ class Preparer:
         return row.devices
 
     async def restore_files(self, ref: ClaimRef) -> bool:
-        """Make the files of a prepared claim again, if somebody removed or damaged them; returns whether it had to.
+        """Write the files of a prepared claim again if they are gone or damaged; returns whether they were.
 
-        Kubelet does not ask again while it lives, but a container that restarts needs them. Raises ApportionError.
+        Kubelet repeats prepare only after its own restart, but a container that restarts needs them. Raises ApportionError.
         """
         async with self._lock(ref.uid):
             row = self._context.journal.claim(ref.uid, self.driver)
@@ -117,7 +117,7 @@ class Preparer:
             return True
 
     async def remove_orphans(self) -> int:
-        """Remove the files of claims that nobody has prepared or is preparing; returns of how many claims.
+        """Remove the files of claims that are not in the journal; returns of how many claims.
 
         They are left by a crash, a reboot, or a journal that was lost. Files that are not ours are not looked at.
         """
@@ -126,7 +126,7 @@ class Preparer:
         known = {row.uid for row in journal.claims() if row.driver == self.driver}
         for uid in sorted(found - known):
             async with self._lock(uid):
-                # The journal looks again and removes in one transaction: another agent may be about to begin.
+                # Check and removal are one transaction of the journal: another agent may be about to prepare the claim.
                 await asyncio.to_thread(
                     journal.if_unclaimed, uid, self.driver, partial(self._remove_files, uid)
                 )
@@ -140,7 +140,7 @@ class Preparer:
     async def _make_usable(
         self, claim: Claim | None, ref: ClaimRef, results: Sequence[DeviceResult], seconds: float
     ) -> tuple[ClaimRow, list[Injection]]:
-        """Bring hardware, journal and files to where containers can use the devices."""
+        """Wait for the devices and write the claim's files. Raises NotReady."""
         if claim is None:
             raise NotReady(f"ResourceClaim {ref.key} does not exist")
         row = await self._reserve(ref, results)
@@ -182,7 +182,7 @@ class Preparer:
     async def abandon(self, ref: ClaimRef) -> bool:
         """Undo a preparation that was never finished, if its claim lost the devices meanwhile; returns whether it did.
 
-        Kubelet was never told that the claim is prepared, so no container has it. Raises ApportionError.
+        Kubelet never got an answer that the claim is prepared, so no container has it. Raises ApportionError.
         """
         async with self._lock(ref.uid):
             row = self._context.journal.claim(ref.uid, self.driver)
@@ -210,7 +210,7 @@ class Preparer:
             _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
     async def _reserve(self, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
-        """Write down that we begin, or return where we were. Raises NotReady naming the holder of a device."""
+        """Write the claim's first row, or return the known one. Raises NotReady naming the holder of a device."""
         cards = dict(self._context.hardware.cards)
         devices = claim_devices(ref, results, cards, self._kind)
         known = self._context.journal.claim(ref.uid, self.driver)
@@ -232,7 +232,7 @@ class Preparer:
         self._context.at(f"claim.{step.lower()}")
 
     def _update_statuses(self, row: ClaimRow) -> None:
-        """Let statuses follow: who uses what has changed."""
+        """Have the workers write `preparedBy` of the claim's Partitions."""
         for device in row.devices:
             if device.partition:
                 self._try_now(device.card, device.partition)

@@ -1,7 +1,7 @@
-"""Recollect: the prepared claims of a journal that was lost.
+"""Recover the prepared claims of a journal that was lost.
 
 In: the files of claims (CDI and metadata), the API, the hardware. Out: journal rows. A claim whose CDI file is there was
-prepared and not unprepared, so its containers may run: to forget it would give its devices to the next one.
+prepared and not unprepared, so its containers may run: without a row its devices would be given to another claim.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ _log = structlog.get_logger()
 async def recover_claims(
     context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: CardKind, node: str
 ) -> int:
-    """Write rows for claims that only their files remember; returns how many. Raises HardwareError.
+    """Write rows for claims of which only files exist; returns how many. Raises HardwareError.
 
-    Done before anybody works on partitions. After a reboot there is nothing to remember: no container survived it. Files
-    that name a partition which is not on the hardware are left to the sweep: nobody can use them.
+    Called before workers start. After a reboot nothing is recovered: no container survived it. Files that name a partition
+    which is not on the hardware are left for `remove_orphans`: no container can use it.
     """
     journal = context.journal
     if journal.rebooted:
@@ -106,12 +106,12 @@ async def _planned(
     kind: CardKind,
     node: str,
 ) -> tuple[ClaimDevice, ...]:
-    """Return the devices as the API has them, if the claim still has just these: it knows of admin access."""
+    """Return the devices as the API has them, if the claim has exactly these: only the API says which have admin access."""
     try:
         results = allocated_devices(await read(context.client, ref), ref, driver, node)
         planned = claim_devices(ref, results, context.hardware.cards, kind)
     except ApportionError:
-        # The claim is gone or lost its devices, or nobody answers: what is in use is in use all the same.
+        # The claim is gone, has lost its devices, or the API does not answer: the devices are in use all the same.
         return devices
     bound = {device.device: device.partition for device in devices}
     if set(bound) != {device.device for device in planned}:

@@ -28,7 +28,7 @@ class CardLock:
         async with self._own:
             handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                # The other side is another process: no event of this loop can tell.
+                # The other holder is another process, so there is no event to wait for.
                 while not _taken(handle):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK)
                 yield

@@ -1,4 +1,4 @@
-"""What every worker of the life cycle shares: hardware, journal, wishes, and the seams of time and crash.
+"""What workers and prepare calls share: client, hardware, journal, Partitions, clock and locks.
 
 In: the parts. Out: one object to pass on, with the locks of the cards.
 """
@@ -27,10 +27,10 @@ def utc_now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long the life cycle waits for what others have to do first. Seconds."""
+    """How long workers wait for what others have to do first. Seconds."""
 
     room: float = 10.0
-    """For room on a card that nobody is known to be giving up, before the partition is called Failed."""
+    """For room on a card from which no partition is being removed, before the phase is Failed."""
     idle: float = 60.0
     """The same, while an idle partition is on the card, which the operator may delete to make room."""
     first_retry: float = 0.1
@@ -42,7 +42,7 @@ class Timeouts:
 
 @dataclass(slots=True)
 class AgentContext:
-    """The parts that workers share."""
+    """The parts of one agent."""
 
     client: Client
     hardware: Hardware
@@ -56,19 +56,19 @@ class AgentContext:
     at: Callable[[str], None] = lambda _: None
     """Called at every boundary between two steps; crash tests end the process in it."""
     partition_changed: Wakeup = field(default_factory=Wakeup)
-    """Rings when a partition has moved on: prepare calls wait for it."""
+    """Woken after every round of a worker: prepare calls wait for it."""
     adopt_foreign: bool = False
-    """Whether a partition that a person made stands for a layout's at its place (`--foreign adopt`)."""
+    """Whether a foreign partition at the place of a layout's becomes the layout's (`--foreign adopt`)."""
     interrupted: frozenset[str] = frozenset()
     """UIDs of Partitions that were about to be cut when the journal was lost."""
     unsupported: set[str] = field(default_factory=set)
-    """Devices that the driver says it cannot make."""
+    """Devices that the driver refused as unsupported."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
     _locks: dict[str, CardLock] = field(default_factory=dict)
 
     def lock(self, card: str) -> AbstractAsyncContextManager[None]:
-        """Return the card's lock, to be held: nobody prepares what somebody else is removing."""
+        """Return a context that holds the card's lock, so that no claim is prepared with what a worker is removing."""
         if card not in self._locks:
             self.locks_dir.mkdir(parents=True, exist_ok=True)
             self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")

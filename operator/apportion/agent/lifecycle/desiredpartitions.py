@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 def is_deleting(partition: Partition) -> bool:
-    """Say whether somebody has asked to delete the object."""
+    """Say whether the object is being deleted."""
     return partition.metadata.deletion_timestamp is not None
 
 
@@ -65,11 +65,11 @@ class DesiredPartitions:
         """Take a Partition in one version, unless a newer one is known."""
         uid = partition.metadata.uid
         known = self._by_uid.get(uid)
-        # The event of an older write must not undo what the answer to a newer one already said.
+        # The event of an older write must not undo the answer to a newer one.
         if known is not None and _version(known) >= _version(partition):
             return
         self._by_uid[uid] = partition
-        # The event of a status that we wrote ourselves changes nothing: it would wake its writer for ever.
+        # The event of a status that we wrote ourselves changes nothing: it would wake its writer again and again.
         if known is None or _asked(known) != _asked(partition):
             self.changed(partition)
 
@@ -99,7 +99,7 @@ class DesiredPartitions:
 
 
 def _read(item: Object) -> Partition:
-    """Read an object. Its status is our own: one that cannot be read counts as empty, and is written anew."""
+    """Read an object. Its status is our own: one that cannot be read counts as empty, and is written again."""
     try:
         return Partition.from_json(item)
     except BrokenInput as error:

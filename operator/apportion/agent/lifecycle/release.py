@@ -1,7 +1,7 @@
-"""Release one partition: from the hardware, then from the journal, then let go of its object.
+"""Release one partition: remove it from the hardware, then from the journal; then take our finalizer from its object.
 
 In: a journal row, what is live on the card. Out: an outcome, None when it is gone. A partition that a claim has prepared
-is never touched, whoever deleted its object.
+is never removed, even if its object is deleted.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
     context.at("partition.gone")
     _log.info("partition.gone", partition=row.name, place=str(row.place))
     if row.layout:
-        # Others are not in the slices: allocations count them.
+        # Partitions of claims are not in the slices: allocations count them.
         context.slices_changed()
     return None
 
 
 async def remove_finalizer(context: AgentContext, partition: Partition) -> None:
-    """Take our finalizer from the object; raises Overtaken when somebody wrote it first."""
+    """Take our finalizer from the object; raises Overtaken when the object changed meanwhile."""
     if AGENT_FINALIZER not in partition.metadata.finalizers:
         return
     rest = [name for name in partition.metadata.finalizers if name != AGENT_FINALIZER]

@@ -1,7 +1,7 @@
-"""The worker of one card: the only one who changes its partitions.
+"""The worker of one card: the only task that changes its partitions.
 
-In: a ring of the bell. Out: rounds. A round compares journal, API and hardware, and moves every partition of the card as
-far as it goes: first what has to leave, then what has to come.
+In: wake-ups. Out: rounds. A round compares journal, API and hardware, and brings every partition of the card as far as it goes:
+first it removes, then it creates.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import ApportionError, Lost, Overtaken
 
 _LONGEST = 60.0
-"""Seconds after which a card is looked at although nobody rang: people cut and remove by hand."""
+"""Seconds after which a round is made without a wake-up: people change partitions on the node."""
 _log = structlog.get_logger()
 
 
@@ -34,10 +34,10 @@ class _Wait:
     pause: float
     due: float
     holder: str = ""
-    """UID of whom it failed for."""
+    """UID of the holder that it failed for."""
 
     def failed_for(self, partition: Partition, pause: float) -> bool:
-        """Say whether it failed, for the same holder; `pause` is the one of failures."""
+        """Say whether it failed for this holder; `pause` is the pause after failures."""
         return self.pause >= pause and self.holder == _holder(partition)
 
 
@@ -49,7 +49,7 @@ class CardWorker:
     """One task per card."""
 
     def __init__(self, context: AgentContext, card: str) -> None:
-        """`card` is a device name; a card that is not there only gets answers that say so."""
+        """`card` is a device name; Partitions of a card that the node has not become Failed."""
         self._context = context
         self.card = card
         self._wakeup = asyncio.Event()
@@ -59,12 +59,12 @@ class CardWorker:
         self._waits: dict[str, _Wait] = {}
 
     def wake(self) -> None:
-        """Say that something about this card changed: look at everything."""
+        """Have the next round look at all partitions of the card."""
         self._everything = True
         self._wakeup.set()
 
     def try_now(self, uid: str) -> None:
-        """Try this partition now, even if it failed: somebody needs it."""
+        """Try this Partition UID now, even if it failed: a prepare call needs it."""
         self._waits.pop(uid, None)
         self._some.add(uid)
         self._wakeup.set()
@@ -118,17 +118,17 @@ class CardWorker:
             if context.desired.get(uid) is not None or context.journal.partition(uid) is not None
         }
         for device in [device for device in context.unsupported if context.desired.of_device(device) is None]:
-            # Nobody wants it any more; the next one who does may try.
+            # No Partition asks for it any more; the next one may try again.
             context.unsupported.discard(device)
             context.slices_changed()
         context.partition_changed.wake()
         if not everything:
-            # Those that wait were not looked at: their turn comes as it was.
+            # Waiting partitions that were not looked at keep the time at which they are due.
             due += [max(wait.due - context.clock(), 0.01) for wait in self._waits.values()]
         return min(due, default=None)
 
     async def _recover_rows(self) -> None:
-        """Take up again what is to be removed and the journal has lost: else its object would go and it would stay."""
+        """Write rows for Partitions in deletion that a lost journal does not have, so that they are removed from the hardware."""
         context = self._context
         card = context.hardware.cards.get(self.card)
         for partition in context.desired.of(self.card).values():
@@ -145,7 +145,7 @@ class CardWorker:
                     await asyncio.to_thread(context.journal.put_partition, row)
 
     async def _exists_in_api(self, row: PartitionRow) -> bool:
-        """Ask the API whether a partition that our watch does not know exists: another agent may have heard of it first."""
+        """Ask the API for a Partition that our watch has not seen; another agent may have seen it first."""
         found = await self._context.client.list(PARTITIONS, fieldSelector=f"metadata.name={row.name}")
         return any(item["metadata"]["uid"] == row.uid for item in found.get("items") or ())
 
@@ -154,7 +154,7 @@ class CardWorker:
         if partition is None and await self._exists_in_api(row):
             return [self._pause(row.uid)]
         async with context.lock(self.card):
-            # Read again under the lock: another agent may have gone on meanwhile.
+            # Read again under the lock: another agent may have continued meanwhile.
             now = context.journal.partition(row.uid)
             outcome = await release(context, now, await context.live(self.card)) if now is not None else None
         if outcome is None:
@@ -163,7 +163,7 @@ class CardWorker:
             return []
         if partition is not None:
             await report(context, partition, context.journal.partition(row.uid), outcome)
-        # An unprepare rings; only the hardware does not.
+        # An unprepare wakes this worker; the hardware reports nothing.
         return [] if outcome.reason == "InUse" else [self._pause(row.uid)]
 
     async def _create_or_keep(self, partition: Partition) -> list[float]:
@@ -188,7 +188,7 @@ class CardWorker:
         self._note_unsupported(partition, outcome)
         await report(context, context.desired.get(partition.metadata.uid) or partition, row, outcome)
         if outcome.phase is Phase.FAILED and (outcome.again or outcome.reason == "Unsupported"):
-            # Whoever waits was told to go elsewhere: what happens on the card meanwhile is no reason to cut it after all.
+            # The holder sees Failed and may go to another node: events on the card are no reason to cut it earlier.
             failed = context.timeouts.failed
             self._waits[partition.metadata.uid] = _Wait(
                 context.clock(), failed, context.clock() + failed, _holder(partition)
@@ -206,13 +206,13 @@ class CardWorker:
         except Lost as error:
             row = context.journal.partition(partition.metadata.uid)
             if row is not None and row.step is not Step.INTENT:
-                # It was made, and nobody can say that it is gone.
+                # It was made, and whether it is gone is unknown.
                 raise
             return PartitionOutcome(Phase.FAILED, "Lost", str(error), again=True)
         return await cut(context, card, partition, live, may_wait=self._may_wait(partition))
 
     def _may_wait(self, partition: Partition) -> bool:
-        """Say whether room may come: another partition of the card is leaving or may be taken away, or we just came."""
+        """Say whether to wait for room: another partition is being deleted, or the timeout for room has not ended."""
         context = self._context
         wait = self._waits.get(partition.metadata.uid)
         waited = context.clock() - wait.since if wait is not None else 0.0
@@ -227,7 +227,7 @@ class CardWorker:
         return waited < (context.timeouts.idle if idle else context.timeouts.room)
 
     def _note_unsupported(self, partition: Partition, outcome: PartitionOutcome) -> None:
-        """Let the slices say which places the driver refuses for good, and take it back when one works after all."""
+        """Have the slices taint devices that the driver refuses as unsupported, and untaint one that could be made."""
         refused = self._context.unsupported
         if (outcome.reason == "Unsupported") != (partition.spec.device in refused):
             refused ^= {partition.spec.device}

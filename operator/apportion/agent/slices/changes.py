@@ -51,7 +51,7 @@ def slice_changes(pool: DriverPool, live: Sequence[Json], owner: Owner, *, newes
     generation = max(generations, default=0)
     gone = tuple(item for name, item in here.items() if name not in wanted)
     missing = [name for name in wanted if name not in here]
-    # A half finished round before us left two generations or a wrong count behind: begin anew.
+    # An earlier round that broke off left two generations or a wrong count: write all slices.
     torn = len(generations) > 1 or any(
         item["spec"]["pool"]["resourceSliceCount"] != len(wanted) for item in live
     )
@@ -123,7 +123,7 @@ def _object(
 
 
 def _with_times(content: SliceContent, live: Json | None) -> list[Json]:
-    """Keep `timeAdded` of taints that stay: an eviction's clock must not start anew with every write."""
+    """Keep `timeAdded` of taints that stay: the delay of an eviction must not start again with every write."""
     if live is None or content.field != "devices":
         return [dict(row) for row in content.rows]
     times = {

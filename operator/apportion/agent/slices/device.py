@@ -50,7 +50,7 @@ def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Ta
     own = {**_parent_attributes(card, profile), "uuid": made.uuid, "layout": made.layout}
     written = attributes({**own, **_inherited(card)})
     capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
-    # As NVIDIA's driver has it: which memory slices it has. Dynamic ones say so by their counters.
+    # NVIDIA's driver publishes the memory slices of a MIG device as capacity. Dynamic partitions have them as counters.
     place = range(made.placement.start, made.placement.start + made.placement.size) if made.placement else ()
     slices = {f"memorySlice{index}": {"value": "1"} for index in place} if card.slices else {}
     if len(written) + len(capacity) + len(slices) <= MOST_FACTS:
@@ -104,7 +104,7 @@ def attributes(values: dict[str, Scalar]) -> Json:
 def _shared(card: Card) -> dict[str, Scalar]:
     place = card.location
     found: dict[str, Scalar] = dict(card.attributes)
-    # Unknown is left out: cards that do not say where they are would else match each other.
+    # Unknown is left out: a constraint would take two cards of unknown place for cards of the same place.
     if place.pci_bus_id:
         found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
     if place.pcie_root:

@@ -18,7 +18,7 @@ class PartitionDevice:
     name: str
     profile: Profile
     placement: Placement | None
-    """None: the driver's places are alike, and this is one of several equal copies (vNPU)."""
+    """None: the driver chooses the place, and this is one of several equal copies (vNPU)."""
 
 
 def partition_devices(card: Card) -> Iterator[PartitionDevice]:

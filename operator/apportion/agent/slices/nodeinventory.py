@@ -20,18 +20,18 @@ MOST_HELD = 4
 SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
 LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
 PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
-"""On a whole card that only its partitions can be used of, until somebody resets it."""
+"""On a whole card that is in MIG mode until a reset: only its partitions can be used."""
 FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
-"""On every device of a card on which somebody else cuts, where the policy is to keep away from it."""
+"""On every device of a card with a foreign partition, with `--foreign quarantine`."""
 REFUSED = Taint("apportion.dev/refused", "NoExecute")
-"""The driver says that it cannot make this partition, now or ever: whoever waits for it should go elsewhere."""
+"""On a partition that the driver refused as unsupported; NoExecute evicts pods that wait for it."""
 
 BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {Health.SICK: (SICK,), Health.LOST: (LOST,)}
 
 
 def held_for(claim: str) -> Taint:
     """Return the taint on what is still prepared for a claim (UID) that has lost it; it goes after unprepare."""
-    # A person who prepares by hand may have written any UID; the API takes only what could be a label's value.
+    # `node prepare` takes any UID from a file; a taint's value must be a valid label value.
     return Taint(HELD, "NoSchedule", claim if _VALUE.fullmatch(claim) else "")
 
 
@@ -55,9 +55,9 @@ class NodeInventory:
     health: Mapping[str, Health] = field(default_factory=dict)
     """By card; a card that is not named is healthy."""
     occupied: tuple[PartitionPlace, ...] = ()
-    """Partitions that nobody can allocate: of layouts, foreign, held. Subtracted from the counters."""
+    """Partitions of layouts, foreign ones, held ones: subtracted from the counters."""
     blocked: frozenset[str] = frozenset()
-    """Cards of which nothing is left to cut: held whole, or cut by hand in a way that no profile describes."""
+    """Cards of which nothing can be cut: held whole, or with a foreign partition that no profile describes."""
     static: tuple[StaticPartition, ...] = ()
     taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
     """Further taints by device name."""

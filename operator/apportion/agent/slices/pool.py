@@ -87,7 +87,7 @@ def _counters(inventory: NodeInventory, card: Card) -> Json:
             slices -= set(range(place.placement.start, place.placement.start + place.placement.size))
     if card.name in inventory.blocked:
         left, slices = Counter(dict.fromkeys(card.totals, 0)), set()
-    # People cut in ways that no table foresees: nothing below zero is published.
+    # Foreign partitions may take more than the profiles count: nothing below zero is published.
     rows = device.counters({key: max(value, 0) for key, value in left.items()}, None, keep=card.totals)
     every = device.counters({}, Placement(0, card.slices), keep={}) if card.slices else {}
     for index, name in enumerate(every):

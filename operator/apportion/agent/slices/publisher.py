@@ -1,7 +1,7 @@
-"""The publisher: keeps the node's slices as the inventory says, whoever deletes or bends them.
+"""Keeps the node's slices as the inventory says, also when another client deletes or changes them.
 
-In: an inventory on demand, a client, a bell. Out: writes. Kubelet deletes the slices of a node at its own start and when a
-plugin was away for 30 s; the watch rings the bell then, and the slices are back within a second.
+In: an inventory on demand, a client, wake-ups. Out: writes. Kubelet deletes the slices of a node at its own start and when a
+plugin was away for 30 s; its watch wakes the publisher then, and the slices are back within a second.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from apportion.errors import ApiError, Overtaken
 _QUIET = 0.05
 """Seconds in which further changes join the same round."""
 _LONGEST = 60.0
-"""Seconds after which the slices are compared although nobody rang."""
+"""Seconds after which the slices are compared without a wake-up."""
 _log = structlog.get_logger()
 
 
@@ -44,16 +44,16 @@ class Publisher:
         self._wakeup = asyncio.Event()
         self._newest: dict[str, int] = {}
         self._written: dict[str, str] = {}
-        """resourceVersion of our own last write, by slice name: its echo is no news."""
+        """resourceVersion of our own last write, by slice name: its own watch event is ignored."""
         self.published = asyncio.Event()
         """Set once the slices were right for the first time."""
 
     def wake(self) -> None:
-        """Say that something changed: a device, its health, a partition, a slice."""
+        """Have the slices compared: a device, its health, a partition or a slice changed."""
         self._wakeup.set()
 
     def observe(self, _kind: Kind, change: str, item: Object) -> None:
-        """Take a watch event of a slice; only what others did rings the bell."""
+        """Take a watch event of a slice; those of other writers cause a comparison."""
         if item.get("spec", {}).get("driver") not in self._drivers.values() and change != "DELETED":
             return
         metadata = item["metadata"]
@@ -106,7 +106,7 @@ class Publisher:
             try:
                 self._wrote(await self._client.create(SLICES, body))
             except Overtaken:
-                # The other agent of a rolling update was here first; the next round compares with its slices.
+                # The other agent of a rolling update created it first; the next round compares with its slices.
                 self.wake()
         self._newest[pool.driver] = changes.generation
         count = len(changes.deletes) + len(changes.updates) + len(changes.creates)

@@ -40,11 +40,11 @@ class NvmlBackend:
         root: Path = Path("/"),
         *,
         at: Callable[[str], None] = lambda _: None,
-        marks: StickyErrors | None = None,
+        sticky_errors: StickyErrors | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
-        `marks` keep what the driver reports once and never again.
+        `sticky_errors` keep what the driver reports once and never again.
         """
         self._root = root
         self._at = at
@@ -53,7 +53,7 @@ class NvmlBackend:
             self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
-        self._monitor = HealthMonitor(self._session, marks)
+        self._monitor = HealthMonitor(self._session, sticky_errors)
         self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()

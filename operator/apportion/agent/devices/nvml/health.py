@@ -31,11 +31,14 @@ class HealthMonitor:
     """Remembers what was reported; safe to ask from several threads."""
 
     def __init__(
-        self, session: Session, marks: StickyErrors | None = None, ignored: frozenset[int] = APPLICATION_XIDS
+        self,
+        session: Session,
+        sticky_errors: StickyErrors | None = None,
+        ignored: frozenset[int] = APPLICATION_XIDS,
     ) -> None:
-        """`marks` are the GPUs, by UUID, that an error was reported for."""
+        """`sticky_errors` has the GPUs, by UUID, for which an error was reported."""
         self._session = session
-        self._sticky_errors = marks or StickyErrors()
+        self._sticky_errors = sticky_errors or StickyErrors()
         self._ignored = ignored
         self._lock = threading.Lock()
         self._set: Any = None
