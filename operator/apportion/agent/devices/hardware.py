@@ -52,7 +52,7 @@ class Hardware:
         return tuple(live for partitions in found for live in partitions)
 
     async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
-        """List what exists on one card, nothing for one that is not here; raises HardwareError when nobody can tell."""
+        """List what exists on one card, nothing for one that the node has not; raises HardwareError when it is unknown."""
         owner = self._owner.get(card)
         # A card that did not answer at discovery has no owner, and its backend knows that it is there.
         asked = self._backends if owner is None else (owner,)
@@ -78,7 +78,7 @@ class Hardware:
             await self._call(backend.make_whole, card)
 
     async def health(self) -> dict[str, Health]:
-        """Say how the cards are; cards that no backend names are healthy."""
+        """Return the health of all cards; cards that no backend names are healthy."""
         found = await asyncio.gather(*(self._call(backend.health) for backend in self._backends))
         said = {name: health for answer in found for name, health in answer.items()}
         return {name: said.get(name, Health.HEALTHY) for name in self.cards}

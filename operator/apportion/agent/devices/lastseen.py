@@ -1,6 +1,6 @@
-"""What was last seen on each card: a card that does not answer now has lost nothing by that.
+"""The partitions last seen on each card, for cards that do not answer.
 
-In: a way to look at one card. Out: its partitions, fresh or as last seen, and which cards could not be looked at.
+In: a function that lists one card's partitions. Out: its partitions, fresh or as last seen, and which cards could not be looked at.
 """
 
 import threading
@@ -27,7 +27,7 @@ class LastSeen:
         self._failed: dict[str, HardwareError] = {}
 
     def one(self, card: str, look: Look) -> tuple[LivePartition, ...]:
-        """Look at a card now; raises the HardwareError that keeps it from being seen."""
+        """List a card's partitions now; raises the HardwareError that prevents it."""
         try:
             found = look(card)
         except HardwareError as error:
@@ -41,7 +41,7 @@ class LastSeen:
         return found
 
     def all(self, cards: Iterable[str], look: Look) -> tuple[LivePartition, ...]:
-        """Look at all cards; one that cannot be seen shows what was last seen on it."""
+        """List the partitions of all cards; for one that fails, those last seen."""
         found: list[LivePartition] = []
         for card in cards:
             try:
@@ -52,7 +52,7 @@ class LastSeen:
         return tuple(found)
 
     def health(self, cards: Iterable[str], said: Mapping[str, Health]) -> dict[str, Health]:
-        """Add the cards that the last look failed on, lost or at least sick, to those that something was said of."""
+        """Add to known health the cards whose last listing failed: lost, or at least sick."""
         with self._lock:
             failed = {card: self._failed[card] for card in cards if card in self._failed}
         lost = {card: Health.LOST for card, error in failed.items() if isinstance(error, Lost)}

@@ -1,7 +1,7 @@
 """Models: the data files as profiles and totals.
 
-In: a model's name, or what an Ascend driver says of a chip. Out: what such a card has. Real backends discover; only vNPU
-templates, which Ascend's library does not tell, are looked up here when npu-smi is not there to ask.
+In: a model's name, or name, board id and memory of an Ascend chip. Out: what such a card has. Real backends discover; only vNPU
+templates, which Ascend's library does not list, are looked up here when the node has no npu-smi.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def model(name: str) -> CardModel:
 
 
 def of_chip(chip: str, board: int | None, memory: int) -> CardModel | None:
-    """Return the model of an NPU chip by the driver's words: its name, board id and memory (bytes); None: not known.
+    """Return the model of an NPU chip by name, board id and memory (bytes) as the driver reports them; None: unknown.
 
     The board decides before the name: so does the driver when it checks a template's name.
     """

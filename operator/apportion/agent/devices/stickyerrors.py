@@ -1,7 +1,7 @@
-"""Marks: which cards reported an error that no later question to the driver would show again.
+"""Sticky errors: errors that the driver reports once and that no later query shows.
 
-In: a folder, the boot id. Out: the marked cards, for every process that looks and after every restart. A reboot wipes them, because
-it resets the hardware; else a person takes them off. One file per card, so that two agents never write the same.
+In: a folder, the boot id. Out: the cards that have one, for every process and after every restart. A reboot clears them, because
+it resets the hardware, and so does `node recover`. One file per card, so that two agents never write the same.
 """
 
 import json
@@ -15,7 +15,7 @@ _log = structlog.get_logger()
 
 
 class StickyErrors:
-    """The marks of one node; without a folder they last as long as the process."""
+    """The sticky errors of one node; without a folder they last as long as the process."""
 
     def __init__(self, folder: Path | None = None, boot_id: str = "") -> None:
         self._folder = folder
@@ -23,7 +23,7 @@ class StickyErrors:
         self._unkept: dict[str, str] = {}
 
     def all(self) -> dict[str, str]:
-        """Return why each card is marked, by UUID."""
+        """Return the reasons by card UUID."""
         found = dict(self._unkept)
         if self._folder is None or not self._folder.is_dir():
             return found
@@ -34,7 +34,7 @@ class StickyErrors:
         return found
 
     def add(self, uuid: str, reason: str) -> None:
-        """Mark a card. A mark that cannot be kept lasts as long as the process."""
+        """Keep an error of a card. One that cannot be written lasts as long as the process."""
         if self._folder is None:
             self._unkept[uuid] = reason
             return
@@ -43,10 +43,10 @@ class StickyErrors:
             files.write(self._folder / f"{uuid}.json", text)
         except OSError as error:
             self._unkept[uuid] = reason
-            _log.warning("card.mark_not_kept", uuid=uuid, error=str(error))
+            _log.warning("card.error_not_kept", uuid=uuid, error=str(error))
 
     def remove(self, uuid: str) -> bool:
-        """Take a card's mark off; returns whether it had one."""
+        """Clear a card's error; returns whether it had one."""
         had = uuid in self.all()
         self._unkept.pop(uuid, None)
         if self._folder is not None and self._folder.is_dir():
@@ -55,7 +55,7 @@ class StickyErrors:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Return a mark; one that cannot be read counts as none, and is written again with the next error."""
+    """Return a file's content; one that cannot be read counts as none, and is written again with the next error."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

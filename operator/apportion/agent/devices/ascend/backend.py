@@ -1,8 +1,8 @@
 """The Ascend backend: whole NPUs and vNPUs through DCMI.
 
-In: spots and live partitions. Out: what the driver says, or a HardwareError. A vNPU is made in one call under an id that
-the caller chose, so a crash leaves it made or not made, and the place says whose it is. It has no UUID: chip and id stand
-for one, and a vNPU that a person makes under the id of one of ours looks the same.
+In: places and live partitions. Out: the driver's answers, or a HardwareError. A vNPU is made in one call under an id that the
+caller chose, so a crash leaves it made or not made. It has no UUID: chip and id stand for one, so a vNPU that a person makes
+under the id of one of ours cannot be told apart.
 """
 
 import threading
@@ -34,8 +34,8 @@ _log = structlog.get_logger()
 
 _CREATE = "dcmi_create_vdevice"
 _DESTROY = "dcmi_set_destroy_vdevice"
-_UNTOLD = frozenset({INVALID_PARAMETER, INNER_ERROR})
-"""What the library says of a creation that its driver refused for whatever reason."""
+_NO_REASON = frozenset({INVALID_PARAMETER, INNER_ERROR})
+"""The library's codes for a creation that the driver refused; they do not give the reason."""
 
 
 class AscendBackend:
@@ -53,7 +53,7 @@ class AscendBackend:
         self._seen = LastSeen("ascend")
 
     def present(self) -> bool:
-        """Say whether Huawei's library is here; raises HardwareError when it is and no driver answers it (yet)."""
+        """Say whether Huawei's library is on the node; raises HardwareError when it is and no driver answers it (yet)."""
         return self._session.present()
 
     def devices(self) -> tuple[Card, ...]:
@@ -65,7 +65,7 @@ class AscendBackend:
         return tuple(chip.card for chip in chips)
 
     def incomplete(self) -> bool:
-        """Say whether a chip did not answer when they were looked for: a driver takes its time after a boot."""
+        """Say whether a chip did not answer at discovery: a driver takes its time after a boot."""
         return self._left_out > 0
 
     def partitions(self) -> tuple[LivePartition, ...]:
@@ -113,7 +113,7 @@ class AscendBackend:
             self._remove(chip, found.id, live.place)
 
     def health(self) -> Mapping[str, Health]:
-        """Say which chips do not answer or have raised an alarm."""
+        """Return the chips that do not answer or have raised an alarm."""
         known = self._known()
         return self._seen.health(known, self._monitor.look(tuple(known.values())))
 
@@ -161,9 +161,9 @@ class AscendBackend:
             )
 
     def _stop_recovery(self) -> None:
-        """Keep the driver from making our vNPUs again at boot, when nobody may want them any more.
+        """Switch off the driver's recovery, which makes vNPUs again at boot that no claim may want any more.
 
-        Where other vNPUs exist, somebody may count on it: then it stays, and what comes back is found by its id.
+        Where foreign vNPUs exist it stays on, because their owner may rely on it; ours are then found by their ids.
         """
         on = c_uint()
         if self._session.ask("dcmi_get_vnpu_config_recover_mode", byref(on)) != 0 or not on.value:
@@ -178,7 +178,7 @@ class AscendBackend:
             _log.warning("ascend.recovery_stays_on", error=str(error))
 
     def _others(self) -> bool:
-        """Say whether there are vNPUs on this node; what cannot be seen may have some."""
+        """Say whether there are vNPUs on this node; a chip that does not answer may have some."""
         try:
             return self._left_out > 0 or any(self._look(card) for card in self._known())
         except HardwareError:
@@ -199,10 +199,10 @@ class AscendBackend:
         error = refusal(code, _CREATE, str(place))
         if code == FILE_FAILED:
             raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?")
-        if code not in _UNTOLD:
+        if code not in _NO_REASON:
             raise error
-        # The driver has one code for whatever is wrong; what is on the chip says more. A 310P may have what it takes,
-        # and not in the groups that it takes it in.
+        # The driver has one code for all reasons; what is on the chip says more. A 310P may have enough in all,
+        # but not within one of its groups.
         left = vnpus.left(self._session, address)
         there = vnpus.list_all(self._session, address)
         short = [key for key, value in profile.amounts.items() if key in left and value > left[key]]

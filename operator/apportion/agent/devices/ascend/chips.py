@@ -68,7 +68,7 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
         try:
             found.append(_chip(session, card, device, root, version, refused))
         except HardwareError as error:
-            # Others work; this one comes back with a reset, and after it the agent starts anew.
+            # The others work; this one may answer after a reset, and a later discovery finds it.
             _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
     found.sort(key=lambda chip: chip.phy)
     nodes = [
@@ -145,7 +145,7 @@ def _phy(session: Session, card: int, device: int, about: str) -> int:
 
 
 def _memory(session: Session, address: ChipAddress) -> int:
-    """Return the memory for programs, in bytes: HBM where the chip has it, else DDR; 0 when it does not tell."""
+    """Return the memory for programs, in bytes: HBM where the chip has it, else DDR; 0 when unknown."""
     for function, out in (
         ("dcmi_get_device_hbm_info", HbmInfo()),
         ("dcmi_get_device_memory_info_v3", MemoryInfo()),

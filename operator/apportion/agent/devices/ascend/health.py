@@ -1,4 +1,4 @@
-"""How the chips fare: whether they answer, and what alarms they raise.
+"""The health of chips: whether they answer, and what alarms they raise.
 
 In: a session and the chips. Out: a health per card that is not healthy. The driver's own grades: 0 normal, 1 minor, 2
 major, 3 critical (dcmi_get_device_health); with 2 and 3 new work should stay away, a chip that is not there is lost.
@@ -23,7 +23,7 @@ _MOST_EVENTS: Final = 16
 
 
 class HealthMonitor:
-    """Asks, and says once what changed."""
+    """Asks every chip, and logs changes once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class HealthMonitor:
         )
         if code in NO_SUCH_DEVICE or (code == 0 and grade.value == _NOT_THERE):
             return Health.LOST
-        # A chip that cannot be asked just now gets no new work; what runs on it may be well.
+        # A chip that cannot be asked now gets no new work; work that runs on it may be healthy.
         return Health.HEALTHY if code == 0 and grade.value <= _MINOR else Health.SICK
 
     def _faults(self, chip: Chip) -> list[str]:

@@ -1,4 +1,4 @@
-"""DCMI, opened once: every refusal as an error of ours.
+"""The DCMI session, opened once; every error code becomes a HardwareError.
 
 In: names of DCMI functions with their arguments. Out: nothing (answers come back in structures), or a HardwareError whose
 text names the object, the function and the driver's code. Codes: the vendor's public header and API reference; the
@@ -24,7 +24,7 @@ BUSY_OR_IN_CONTAINER: Final = -8013
 FILE_FAILED: Final = -8014
 NOT_SUPPORTED: Final = frozenset({-8255})
 MISSING: Final = -99998
-"""Ours: this library has no such function."""
+"""A code of our own: this library has no such function."""
 
 _LIBRARY: Final = "libdcmi.so"
 _FOLDER: Final = "usr/local/dcmi"
@@ -90,7 +90,7 @@ class Session:
         return MISSING if found is None else int(found(*args))
 
     def number(self, function: str, card: int, device: int, *, about: str) -> int | None:
-        """Ask for one number about a chip; None where this driver or chip does not tell."""
+        """Ask for one number about a chip; None where driver or chip does not support it."""
         answer = c_uint()
         code = self.ask(function, card, device, byref(answer))
         if code in NOT_SUPPORTED or code == MISSING:
@@ -107,7 +107,7 @@ class Session:
         return out
 
     def present(self) -> bool:
-        """Say whether the library is on this machine at all; raises HardwareError when it is there and does not work."""
+        """Say whether the library is on this machine; raises HardwareError when it is there and does not work."""
         try:
             self._ensure()
         except NoLibrary:

@@ -1,6 +1,6 @@
 """The vNPU templates of a chip: from npu-smi where it is there, else from Huawei's published tables.
 
-In: a chip by its driver's words, its totals. Out: profiles. DCMI takes a template's name and tells none: only npu-smi
+In: a chip's card number, its model and totals. Out: profiles. DCMI takes a template's name but lists none: only npu-smi
 prints them (`npu-smi info -t template-info`), and it shows memory rounded up.
 """
 
@@ -24,7 +24,7 @@ _GIB = 1024 * MIB
 
 
 def ask(card: int, root: Path) -> str:
-    """Return what npu-smi prints of a card's templates; "" without npu-smi, or when it refuses (its status tells little)."""
+    """Return what npu-smi prints of a card's templates; "" without npu-smi, or when it refuses (its exit status is not reliable)."""
     program = shutil.which("npu-smi") or str(root / "usr/local/bin/npu-smi")
     command = [program, "info", "-t", "template-info", "-i", str(card)]
     try:
@@ -64,7 +64,7 @@ def parse(text: str) -> dict[str, CounterAmounts]:
 def profiles(
     told: Mapping[str, CounterAmounts], model: CardModel | None, totals: CounterAmounts
 ) -> tuple[Profile, ...]:
-    """Put together what npu-smi told and what the table knows. Empty: this chip's templates are not known."""
+    """Return the profiles from npu-smi's output and the table. Empty: this chip's templates are unknown."""
     known = {profile.name: profile.amounts for profile in model.profiles} if model is not None else {}
     rows = {name: _exact(name, row, known, totals) for name, row in told.items()} or known
     most = model.most if model is not None else 0

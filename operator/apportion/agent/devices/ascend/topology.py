@@ -1,6 +1,6 @@
 """HCCS: which chips are connected with each other by more than PCIe.
 
-In: a session and the chips. Out: the group of each chip that has a neighbour, named by the UUID of the group's first chip,
+In: a session and the chips. Out: the group of each chip that is connected to another, named by the UUID of the group's first chip,
 so that groups of different nodes never have the same name.
 """
 
@@ -17,7 +17,7 @@ _SWITCHED: Final = frozenset({6, 7})
 """SIO and switched HCCS: of A3 only, where the numbers from 6 on mean that (DCMI_TOPO_TYPE of 910_93)."""
 _A3: Final = ("Ascend910", "910_93", "910C")
 _RING: Final = 4
-"""A 910A server has two rings of four, ids 0-3 and 4-7; its library does not tell."""
+"""A 910A server has two rings of four, ids 0-3 and 4-7; its library does not report them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The vNPUs of one chip, as its driver tells them: which there are, what they take, what is left.
+"""The vNPUs of one chip, as its driver reports them: which exist, and what of the chip is left.
 
 In: a session, a chip's place in DCMI. Out: values. Nothing is remembered.
 """
@@ -42,7 +42,7 @@ class Vnpu:
 
     id: int
     template: str
-    """"" when the driver does not tell."""
+    """"" when the driver does not report it."""
     in_use: bool
 
 
@@ -69,7 +69,7 @@ def describe(session: Session, address: ChipAddress, number: int) -> Vnpu:
 
 
 def left(session: Session, address: ChipAddress) -> CounterAmounts:
-    """Return what nobody has of the chip; what the driver does not count is not in it."""
+    """Return what is free on the chip, without what the driver does not count."""
     return _amounts(_ask(session, address, FREE, FreeInfo()).resources)
 
 

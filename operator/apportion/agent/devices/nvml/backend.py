@@ -1,6 +1,6 @@
 """The NVIDIA backend: whole GPUs and MIG partitions through NVML.
 
-In: spots and live partitions. Out: what the driver says, or a HardwareError. A partition is a GPU instance at an explicit
+In: places and live partitions. Out: the driver's answers, or a HardwareError. A partition is a GPU instance at an explicit
 placement with one compute instance that fills it. What is known between calls is only what a GPU is, never what is on it
 (but for one that does not answer).
 """
@@ -60,7 +60,7 @@ class NvmlBackend:
         self._seen = LastSeen("nvml")
 
     def present(self) -> bool:
-        """Say whether NVIDIA's library is here; raises HardwareError when it is and no driver answers it (yet)."""
+        """Say whether NVIDIA's library is on the node; raises HardwareError when it is and no driver answers it (yet)."""
         return self._session.present()
 
     def devices(self) -> tuple[Card, ...]:
@@ -73,13 +73,13 @@ class NvmlBackend:
         return tuple(gpu.card for gpu in gpus)
 
     def incomplete(self) -> bool:
-        """Say whether a GPU did not answer when they were looked for."""
+        """Say whether a GPU did not answer at discovery."""
         return bool(self._left_out)
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every GPU instance; those without a compute instance are not complete.
 
-        A GPU that does not answer shows what was last seen on it: nobody may take its partitions for removed.
+        For a GPU that does not answer they are those last seen: its partitions must not be taken for removed.
         """
         return self._seen.all(self._known(), self._look)
 
@@ -100,7 +100,7 @@ class NvmlBackend:
         try:
             handle = self._instances.make_gpu_instance(gpu, mig, place.placement, str(place))
         except NoRoom as error:
-            # The driver says the same for a full GPU and for one that we half filled ourselves.
+            # The driver has one code for a full GPU and for one that has instances left half made.
             raise NoRoom(f"{error}; {self._taken(gpu)}") from None
         self._at("hardware.half_made")
         try:
@@ -117,7 +117,7 @@ class NvmlBackend:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
 
         One whose UUID is another by now is left alone: ids and places are used again. Raises Busy while a process uses
-        it, or when somebody put further compute instances into it.
+        it, or when it has compute instances that apportion did not make.
         """
         gpu, mig = self._mig_profile(live.place)
         for found in self._instances.of(gpu, (mig,)):
@@ -137,7 +137,7 @@ class NvmlBackend:
             self._switch_off(gpu)
 
     def health(self) -> Mapping[str, Health]:
-        """Say which GPUs do not answer or have reported errors."""
+        """Return the GPUs that do not answer or have reported errors."""
         known = self._known()
         return self._seen.health(known, self._monitor.look(tuple(known.values())))
 

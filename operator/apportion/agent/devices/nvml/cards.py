@@ -86,7 +86,7 @@ def discover(
             handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
             found.append(_gpu(session, handle, name, root, driver))
         except Lost as error:
-            # Others work; this one comes back with a reset, and after it the agent starts anew.
+            # The others work; this one may answer after a reset, and a later discovery finds it.
             left_out.add(name)
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
     groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
@@ -137,14 +137,14 @@ def _mig_profiles(
     if mode is None:
         return (), ""
     if not mode[0] and architecture < HOPPER:
-        # What could be cut after a reset is not offered: nobody could cut it when asked.
+        # Profiles that need a reset first are not offered: the agent could not cut them on demand.
         _log.warning(
             "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
         )
         return (), "MIGModeNeedsReset"
     found = profiles.mig_profiles(session, handle, memory, name)
     if not found:
-        # Drivers of the 535 line say nothing about profiles while MIG mode is off.
+        # Drivers of the 535 line report no profiles while MIG mode is off.
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")
     return found, "" if found else "MIGProfilesUnknown"
 

@@ -21,13 +21,13 @@ _MEMORY = (("nvidia-uvm", "nvidia-uvm", 0), ("nvidia-uvm-tools", "nvidia-uvm", 1
 
 
 class DeviceFiles:
-    """What the host's /proc and /dev say when they are first asked; make a new one for a new look.
+    """The host's /proc and /dev as first read; make a new object to read again.
 
     Majors and minors change when modules are loaded again.
     """
 
     def __init__(self, root: Path = Path("/"), driver: Edits = NO_DRIVER) -> None:
-        """`driver` is what containers need of the driver beside device files (`driverfiles.py`)."""
+        """`driver` is what containers need of the driver apart from device files (`driverfiles.py`)."""
         self._root = root
         self._driver = driver
 

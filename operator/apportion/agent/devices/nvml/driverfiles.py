@@ -1,7 +1,7 @@
 """The user side of NVIDIA's driver that a CUDA container needs: libraries, tools, sockets, and the hooks that make them known.
 
-In: the host's files. Out: Edits without device files. The version is what the loaded kernel module says; libraries are those
-that carry it in their name, whatever their number; links are those that the host has. Rules: NVIDIA's container toolkit
+In: the host's files. Out: Edits without device files. The version is that of the loaded kernel module; libraries are all
+that have it in their name; links are those that the host has. Rules: NVIDIA's container toolkit
 (`pkg/nvcdi/driver-nvml.go`): every `lib*.so.<version>` beside libcuda, links to them, then ldconfig in the container.
 """
 
@@ -64,7 +64,7 @@ class DriverFiles:
         self._edits = Edits()
 
     def edits(self) -> Edits:
-        """Return mounts and hooks for a CUDA container; on a host without the libraries `warning` says so."""
+        """Return mounts and hooks for a CUDA container; on a host without the libraries they have a `warning`."""
         seen = self._signature()
         if seen != self._seen:
             self._seen, self._edits = seen, self._look()
@@ -102,7 +102,7 @@ class DriverFiles:
         )
 
     def _version(self) -> str:
-        """Return the version of the loaded kernel module, "" when the host does not say."""
+        """Return the version of the loaded kernel module, "" when it is unknown."""
         told = self._host.text("/sys/module/nvidia/version").strip()
         if told:
             return told

@@ -1,8 +1,8 @@
-"""How the GPUs fare: whether they answer, uncorrected memory errors, and XID errors that the driver reports.
+"""The health of GPUs: whether they answer, uncorrected memory errors, and XID errors that the driver reports.
 
 In: a session and the GPUs. Out: a health per card that is not healthy. An XID error that is not the application's own
-marks the GPU until a reboot or until a person takes the mark off, because NVML does not say when a GPU is well again; memory errors count until the GPU
-is reset (volatile ECC counters); a lost GPU is lost as long as it does not answer.
+is sticky until a reboot or `node recover`, because NVML does not report when a GPU is healthy again; memory errors count until
+the GPU is reset (volatile ECC counters); a GPU is lost as long as it does not answer.
 """
 
 import threading
@@ -21,7 +21,7 @@ from apportion.errors import HardwareError, Lost
 _log = structlog.get_logger()
 
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""Errors that a program brings upon itself; the GPU is fine (NVIDIA XID catalogue; NVIDIA's device plugin skips the same)."""
+"""Errors that a program causes in its own context; the GPU is healthy (NVIDIA XID catalogue; NVIDIA's device plugin skips the same)."""
 _TYPES: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _TIMED_OUT: Final = frozenset({pynvml.NVML_ERROR_TIMEOUT})
 _WHOLE_GPU: Final = 0xFFFFFFFF

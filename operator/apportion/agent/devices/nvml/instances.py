@@ -100,7 +100,7 @@ class Instances:
         rows = (pynvml.c_nvmlGpuInstance_t * mig.room)()
         count = c_uint(mig.room)
         function = "nvmlDeviceGetGpuInstances"
-        # Somebody may switch MIG mode off at any time: then there are none.
+        # MIG mode may be switched off at any time: then there are none.
         if (
             self._session.ask(
                 function, self._handle(gpu), mig.id, rows, byref(count), none_on=NOT_OFFERED, about=gpu.name
@@ -137,7 +137,7 @@ class Instances:
                     yield Compute(handle, info.id, text(uuid), self._in_use(info.device, gpu.name))
 
     def _compute_profiles(self, gpu: Gpu, mig: MigProfile, instance: Any) -> tuple[tuple[int, int, int], ...]:
-        # They can be asked for on an existing instance only, and are the same for every one of a shape.
+        # Only an existing instance can be asked, and all instances of a profile have the same.
         key = (gpu.card.uuid, mig.id)
         if key not in self._computes:
             found: dict[int, tuple[int, int, int]] = {}

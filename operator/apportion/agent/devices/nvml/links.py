@@ -1,6 +1,6 @@
 """NVLink: which GPUs are connected with each other, directly or through switches.
 
-In: a session and the cards. Out: the group of each card that has a neighbour, named by the UUID of the group's first card,
+In: a session and the cards. Out: the group of each card that is linked to another, named by the UUID of the group's first card,
 so that groups of different nodes never have the same name. Links are counted only while they are active.
 """
 
@@ -29,7 +29,7 @@ def groups(session: Session, cards: Mapping[str, Card]) -> dict[str, str]:
 
     for name, card in cards.items():
         for peer in _peers(session, card):
-            # The switches of a board are one fabric: who reaches any of them reaches everybody on it.
+            # The switches of a board are one fabric: a card that reaches one of them reaches all cards on it.
             other = _SWITCHES if peer == _SWITCHES else by_bus.get(peer)
             if other is not None:
                 parent[top(other)] = top(name)

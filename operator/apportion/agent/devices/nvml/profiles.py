@@ -1,6 +1,6 @@
-"""The MIG profiles of one GPU, as its driver tells them. Nothing about any model is known here.
+"""The MIG profiles of one GPU, as its driver reports them; no table of models is used.
 
-In: a session and a GPU. Out: shapes, one per GPU instance profile. NVML has two kinds of profile number: the constants
+In: a session and a GPU. Out: MIG profiles, one per GPU instance profile. NVML has two kinds of profile number: the constants
 0..COUNT-1 only find a profile's description, whose `id` every other call wants.
 """
 

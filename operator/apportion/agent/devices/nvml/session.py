@@ -1,7 +1,7 @@
-"""The NVML session: one for the life of the agent, and every refusal as an error of ours.
+"""The NVML session: one for the life of the agent; every error code becomes a HardwareError.
 
 In: names of NVML functions (as nvidia-ml-py has them) and their arguments. Out: their answers, or a HardwareError whose
-text names the object, the function and the driver's words. One long session, because opening one and looking up handles can
+text names the object, the function and the driver's message. One long session, because opening one and looking up handles can
 take seconds on busy nodes. NVML itself is safe to call from many threads.
 """
 
@@ -83,7 +83,7 @@ class Session:
             raise _translated(error, function, about) from None
 
     def present(self) -> bool:
-        """Say whether the library is on this machine at all; raises HardwareError when it is there and does not work."""
+        """Say whether the library is on this machine; raises HardwareError when it is there and does not work."""
         try:
             self._ensure()
         except _NoLibrary:

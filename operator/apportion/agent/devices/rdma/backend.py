@@ -1,6 +1,6 @@
 """The RDMA backend: NICs that a container can use through its own device files.
 
-In: nothing. Out: cards with their place and how they fare. Whole devices only: there is nothing to cut. NICs without RDMA
+In: nothing. Out: cards with their location and health. Whole devices only: there is nothing to cut. NICs without RDMA
 are left out: a container gets nothing from them through a device file, and the node itself uses them.
 """
 
@@ -61,7 +61,7 @@ class RdmaBackend:
         return tuple(self._card(device, manager, shared=guids[device.guid] > 1) for device in there)
 
     def incomplete(self) -> bool:
-        """Say no: the kernel shows all that it has."""
+        """Return False: the kernel shows all devices."""
         return False
 
     def partitions(self) -> tuple[LivePartition, ...]:
@@ -84,7 +84,7 @@ class RdmaBackend:
         """Do nothing: such devices are always whole."""
 
     def health(self) -> Mapping[str, Health]:
-        """Say which devices are gone (lost), and which have no active port (sick)."""
+        """Return the devices that are gone (lost) or have no active port (sick)."""
         found: dict[str, Health] = {}
         for card, name in self._names.items():
             ports = sysfs.ports(self._root, name)

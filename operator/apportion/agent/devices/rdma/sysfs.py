@@ -108,7 +108,7 @@ def connection_manager(root: Path) -> CharDevice | None:
 def _files(root: Path, kind: str, name: str, only: str = "") -> Iterator[CharDevice]:
     folder = root / _CLASSES / kind
     for entry in sorted(_entries(folder), key=_natural):
-        # Beside umad lies issm, which would make the container a subnet manager.
+        # The same folder has issm, which would make the container a subnet manager.
         if entry.startswith(only) and _text(folder / entry / "ibdev") == name:
             yield _char(f"/dev/infiniband/{entry}", folder / entry / "dev")
 

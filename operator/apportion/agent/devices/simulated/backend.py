@@ -41,7 +41,7 @@ class SimulatedBackend:
         """Read the simulation; the first one to do so switches the node on, with its faults and foreign partitions.
 
         `node` makes the cards' UUIDs differ between nodes; `at` is called between the two halves of a creation, for
-        crash tests. Raises BrokenInput for a file that says nonsense.
+        crash tests. Raises BrokenInput for a file that cannot be read.
         """
         simulation, path = load(file)
         self._made = cards.make(simulation, node)
@@ -63,7 +63,7 @@ class SimulatedBackend:
         return tuple(card for card, _ in self._made)
 
     def incomplete(self) -> bool:
-        """Say no: simulated cards answer at discovery."""
+        """Return False: simulated cards answer at discovery."""
         return False
 
     def partitions(self) -> tuple[LivePartition, ...]:

@@ -83,7 +83,7 @@ def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, Ca
     if group.sockets:
         attributes["socket"] = _spread(group.sockets, position, group.count)
     if group.nvlink and found.kind is CardKind.GPU:
-        # As NVML tells it: a group is named after its first card.
+        # As the nvml backend does: a group is named after its first card.
         first = number - position % group.nvlink
         attributes["nvlinkGroup"] = f"GPU-{_identity(node, f'gpu-{first}')}"
     return replace(card, attributes=attributes), found
@@ -176,7 +176,7 @@ def _files(paths: Sequence[str]) -> tuple[DeviceNode, ...]:
 
 
 def _spread(values: Sequence[_T], position: int, count: int) -> _T:
-    """Give neighbours the same value: 8 cards on 2 values are 4 and 4."""
+    """Return the value for a position; consecutive cards share one: 8 cards on 2 values are 4 and 4."""
     return values[position] if len(values) >= count else values[position * len(values) // count]
 
 

@@ -33,7 +33,7 @@ class Cards(_Part):
     """A name from the data files, such as `H100-80GB`, `910B4`, `310P`."""
     count: int = Field(default=1, ge=1, le=64)
     pcie_roots: tuple[str, ...] = ()
-    """PCIe root of each card; fewer than cards: each root serves that many neighbours. Default: one per two cards."""
+    """PCIe root of each card; fewer than cards: each root serves several consecutive ones. Default: one per two cards."""
     numa_nodes: tuple[int, ...] = ()
     """NUMA node of each card, spread like `pcieRoots`; -1 for unknown. Default: two nodes, half the cards each."""
     sockets: tuple[int, ...] = ()
@@ -64,7 +64,7 @@ class Nic(_Part):
 
 
 class ForeignPartition(_Part):
-    """A partition that somebody made by hand before the agent came."""
+    """A partition that exists before the agent first starts and that it did not make."""
 
     card: str
     profile: str
@@ -103,7 +103,7 @@ class Simulation(_Part):
     faults: Faults = Faults()
     foreign: tuple[ForeignPartition, ...] = ()
     state: str = ""
-    """Name of the file that holds the live state, beside this one. Default: `<this file>.state.json`."""
+    """Name of the file that holds the live state, in the same folder. Default: `<this file>.state.json`."""
 
 
 def load(path: Path) -> tuple[Simulation, Path]:
