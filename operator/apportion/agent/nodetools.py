@@ -90,9 +90,8 @@ class NodeTools:
     async def _one(self, context: AgentContext, claim: Claim, driver: str, kind: CardKind) -> list[Json]:
         """Prepare what one driver has of a claim."""
         ref = ClaimRef(claim.namespace, claim.name, claim.uid)
-        devices = claim_devices(
-            ref, allocated_devices(claim, ref, driver, self._options.node), context.hardware.cards, kind
-        )
+        results = allocated_devices(claim, ref, driver, self._options.node)
+        devices = claim_devices(ref, results, context.hardware.cards, kind)
         partitions = [_partition(context, driver, claim, device) for device in devices]
         bound = tuple(
             replace(device, partition=partition.metadata.uid if partition is not None else "")
@@ -100,23 +99,16 @@ class NodeTools:
         )
         # The claim's row comes first: a running agent then leaves its partitions alone.
         if context.journal.claim(claim.uid, driver) is None:
-            context.journal.reserve(
-                ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
-            )
+            row = ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
+            context.journal.reserve(row)
         for partition in partitions:
             if partition is not None and partition.metadata.uid.startswith(BY_HAND):
                 await _cut(context, partition)
         prepared = await self._preparer(context, driver, kind, claim).prepare(ref)
-        path = CdiFolder(self._options.cdi_dir).path(driver, claim.uid)
+        file = str(CdiFolder(self._options.cdi_dir).path(driver, claim.uid))
         return [
-            {
-                "device": each.device,
-                "requests": list(each.requests),
-                "driver": driver,
-                "cdi": each.cdi,
-                "file": str(path),
-            }
-            for each in prepared
+            {"device": d.device, "requests": list(d.requests), "driver": driver, "cdi": d.cdi, "file": file}
+            for d in prepared
         ]
 
     async def _free(self, context: AgentContext, uid: str) -> list[str]:
@@ -175,7 +167,7 @@ class NodeTools:
         async def written(_: ClaimRef) -> Claim | None:
             return claim
 
-        def nobody(_card: str, _partition: str) -> None:
+        def no_workers(_card: str, _partition: str) -> None:
             """There are no workers here: the caller cut the partition before."""
 
         return Preparer(
@@ -185,7 +177,7 @@ class NodeTools:
             driver=driver,
             kind=kind,
             node=self._options.node,
-            try_now=nobody,
+            try_now=no_workers,
             claims=written,
             timeout=1.0,
         )
@@ -235,11 +227,9 @@ def _partition(context: AgentContext, driver: str, claim: Claim, device: ClaimDe
 
 
 async def _cut(context: AgentContext, partition: Partition) -> None:
-    async with context.lock(partition.spec.parent):
-        card = context.hardware.cards[partition.spec.parent]
-        outcome = await cut(
-            context, card, partition, await context.live(partition.spec.parent), may_wait=False
-        )
+    card = context.hardware.cards[partition.spec.parent]
+    async with context.lock(card.name):
+        outcome = await cut(context, card, partition, await context.live(card.name), may_wait=False)
     if not outcome.ready:
         raise NotReady(f"{partition.spec.device}: {outcome.reason}: {outcome.message}")
 

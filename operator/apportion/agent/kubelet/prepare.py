@@ -50,7 +50,7 @@ class Preparer:
         observe_seconds: Callable[[float], None] = lambda _: None,
         timeout: float = 30.0,
     ) -> None:
-        """`urge(card, partition UID)` asks the card's worker to try now.
+        """`try_now(card, Partition UID)` asks the card's worker to try without delay.
 
         `claim_status` gets the conditions of devices; `claims` reads a claim, by default from the API.
         `on_unprepared(row)` is called after an unprepare, `observe_seconds` with the duration of a successful prepare.
@@ -110,9 +110,8 @@ class Preparer:
             claim = await self._claims(ref)
             if claim is None or claim.allocation is None:
                 return False
-            await self._make_usable(
-                claim, ref, allocated_devices(claim, ref, self.driver, self._node), LONGEST_WAIT
-            )
+            results = allocated_devices(claim, ref, self.driver, self._node)
+            await self._make_usable(claim, ref, results, LONGEST_WAIT)
             _log.warning("cdi.restored", claim=ref.key, driver=self.driver)
             return True
 
@@ -127,9 +126,8 @@ class Preparer:
         for uid in sorted(found - known):
             async with self._lock(uid):
                 # Check and removal are one transaction of the journal: another agent may be about to prepare the claim.
-                await asyncio.to_thread(
-                    journal.if_unclaimed, uid, self.driver, partial(self._remove_files, uid)
-                )
+                remove = partial(self._remove_files, uid)
+                await asyncio.to_thread(journal.if_unclaimed, uid, self.driver, remove)
         return len(found - known)
 
     def _remove_files(self, uid: str) -> None:
@@ -163,12 +161,8 @@ class Preparer:
 
     def _attributes(self, each: Injection) -> dict[str, object]:
         partition = self._context.desired.of_device(each.device) if each.partition else None
-        return device_attributes(
-            each.device,
-            self._context.hardware.cards,
-            each.uuid,
-            layout=layout_of(partition) if partition is not None else "",
-        )
+        layout = layout_of(partition) if partition is not None else ""
+        return device_attributes(each.device, self._context.hardware.cards, each.uuid, layout=layout)
 
     def _report(self, ref: ClaimRef, conditions: Sequence[DeviceCondition]) -> None:
         if self._claim_status is not None:
@@ -188,9 +182,8 @@ class Preparer:
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is ClaimStep.PREPARED:
                 return False
-            if still_allocated(
-                await self._claims(ref), self.driver, {device.device for device in row.devices}
-            ):
+            names = {device.device for device in row.devices}
+            if still_allocated(await self._claims(ref), self.driver, names):
                 return False
             await self._undo(ref)
             return True
@@ -211,8 +204,7 @@ class Preparer:
 
     async def _reserve(self, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
         """Write the claim's first row, or return the known one. Raises NotReady naming the holder of a device."""
-        cards = dict(self._context.hardware.cards)
-        devices = claim_devices(ref, results, cards, self._kind)
+        devices = claim_devices(ref, results, self._context.hardware.cards, self._kind)
         known = self._context.journal.claim(ref.uid, self.driver)
         if known is not None and [d.device for d in known.devices] == [d.device for d in devices]:
             if known.step is ClaimStep.UNPREPARING:

@@ -92,7 +92,7 @@ class CardWorker:
                 pause = self._context.timeouts.last_retry
 
     async def round(self) -> float | None:
-        """Look at what needs a look; returns the seconds until the next one, None if none is due."""
+        """Make one round; returns the seconds until the next one, None if none is due."""
         context = self._context
         everything, some = self._everything, self._some
         self._everything, self._some = False, set()
@@ -104,11 +104,11 @@ class CardWorker:
             partition = context.desired.get(row.uid)
             if partition is None or is_deleting(partition):
                 due += await self._remove(row, partition)
-        for partition in context.desired.of(self.card).values():
-            if not everything and partition.metadata.uid not in some:
+        for uid, partition in context.desired.of(self.card).items():
+            if not everything and uid not in some:
                 continue
             if is_deleting(partition):
-                if context.journal.partition(partition.metadata.uid) is None:
+                if context.journal.partition(uid) is None:
                     await remove_finalizer(context, partition)
             else:
                 due += await self._create_or_keep(partition)
@@ -131,16 +131,12 @@ class CardWorker:
         """Write rows for Partitions in deletion that a lost journal does not have, so that they are removed from the hardware."""
         context = self._context
         card = context.hardware.cards.get(self.card)
-        for partition in context.desired.of(self.card).values():
-            if (
-                card is None
-                or not is_deleting(partition)
-                or context.journal.partition(partition.metadata.uid) is not None
-            ):
+        for uid, partition in context.desired.of(self.card).items():
+            if card is None or not is_deleting(partition) or context.journal.partition(uid) is not None:
                 continue
             async with context.lock(self.card):
                 row = row_from_hardware(context, card, partition, await context.live(self.card))
-                if row is not None and context.journal.partition(partition.metadata.uid) is None:
+                if row is not None and context.journal.partition(uid) is None:
                     _log.warning("partition.recovered", partition=row.name, place=str(row.place))
                     await asyncio.to_thread(context.journal.put_partition, row)
 
@@ -168,12 +164,9 @@ class CardWorker:
 
     async def _create_or_keep(self, partition: Partition) -> list[float]:
         context = self._context
-        wait = self._waits.get(partition.metadata.uid)
-        if (
-            wait is not None
-            and wait.failed_for(partition, context.timeouts.failed)
-            and context.clock() < wait.due
-        ):
+        uid, failed = partition.metadata.uid, context.timeouts.failed
+        wait = self._waits.get(uid)
+        if wait is not None and wait.failed_for(partition, failed) and context.clock() < wait.due:
             return [wait.due - context.clock()]
         card = context.hardware.cards.get(self.card)
         if card is None:
@@ -181,23 +174,20 @@ class CardWorker:
         else:
             if partition.status.phase is None:
                 await report(context, partition, None, PartitionOutcome(Phase.CREATING, "Cutting"))
-                partition = context.desired.get(partition.metadata.uid) or partition
+                partition = context.desired.get(uid) or partition
             async with context.lock(self.card):
                 outcome = await self._cut(card, partition)
-        row = context.journal.partition(partition.metadata.uid)
+        row = context.journal.partition(uid)
         self._note_unsupported(partition, outcome)
-        await report(context, context.desired.get(partition.metadata.uid) or partition, row, outcome)
+        await report(context, context.desired.get(uid) or partition, row, outcome)
         if outcome.phase is Phase.FAILED and (outcome.again or outcome.reason == "Unsupported"):
             # The holder sees Failed and may go to another node: events on the card are no reason to cut it earlier.
-            failed = context.timeouts.failed
-            self._waits[partition.metadata.uid] = _Wait(
-                context.clock(), failed, context.clock() + failed, _holder(partition)
-            )
+            self._waits[uid] = _Wait(context.clock(), failed, context.clock() + failed, _holder(partition))
             return [failed]
         if not outcome.again:
-            self._waits.pop(partition.metadata.uid, None)
+            self._waits.pop(uid, None)
             return []
-        return [self._pause(partition.metadata.uid)]
+        return [self._pause(uid)]
 
     async def _cut(self, card: Card, partition: Partition) -> PartitionOutcome:
         context = self._context
@@ -216,11 +206,8 @@ class CardWorker:
         context = self._context
         wait = self._waits.get(partition.metadata.uid)
         waited = context.clock() - wait.since if wait is not None else 0.0
-        others = [
-            other
-            for other in context.desired.of(self.card).values()
-            if other.metadata.uid != partition.metadata.uid
-        ]
+        here = context.desired.of(self.card)
+        others = [other for uid, other in here.items() if uid != partition.metadata.uid]
         if any(is_deleting(other) for other in others):
             return True
         idle = any(other.spec.holder is None for other in others)
