@@ -15,8 +15,8 @@ from testbed.chaos.ground import NvmlGround
 from testbed.chaos.staging import staged
 from testbed.controlplane import ControlPlane
 from testbed.fakes.nvml import build
+from tests.agent.killablenode import KillableNode
 from tests.agent.places import MakeBackend
-from tests.agent.scene import Scene
 from tests.agent.simulated_node import SimulatedNode, install, simulated_node
 
 
@@ -54,13 +54,13 @@ async def brood() -> AsyncIterator[Brood]:
 
 
 @pytest.fixture
-async def scene(installed: ControlPlane, brood: Brood) -> AsyncIterator[Scene]:
+async def killable(installed: ControlPlane, brood: Brood) -> AsyncIterator[KillableNode]:
     """Make a node with an H100 and an A100 behind the fake driver; its agents are real processes."""
     # A short path: unix sockets lie below it.
     folder = Path(tempfile.mkdtemp(prefix="g-"))
     ground = NvmlGround(folder)
     try:
         async with staged(installed, folder, ground, brood) as node:
-            yield Scene(node, ground)
+            yield KillableNode(node, ground)
     finally:
         shutil.rmtree(folder)

@@ -15,69 +15,69 @@ from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.rows import PartitionRow, Step
 from apportion.cluster.client import connect
 from testbed.eventually import eventually
-from tests.agent.scene import Scene, place
+from tests.agent.killablenode import KillableNode, place
 
 PLACE = place("3g.40gb", 4)
 
 
-async def test_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_start(scene: Scene) -> None:
+async def test_a_prepared_claim_that_is_gone_from_the_api_is_noticed_at_start(killable: KillableNode) -> None:
     """Deleted by force, or lost with an old copy of etcd: held and told until kubelet comes, never given away.
 
     Peer: prepared claims are never compared with the API server.
     """
-    node = scene.node
+    node = killable.node
     node.start()
-    old = await scene.running("old", PLACE)
+    old = await killable.running("old", PLACE)
     uid = old["metadata"]["uid"]
-    (live,) = scene.cuts()
+    (live,) = killable.cuts()
     await node.kill()
     await node.forget(old)
     node.start()
-    await scene.tainted(PLACE.device, "held")
+    await killable.tainted(PLACE.device, "held")
     new = await node.claim("new", PLACE.device)
     await node.hold(PLACE, new)
     assert f"is held by ResourceClaim default/{node.name}-old (uid {uid})" in await node.refusal(new)
-    assert scene.cuts() == [live]
+    assert killable.cuts() == [live]
     await node.unprepare(old)
-    await scene.tainted(PLACE.device)
+    await killable.tainted(PLACE.device)
     assert (await node.prepare(new, PLACE.device, "gpu-0")).uuid == live.uuid
 
 
-async def test_a_preparation_that_nobody_finishes_is_undone(scene: Scene) -> None:
+async def test_a_preparation_that_nobody_finishes_is_undone(killable: KillableNode) -> None:
     """The agent died before it answered, and kubelet never comes back: no container can have the device."""
-    node = scene.node
+    node = killable.node
     doomed = node.start(kill_at="claim.injected")
     claim = await node.claim("never", PLACE.device)
     await node.wish(PLACE, claim)
     preparing = asyncio.create_task(node.prepare(claim, PLACE.device, "gpu-0"))
     await doomed.died
     preparing.cancel()
-    assert scene.ask_journal("SELECT step FROM claims") != []
+    assert killable.ask_journal("SELECT step FROM claims") != []
     await node.forget(claim)
     node.start()
-    await scene.journal_says("SELECT step FROM claims")
+    await killable.journal_says("SELECT step FROM claims")
     assert list(node.cdi.glob("*")) == []
-    await scene.tainted(PLACE.device)
+    await killable.tainted(PLACE.device)
 
 
-async def test_what_another_agent_is_cutting_is_left_alone(scene: Scene) -> None:
+async def test_what_another_agent_is_cutting_is_left_alone(killable: KillableNode) -> None:
     """In a rolling update the new agent starts while the old one is between two driver calls.
 
     Peer: the start-up clean-up reads its checkpoint without the lock.
     """
-    node = scene.node
-    scene.fake.delay("nvmlGpuInstanceCreateComputeInstance", 4)
+    node = killable.node
+    killable.fake.delay("nvmlGpuInstanceCreateComputeInstance", 4)
     old = node.start()
     await node.serves()
     await node.wish(PLACE, None)
 
     async def half() -> bool:
-        return [cut.uuid for cut in scene.cuts()] == [""]
+        return [cut.uuid for cut in killable.cuts()] == [""]
 
     await eventually(half)
     new = node.another(instance="new")
-    await scene.phase(PLACE, "Idle")
-    calls = scene.fake.calls()
+    await killable.phase(PLACE, "Idle")
+    calls = killable.fake.calls()
     assert calls["nvmlDeviceCreateGpuInstanceWithPlacement"] == 1
     assert "nvmlGpuInstanceDestroy" not in calls
     assert old.alive
@@ -86,13 +86,13 @@ async def test_what_another_agent_is_cutting_is_left_alone(scene: Scene) -> None
 
 
 async def test_a_partition_that_our_watch_has_not_heard_of_is_not_released(
-    scene: Scene, tmp_path: Path
+    killable: KillableNode, tmp_path: Path
 ) -> None:
     """The other agent heard of it first and wrote its Intent: the API is asked before anything is taken away."""
-    node = scene.node
+    node = killable.node
     node.start()
     await node.wish(PLACE, None)
-    uid = (await scene.phase(PLACE, "Idle"))["metadata"]["uid"]
+    uid = (await killable.phase(PLACE, "Idle"))["metadata"]["uid"]
     await node.kill()
     simulation = tmp_path / "node.yaml"
     simulation.write_text("cards: [{model: H100-80GB}]")
@@ -113,42 +113,44 @@ async def test_a_partition_that_our_watch_has_not_heard_of_is_not_released(
 
 
 @pytest.mark.parametrize("rebooted", [False, True])
-async def test_a_journal_without_boot_id_is_not_taken_for_this_boot(scene: Scene, *, rebooted: bool) -> None:
+async def test_a_journal_without_boot_id_is_not_taken_for_this_boot(
+    killable: KillableNode, *, rebooted: bool
+) -> None:
     """Claims count as prepared if their files and partitions prove it, not because the file says so.
 
     Peer: an old checkpoint without a boot id gets the current one.
     """
-    node = scene.node
+    node = killable.node
     node.start()
-    claim = await scene.running("c", PLACE)
-    (before,) = scene.cuts()
+    claim = await killable.running("c", PLACE)
+    (before,) = killable.cuts()
     await node.kill()
-    scene.ask_journal("DELETE FROM boot")
+    killable.ask_journal("DELETE FROM boot")
     if rebooted:
         node.reboot()
     node.start()
     await node.serves()
-    await scene.journal_says("SELECT step FROM claims", *([] if rebooted else [("Prepared",)]))
-    (after,) = await scene.becomes(1)
+    await killable.journal_says("SELECT step FROM claims", *([] if rebooted else [("Prepared",)]))
+    (after,) = await killable.becomes(1)
     assert (after.uuid == before.uuid) is not rebooted
     assert (await node.prepare(claim, PLACE.device, "gpu-0")).uuid == after.uuid
 
 
-async def test_another_claim_of_the_same_name_is_another_claim(scene: Scene) -> None:
+async def test_another_claim_of_the_same_name_is_another_claim(killable: KillableNode) -> None:
     """The journal keeps namespace, name and UID of what is prepared, so they can be compared later.
 
     Peer: the checkpoint drops name and namespace of prepared claims.
     """
-    node = scene.node
+    node = killable.node
     node.start()
-    old = await scene.running("same", PLACE)
+    old = await killable.running("same", PLACE)
     meta = old["metadata"]
     row = (meta["uid"], meta["namespace"], meta["name"])
-    await scene.journal_says("SELECT uid, namespace, name FROM claims WHERE step='Prepared'", row)
+    await killable.journal_says("SELECT uid, namespace, name FROM claims WHERE step='Prepared'", row)
     await node.kill()
     await node.forget(old)
     new = await node.claim("same", PLACE.device)
     await node.hold(PLACE, new)
     node.start()
-    await scene.tainted(PLACE.device, "held")
+    await killable.tainted(PLACE.device, "held")
     assert f"uid {meta['uid']}" in await node.refusal(new)

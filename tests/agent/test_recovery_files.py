@@ -4,21 +4,21 @@ import pytest
 
 from testbed.chaos.objects import DRIVER
 from testbed.eventually import eventually
-from tests.agent.scene import Scene, place
+from tests.agent.killablenode import KillableNode, place
 
 PLACE = place("3g.40gb", 4)
 DEAD = "6f0d2a3e-0000-4000-8000-000000000001"
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "of another partition"])
-async def test_a_cdi_file_is_verified_on_each_prepare(scene: Scene, damage: str) -> None:
+async def test_a_cdi_file_is_verified_on_each_prepare(killable: KillableNode, damage: str) -> None:
     """Kubelet asks again after its restart; the claim is prepared already, and still its file is looked at.
 
     Peer: a claim that is in the checkpoint keeps its CDI file unread.
     """
-    node = scene.node
+    node = killable.node
     node.start()
-    claim = await scene.running("c", PLACE)
+    claim = await killable.running("c", PLACE)
     file = node.cdi / f"{DRIVER}_{claim['metadata']['uid']}.json"
     right = file.read_text()
     match damage:
@@ -34,14 +34,14 @@ async def test_a_cdi_file_is_verified_on_each_prepare(scene: Scene, damage: str)
     assert file.read_text() == right
 
 
-async def test_files_of_dead_claims_are_collected(scene: Scene) -> None:
+async def test_files_of_dead_claims_are_collected(killable: KillableNode) -> None:
     """Whole and unfinished CDI files and metadata folders; what belongs to others stays.
 
     Peer: CDI files of claims that are gone are never collected.
     """
-    node = scene.node
+    node = killable.node
     node.start()
-    claim = await scene.running("lives", PLACE)
+    claim = await killable.running("lives", PLACE)
     await node.kill()
     strange = node.cdi / "nvidia.com_gpu.json"
     orphan = node.cdi / f"{DRIVER}_{DEAD}.json"

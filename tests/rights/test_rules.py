@@ -263,7 +263,7 @@ def right(request: Request) -> Right:
     return request.group, resource, request.verb
 
 
-async def allocated_devices(cluster: ControlPlane, account: str) -> set[Right]:
+async def granted(cluster: ControlPlane, account: str) -> set[Right]:
     """Return everything that the manifests grant to an account."""
     found = set(rights((await cluster.api.get(f"{RBAC}/clusterroles/{account}"))["rules"]))
     roles, _ = await cluster.api.items(f"{RBAC}/namespaces/apportion-system/roles")
@@ -289,7 +289,7 @@ class TestRules:
         cluster, requests = asked
         used = {right(each) for each in of(requests, account) if each.decision == "allow" and each.code < 300}
         proven = {what for who, what in PROVEN if who == account}
-        everything = await allocated_devices(cluster, account)
+        everything = await granted(cluster, account)
 
         assert len(everything) > 10
         assert sorted(everything - used - proven) == []

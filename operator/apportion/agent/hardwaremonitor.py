@@ -34,7 +34,7 @@ class HardwareMonitor:
         self,
         context: AgentContext,
         inventory: InventoryBuilder,
-        notices: NodeEvents,
+        events: NodeEvents,
         claim_status: ClaimStatusWriter,
         *,
         changed: Callable[[], None],
@@ -49,7 +49,7 @@ class HardwareMonitor:
         """
         self._context = context
         self._inventory = inventory
-        self._events = notices
+        self._events = events
         self._claim_status = claim_status
         self._changed = changed
         self._rediscover = rediscover
@@ -79,7 +79,7 @@ class HardwareMonitor:
     async def check(self) -> None:
         """Poll once."""
         try:
-            sick = await self._inventory.read_health()
+            health_changed = await self._inventory.read_health()
             live = await self._context.hardware.partitions()
         except HardwareError as error:
             _log.warning("hardware.unreadable", error=str(error))
@@ -87,9 +87,9 @@ class HardwareMonitor:
         rows = self._context.journal.partitions()
         foreign = _foreign(live, rows)
         now = (frozenset((row.place, row.uuid) for row in foreign), _gone(live, rows))
-        if sick:
+        if health_changed:
             self.health.wake()
-        if sick or now != self._before:
+        if health_changed or now != self._before:
             self._before = now
             self._changed()
         self._update_claims(self._inventory.health)
@@ -116,7 +116,7 @@ class HardwareMonitor:
             for device in row.devices:
                 if device.card in changed:
                     state = unwell.get(device.card, Health.HEALTHY)
-                    news = DeviceCondition(
+                    condition = DeviceCondition(
                         device.device,
                         HEALTHY,
                         state is Health.HEALTHY,
@@ -124,7 +124,7 @@ class HardwareMonitor:
                         health_message(device.card, state),
                     )
                     ref = ClaimRef(row.namespace, row.name, row.uid)
-                    self._claim_status.add(ref, row.driver, device.pool, [news])
+                    self._claim_status.add(ref, row.driver, device.pool, [condition])
 
     async def _repair_files(self, preparer: Preparer) -> None:
         """Remove files that no claim needs, and write again those of prepared claims that are gone."""

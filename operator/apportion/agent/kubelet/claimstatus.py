@@ -67,10 +67,10 @@ class ClaimStatusWriter:
         ] = OrderedDict()
         self._wakeup = asyncio.Event()
 
-    def add(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
+    def add(self, ref: ClaimRef, driver: str, pool: str, new: Sequence[DeviceCondition]) -> None:
         """Queue conditions; one replaces a waiting one of the same type and device."""
         _, waiting = self._waiting.setdefault((ref, driver), (pool, {}))
-        waiting.update({(row.device, row.condition): row for row in news})
+        waiting.update({(row.device, row.condition): row for row in new})
         self._wakeup.set()
 
     async def run(self) -> None:
@@ -80,20 +80,20 @@ class ClaimStatusWriter:
             await self._wakeup.wait()
             self._wakeup.clear()
             while self._waiting:
-                (ref, driver), (pool, news) = self._waiting.popitem(last=False)
+                (ref, driver), (pool, new) = self._waiting.popitem(last=False)
                 try:
-                    await self._write(ref, driver, pool, tuple(news.values()))
+                    await self._write(ref, driver, pool, tuple(new.values()))
                     pause = 0.1
                 except (Overtaken, Unreachable):
                     # Conditions that were added meanwhile are newer.
                     _, newer = self._waiting.setdefault((ref, driver), (pool, {}))
-                    newer.update({key: row for key, row in news.items() if key not in newer})
+                    newer.update({key: row for key, row in new.items() if key not in newer})
                     await self._sleep(pause)
                     pause = min(pause * 2, 10.0)
                 except ApiError as error:
                     _log.warning("claim.not_reported", claim=ref.key, driver=driver, error=str(error))
 
-    async def _write(self, ref: ClaimRef, driver: str, pool: str, news: Sequence[DeviceCondition]) -> None:
+    async def _write(self, ref: ClaimRef, driver: str, pool: str, new: Sequence[DeviceCondition]) -> None:
         try:
             raw = await self._client.get(CLAIMS, ref.name, namespace=ref.namespace)
         except Missing:
@@ -101,11 +101,11 @@ class ClaimStatusWriter:
         status = raw.get("status") or {}
         results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
         ours = {row["device"] for row in results if row["driver"] == driver and row["pool"] == pool}
-        news = [row for row in news if row.device in ours]
-        if raw["metadata"]["uid"] != ref.uid or not news:
+        new = [row for row in new if row.device in ours]
+        if raw["metadata"]["uid"] != ref.uid or not new:
             return
         before: list[Json] = status.get("devices") or []
-        after = merge_conditions(before, driver, pool, news, self._now())
+        after = merge_conditions(before, driver, pool, new, self._now())
         if after == before:
             return
         body = {
@@ -116,11 +116,11 @@ class ClaimStatusWriter:
 
 
 def merge_conditions(
-    before: Sequence[Json], driver: str, pool: str, news: Sequence[DeviceCondition], now: str
+    before: Sequence[Json], driver: str, pool: str, new: Sequence[DeviceCondition], now: str
 ) -> list[Json]:
     """Return all entries with the conditions merged into ours. Pure."""
     after = [dict(entry) for entry in before]
-    for row in news:
+    for row in new:
         entry = next((each for each in after if _is(each, driver, pool, row.device)), None)
         if entry is None:
             entry = {"driver": driver, "pool": pool, "device": row.device}

@@ -1,4 +1,4 @@
-"""A scene for agents that are killed: a node, its fake driver, and the short questions that tests ask."""
+"""A node whose agents are killed: its fake driver, and short queries for tests."""
 
 import sqlite3
 from typing import Any
@@ -18,7 +18,7 @@ def place(profile: str, start: int, card: str = "gpu-0") -> Place:
     return next(p for p in (*H100, *A100) if (p.card, p.profile, p.start) == (card, profile, start))
 
 
-class Scene:
+class KillableNode:
     """The node is `node`, the fake driver `fake`."""
 
     def __init__(self, node: Node, ground: NvmlGround) -> None:
