@@ -15,13 +15,13 @@ from typing import Any, Final
 import apportion.agent.agent as agent_module
 from apportion.__main__ import main
 from apportion.agent.journal import Journal
-from apportion.agent.lifecycle.desk import Patience
+from apportion.agent.lifecycle.context import Timeouts
 from apportion.agent.rows import ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.agent.settings import AgentOptions
 
 WRITES: Final = (*Step, "PartitionGone", *ClaimStep, "ClaimGone")
 """The journal writes that can be left out, by the step that they record."""
-_PATIENCE: Final = Patience(room=60.0, idle=60.0, first_retry=0.05, last_retry=0.4, failed=0.5)
+_TIMEOUTS: Final = Timeouts(room=60.0, idle=60.0, first_retry=0.05, last_retry=0.4, failed=0.5)
 """Shorter pauses than in production."""
 
 
@@ -49,7 +49,7 @@ def _set_options(changes: Mapping[str, Any], kill_at: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     async def run_agent(options: AgentOptions, stop: Any) -> None:
-        await real(replace(options, **typed, patience=_PATIENCE, at=at), stop)
+        await real(replace(options, **typed, timeouts=_TIMEOUTS, at=at), stop)
 
     agent_module.run_agent = run_agent
 

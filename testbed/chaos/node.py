@@ -19,7 +19,7 @@ from testbed.plugin import ClaimKey, Plugin, PluginError
 _OPTIONS: Final = {
     "health_interval": 0.5,
     "held_interval": 0.5,
-    "prepare_patience": 2.0,
+    "prepare_timeout": 2.0,
 }
 
 

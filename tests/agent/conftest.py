@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from apportion.agent.devices.simulated import SimulatedBackend
+from apportion.agent.devices.simulated.backend import SimulatedBackend
 from testbed.chaos.agentpool import AgentPool
 from testbed.chaos.fakehardware import NvmlHardware
 from testbed.chaos.nodesetup import chaos_node
 from testbed.controlplane import ControlPlane
 from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.killablenode import KillableNode
 from tests.agent.places import MakeBackend
-from tests.agent.scene import Scene
 from tests.agent.simulated_node import SimulatedNode, install, simulated_node
 
 
@@ -54,13 +54,13 @@ async def agent_pool() -> AsyncIterator[AgentPool]:
 
 
 @pytest.fixture
-async def scene(installed: ControlPlane, agent_pool: AgentPool) -> AsyncIterator[Scene]:
+async def killable(installed: ControlPlane, agent_pool: AgentPool) -> AsyncIterator[KillableNode]:
     """Make a node with an H100 and an A100 behind the fake driver; its agents are real processes."""
     # A short path: unix sockets lie below it.
     folder = Path(tempfile.mkdtemp(prefix="g-"))
     hardware = NvmlHardware(folder)
     try:
         async with chaos_node(installed, folder, hardware, agent_pool) as node:
-            yield Scene(node, hardware)
+            yield KillableNode(node, hardware)
     finally:
         shutil.rmtree(folder)

@@ -8,7 +8,7 @@ import typer
 
 from apportion import __main__ as program
 from apportion import __version__
-from apportion.agent.devices.simulation import load
+from apportion.agent.devices.simulated.simulation import load
 from apportion.api import crd
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from apportion.agent.devices.simulated_state import StateFile
+from apportion.agent.devices.simulated.state import StateFile
 from testbed.api import Json
 from testbed.demo.demo import read_examples
 from testbed.eventually import eventually

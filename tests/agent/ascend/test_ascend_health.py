@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError, Lost
 from tests.agent.ascend.nodes import WANTED, Node

@@ -2,11 +2,11 @@
 
 import pytest
 
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.errors import HardwareError
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 
-OTHER = Spot("npu-1", "vir05_1c_8g", Placement(116, 1))
+OTHER = PartitionPlace("npu-1", "vir05_1c_8g", Placement(116, 1))
 
 
 @pytest.fixture
