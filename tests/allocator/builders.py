@@ -1,10 +1,14 @@
 """Small objects for tests, as Kubernetes JSON and as values."""
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
+from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 
@@ -95,3 +99,91 @@ def cluster(*slices: Slice, nodes: Sequence[str] = ("n1",)) -> State:
     for one in slices:
         state.put_slice(one)
     return state
+
+
+EIGHT = 8
+
+
+def made(rows: Mapping[str, tuple[str, int]]) -> State:
+    """Return nodes of eight devices of one model, so many of them free."""
+    state = cluster(nodes=())
+    for name, (model, free) in rows.items():
+        put(state, name, model, free)
+    return state
+
+
+def put(state: State, name: str, model: str, free: int) -> None:
+    """Add a node. `model`: words that claims may ask for."""
+    attributes = {"model": {"string": model}}
+    total = EIGHT if free > 1 else 1
+    state.put_node(name, {})
+    state.put_slice(piece(name, name, [device(f"gpu-{n}", attributes=attributes) for n in range(total)]))
+    held: Sequence[DeviceResult] = [
+        DeviceResult("r", DeviceId(GPU, name, f"gpu-{n}")) for n in range(total - free)
+    ]
+    if held:
+        state.hold(f"held-{name}", held)
+
+
+def asked(model: str, count: int) -> Raw:
+    """Return a request for devices of a model, or of `all`."""
+    word = "" if model == "all" else model
+    selector = {"cel": {"expression": f'device.attributes["{GPU}"].model.contains("{word}")'}}
+    return want(kind="", count=count, selectors=[selector])
+
+
+Profiles = dict[str, tuple[int, int, tuple[int, ...]]]
+"""Engines, memory slices and first slices of the legal placements, by name."""
+
+SEVEN: Profiles = {
+    "one": (1, 1, (0, 1, 2, 3, 4, 5, 6)),
+    "two": (2, 2, (0, 2, 4)),
+    "three": (3, 4, (0, 4)),
+    "four": (4, 4, (0,)),
+    "seven": (7, 8, (0,)),
+}
+FOUR: Profiles = {"one": (1, 1, (0, 1, 2, 3)), "two": (2, 2, (0, 2)), "four": (4, 4, (0,))}
+
+
+def split(node: str, chips: int, profiles: Profiles) -> list[Slice]:
+    """Return the slices of a node whose chips can be cut like that."""
+    engines = max(need for need, _, _ in profiles.values())
+    memory = max(size for _, size, _ in profiles.values())
+    full = {"engines": engines} | {f"slice-{number}": 1 for number in range(memory)}
+    sets = [
+        {"name": f"chip-{chip}", "counters": {key: {"value": str(value)} for key, value in full.items()}}
+        for chip in range(chips)
+    ]
+    rows = [
+        device(
+            f"{name}-{chip}-{start}",
+            name,
+            {"engines": need} | {f"slice-{number}": 1 for number in range(start, start + size)},
+            f"chip-{chip}",
+        )
+        for chip in range(chips)
+        for name, (need, size, starts) in profiles.items()
+        for start in starts
+    ]
+    return [
+        piece(f"{node}-sets", node, count=2, sharedCounters=sets),
+        piece(f"{node}-chips", node, rows, count=2),
+    ]
+
+
+def instance(seed: int) -> tuple[State, list[Demand]]:
+    """Return a small cluster of at most 40 placements, and claims that may ask for more than it has."""
+    rng = random.Random(seed)  # noqa: S311 - a test that can be repeated
+    profiles, most = rng.choice([(SEVEN, 2), (FOUR, 5)])
+    chips = rng.randint(1, most)
+    names = ["n1", "n2"][: 2 if chips > 1 else 1]
+    shares = [chips - chips // 2, chips // 2]
+    slices = [one for name, share in zip(names, shares, strict=False) for one in split(name, share, profiles)]
+    engines = max(need for need, _, _ in profiles.values()) * chips
+    left = int(engines * rng.uniform(0.7, 1.5))
+    demands: list[Demand] = []
+    while left > 0:
+        name = rng.choice(list(profiles))
+        left -= profiles[name][0]
+        demands.append(Demand((claim(f"c{len(demands)}", want(kind=name)),)))
+    return cluster(*slices, nodes=names), demands

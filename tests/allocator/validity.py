@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tests.allocator.onenode import DeviceKey, Raw, World, device_key, number
+from tests.allocator.referencenode import DeviceKey, Raw, World, device_key, number
 
 Choice = tuple[int, int, int, tuple[DeviceKey, ...]]
 """Claim, request, alternative, devices."""

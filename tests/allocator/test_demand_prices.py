@@ -19,9 +19,8 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
-from tests.allocator.builders import GPU, Raw, chips, claim, cluster, device, piece, want
+from tests.allocator.builders import FOUR, GPU, SEVEN, Raw, chips, claim, cluster, device, piece, split, want
 from tests.allocator.conformance import answer, cases
-from tests.allocator.test_packing_batch import FOUR, SEVEN, split
 from tests.allocator.validity import complaints, ranks
 
 LEAST = Strategy.LEAST_FRAGMENTATION

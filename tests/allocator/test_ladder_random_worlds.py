@@ -13,10 +13,10 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
-from tests.allocator.onenode import DeviceKey, Raw, World
-from tests.allocator.test_oracle import ways_taken
+from tests.allocator.bruteforce import first_solution, ways_taken
+from tests.allocator.randomworlds import DRIVERS, worlds
+from tests.allocator.referencenode import DeviceKey, Raw, World
 from tests.allocator.validity import Choice, complaints, legal
-from tests.allocator.worlds import DRIVERS, first_solution, worlds
 
 THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 NUMA = "shared.example.com/numa"

@@ -13,10 +13,11 @@ from apportion.allocator.explain.render import render, summary
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
+from tests.allocator.bruteforce import first_solution, ways_taken
 from tests.allocator.conformance import answer
-from tests.allocator.onenode import World
+from tests.allocator.randomworlds import worlds
+from tests.allocator.referencenode import World
 from tests.allocator.validity import complaints
-from tests.allocator.worlds import first_solution, worlds
 
 THOROUGH = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -70,17 +71,6 @@ def test_scoring_finds_a_legal_solution_exactly_when_there_is_one(
     if expected is not None:
         assert complaints(raw, given_["results"]) == []
         assert ways_taken(raw, given_["results"]) <= [way for _, _, way, _ in sorted(expected)]
-
-
-def ways_taken(raw: dict[str, Any], results: list[dict[str, Any]]) -> list[int]:
-    """Return which alternative every request was given, in order."""
-    world = World(raw)
-    return [
-        next(way for way, (label, _) in enumerate(world.alternatives(number, request)) if label in labels)
-        for number, one in enumerate(results)
-        if (labels := {row["request"] for row in one["devices"]["results"]})
-        for request in range(len(world.claims[number]["spec"]["devices"]["requests"]))
-    ]
 
 
 @QUICK

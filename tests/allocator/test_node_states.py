@@ -21,7 +21,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
-from tests.allocator.worlds import worlds
+from tests.allocator.randomworlds import worlds
 
 NODES = tuple(f"node-{number}" for number in range(5))
 MANY = settings(

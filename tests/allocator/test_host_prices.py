@@ -21,8 +21,7 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
-from tests.allocator.builders import claim, cluster, device, piece, want
-from tests.allocator.test_packing_batch import SEVEN, split
+from tests.allocator.builders import SEVEN, claim, cluster, device, piece, split, want
 
 LEAST = Strategy.LEAST_FRAGMENTATION
 GIB = 1 << 30

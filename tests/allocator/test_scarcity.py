@@ -1,6 +1,6 @@
 """LeastFragmentation leaves devices of a model to those who can use no other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
@@ -10,12 +10,9 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from apportion.dra.allocation import DeviceResult
-from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, Raw, claim, cluster, device, piece, want
+from tests.allocator.builders import asked, claim, made, put
 
 LEAST = Strategy.LEAST_FRAGMENTATION
-EIGHT = 8
 
 
 def test_devices_that_only_some_can_use_are_left_to_them() -> None:
@@ -65,27 +62,6 @@ def test_devices_that_bring_two_models_together_make_one_market() -> None:
     assert take(state, "third", "fast") == "n1"
 
 
-def made(rows: Mapping[str, tuple[str, int]]) -> State:
-    """Return nodes of eight devices of one model, so many of them free."""
-    state = cluster(nodes=())
-    for name, (model, free) in rows.items():
-        put(state, name, model, free)
-    return state
-
-
-def put(state: State, name: str, model: str, free: int) -> None:
-    """Add a node. `model`: words that claims may ask for."""
-    attributes = {"model": {"string": model}}
-    total = EIGHT if free > 1 else 1
-    state.put_node(name, {})
-    state.put_slice(piece(name, name, [device(f"gpu-{n}", attributes=attributes) for n in range(total)]))
-    held: Sequence[DeviceResult] = [
-        DeviceResult("r", DeviceId(GPU, name, f"gpu-{n}")) for n in range(total - free)
-    ]
-    if held:
-        state.hold(f"held-{name}", held)
-
-
 def foretell(state: State, demand: Mapping[tuple[str, int], int]) -> None:
     """Let the state learn what is asked for: (model, count) so many times."""
     for (model, count), times in demand.items():
@@ -101,10 +77,3 @@ def take(state: State, name: str, model: str, count: int = 1) -> str:
     assert isinstance(found, Decision)
     state.hold(name, found.allocations[0].results)
     return found.node
-
-
-def asked(model: str, count: int) -> Raw:
-    """Return a request for devices of a model, or of `all`."""
-    word = "" if model == "all" else model
-    selector = {"cel": {"expression": f'device.attributes["{GPU}"].model.contains("{word}")'}}
-    return want(kind="", count=count, selectors=[selector])
