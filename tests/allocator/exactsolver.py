@@ -1,4 +1,7 @@
-"""CP-SAT: how many claims of a small cluster can be served at most, whatever the order."""
+"""CP-SAT: the highest number of claims that a small cluster can serve.
+
+In: a state, demands of one device each. Out: a number. Placements are read from the state's views.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +12,8 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
 
 
-def optimum(state: State, demands: Sequence[Demand]) -> int:
-    """Return how many of the claims can be served at most."""
+def most_served(state: State, demands: Sequence[Demand]) -> int:
+    """Return the highest number of claims that can be served together."""
     model = cp_model.CpModel()
     used: dict[Any, list[Any]] = {}
     total: dict[Any, int] = {}

@@ -1,7 +1,6 @@
-"""Nodes with real boards, and the best set of devices found by trying every one.
+"""A node with the slices that our agent publishes for its cards, and requests for its devices.
 
-In: what a simulated node has, a policy file. Out: an allocator state fed with the slices that our agent would publish; and,
-from the same slices as plain JSON, every set that could serve a request, rated by the policy's own words.
+In: the cards of a simulation file. Out: slices as plain JSON, an allocator state that knows them, claims.
 """
 
 from collections import Counter
@@ -36,16 +35,16 @@ Raw = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """So many devices of a class."""
+class Requested:
+    """A number of devices of a DeviceClass."""
 
     device_class: str
     count: int
     profile: str = ""
     """MIG profile or vNPU template."""
 
-    def accepts(self, device: "Plain") -> bool:
-        """Say whether a device would do."""
+    def accepts(self, device: "PublishedDevice") -> bool:
+        """Return whether a device matches."""
         kind = device.attributes.get(f"{device.driver}/type")
         own = device.attributes.get(f"{device.driver}/profile") or device.attributes.get(
             f"{device.driver}/template"
@@ -55,8 +54,8 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """A published device as plain JSON says it."""
+class PublishedDevice:
+    """A device as its slice publishes it."""
 
     id: DeviceId
     driver: str
@@ -65,80 +64,82 @@ class Plain:
     needs: Mapping[tuple[str, str, str], Fraction]
 
 
-class Board:
-    """One node."""
+class PublishedNode:
+    """One node, its slices, and its devices in use."""
 
-    def __init__(self, cards: Raw, node: str = "n1") -> None:
+    def __init__(self, cards: Raw, name: str = "n1") -> None:
         simulation = Simulation.model_validate(cards)
-        inventory = Inventory(cards=tuple(card for card, _ in make(simulation, node)))
-        self.node = node
+        inventory = Inventory(cards=tuple(card for card, _ in make(simulation, name)))
+        self.name = name
         self.slices: list[Raw] = []
         for pool in pools(inventory, DRIVERS):
             for content in pool.contents:
                 self.slices.append(
                     {
                         "metadata": {
-                            "name": f"{node}-{pool.driver}-{content.key}",
-                            "uid": f"{node}-{pool.driver}-{content.key}",
+                            "name": f"{name}-{pool.driver}-{content.key}",
+                            "uid": f"{name}-{pool.driver}-{content.key}",
                         },
                         "spec": {
                             "driver": pool.driver,
-                            "nodeName": node,
-                            "pool": {"name": node, "generation": 1, "resourceSliceCount": len(pool.contents)},
+                            "nodeName": name,
+                            "pool": {"name": name, "generation": 1, "resourceSliceCount": len(pool.contents)},
                             content.field: list(content.rows),
                         },
                     }
                 )
         self.devices = [
-            plain(raw, piece) for piece in self.slices for raw in piece["spec"].get("devices", ())
+            published_device(raw, published)
+            for published in self.slices
+            for raw in published["spec"].get("devices", ())
         ]
         self.counters = {
-            (piece["spec"]["driver"], row["name"], name): number(entry["value"])
-            for piece in self.slices
-            for row in piece["spec"].get("sharedCounters", ())
+            (published["spec"]["driver"], row["name"], name): quantity(entry["value"])
+            for published in self.slices
+            for row in published["spec"].get("sharedCounters", ())
             for name, entry in row["counters"].items()
         }
         self.held: list[DeviceId] = []
 
-    def take(self, device: Plain) -> None:
-        """Let a device be in use."""
+    def take(self, device: PublishedDevice) -> None:
+        """Mark a device as in use; its counters are consumed."""
         self.held.append(device.id)
         for name, amount in device.needs.items():
             self.counters[name] -= amount
 
-    def fits(self, chosen: Sequence[Plain]) -> bool:
-        """Say whether what is left of the counters suffices for these together."""
+    def fits(self, chosen: Sequence[PublishedDevice]) -> bool:
+        """Return whether the counters left suffice for these devices together."""
         used: Counter[Any] = Counter()
         for device in chosen:
             used.update(device.needs)
         return all(amount <= self.counters[name] for name, amount in used.items())
 
-    def open(self, asks: Sequence[Ask]) -> list[list[Plain]]:
-        """Return the devices that each ask could take, if it were the only one."""
+    def candidates(self, requests: Sequence[Requested]) -> list[list[PublishedDevice]]:
+        """Return the free devices that match each request, regardless of the other requests."""
         free = [device for device in self.devices if device.id not in self.held and self.fits([device])]
-        return [[device for device in free if ask.accepts(device)] for ask in asks]
+        return [[device for device in free if one.accepts(device)] for one in requests]
 
 
-def plain(raw: Raw, piece: Raw) -> Plain:
+def published_device(raw: Raw, published: Raw) -> PublishedDevice:
     """Read a device of a slice."""
-    driver = piece["spec"]["driver"]
-    return Plain(
-        DeviceId(driver, piece["spec"]["pool"]["name"], raw["name"]),
+    driver = published["spec"]["driver"]
+    return PublishedDevice(
+        DeviceId(driver, published["spec"]["pool"]["name"], raw["name"]),
         driver,
         {
             name if "/" in name else f"{driver}/{name}": next(iter(value.values()))
             for name, value in raw["attributes"].items()
         },
         {
-            (driver, need["counterSet"], name): number(entry["value"])
+            (driver, need["counterSet"], name): quantity(entry["value"])
             for need in raw.get("consumesCounters", ())
             for name, entry in need["counters"].items()
         },
     )
 
 
-def number(text: str) -> Fraction:
-    """Read a quantity."""
+def quantity(text: str) -> Fraction:
+    """Return a quantity in nano units."""
     return Fraction(Quantity.parse(text).nano)
 
 
@@ -149,32 +150,32 @@ def classes() -> tuple[DeviceClass, ...]:
     return tuple(DeviceClass.from_json(each) for each in raw)
 
 
-def cluster(*boards: Board) -> State:
-    """Return a state that knows the nodes, the installed DeviceClasses, and what is in use."""
+def state_of(*nodes: PublishedNode) -> State:
+    """Return a state that knows the nodes, the installed DeviceClasses and the devices in use."""
     state = State()
     for each in classes():
         state.put_class(each)
-    for board in boards:
-        state.put_node(board.node, {})
-        for raw in board.slices:
+    for node in nodes:
+        state.put_node(node.name, {})
+        for raw in node.slices:
             state.put_slice(Slice.from_json(raw))
-        for index, device in enumerate(board.held):
-            state.hold(f"{board.node}/{index}", [DeviceResult("r", device)])
+        for index, device in enumerate(node.held):
+            state.hold(f"{node.name}/{index}", [DeviceResult("r", device)])
     return state
 
 
-def claim(*asks: Ask, name: str = "c") -> Claim:
-    """Return a claim with one request per ask."""
+def claim_for(*requests: Requested, name: str = "c") -> Claim:
+    """Return a claim with these requests."""
     rows = []
-    for index, ask in enumerate(asks):
-        exact: Raw = {"deviceClassName": ask.device_class, "allocationMode": "ExactCount", "count": ask.count}
-        if ask.profile:
+    for index, one in enumerate(requests):
+        exact: Raw = {"deviceClassName": one.device_class, "allocationMode": "ExactCount", "count": one.count}
+        if one.profile:
             driver, key = (
                 (DRIVERS[Kind.GPU], "profile")
-                if "mig" in ask.device_class
+                if "mig" in one.device_class
                 else (DRIVERS[Kind.NPU], "template")
             )
-            text = f'device.attributes["{driver}"].{key} == "{ask.profile}"'
+            text = f'device.attributes["{driver}"].{key} == "{one.profile}"'
             exact["selectors"] = [{"cel": {"expression": text}}]
         rows.append({"name": f"r{index}", "exactly": exact})
     return Claim.from_json(

@@ -114,10 +114,10 @@ def _claim(draw: st.DrawFn, index: int) -> Raw:
     devices: Raw = {"requests": rows}
     # Mode All with a constraint that fails is an error by upstream's rules, not a lack of a solution.
     every = any(
-        way.get("allocationMode") == "All"
+        index.get("allocationMode") == "All"
         for row in rows
-        for way in (row.get("exactly"), *row.get("firstAvailable", ()))
-        if way
+        for index in (row.get("exactly"), *row.get("firstAvailable", ()))
+        if index
     )
     if not every and draw(st.integers(0, 1)):
         kind = draw(st.sampled_from(["matchAttribute", "matchAttribute", "distinctAttribute"]))
@@ -130,15 +130,15 @@ def _claim(draw: st.DrawFn, index: int) -> Raw:
 @st.composite
 def _request(draw: st.DrawFn, number: int) -> Raw:
     if draw(st.integers(0, 2)):
-        return {"name": f"req-{number}", "exactly": draw(_way(admin=True))}
+        return {"name": f"req-{number}", "exactly": draw(_alternative(admin=True))}
     return {
         "name": f"req-{number}",
-        "firstAvailable": [draw(_way(admin=False)) | {"name": f"sub-{way}"} for way in range(2)],
+        "firstAvailable": [draw(_alternative(admin=False)) | {"name": f"sub-{index}"} for index in range(2)],
     }
 
 
 @st.composite
-def _way(draw: st.DrawFn, *, admin: bool) -> Raw:
+def _alternative(draw: st.DrawFn, *, admin: bool) -> Raw:
     row: Raw = {"deviceClassName": draw(st.sampled_from(["any", "any", *DRIVERS]))}
     if draw(st.integers(0, 6)) == 0:
         row["allocationMode"] = "All"

@@ -1,4 +1,4 @@
-"""On small worlds with every feature, a ladder changes which devices are chosen and nothing else."""
+"""On random small worlds a ladder changes the chosen devices only, and chooses the closest legal set."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -13,10 +13,10 @@ from apportion.allocator.decision import Decision
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
-from tests.allocator.bruteforce import first_solution, ways_taken
+from tests.allocator.bruteforce import alternatives_taken, first_solution
 from tests.allocator.randomworlds import DRIVERS, worlds
-from tests.allocator.referencenode import DeviceKey, Raw, World
-from tests.allocator.validity import Choice, complaints, legal
+from tests.allocator.referencenode import DeviceKey, Raw, ReferenceNode
+from tests.allocator.validity import Choice, violation, violations
 
 THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 NUMA = "shared.example.com/numa"
@@ -26,14 +26,14 @@ LADDER = Ladder(
         Rung(f"{DRIVERS[0]}/kind", per_driver=((DRIVERS[1], f"{DRIVERS[1]}/kind"),)),
     )
 )
-MOST = 4_000
-"""Choices looked at in one world."""
+MOST_CHOICES = 4_000
+"""Choices compared in one world."""
 
 
 @THOROUGH
 @given(raw=worlds(), strategy=st.sampled_from([Strategy.PACK, Strategy.SPREAD]))
-def test_the_closest_legal_set_is_chosen_and_the_verdict_stays(raw: Raw, strategy: Strategy) -> None:
-    """With counters, shares, taints, constraints, alternatives, mode All and admin access."""
+def test_a_ladder_chooses_the_closest_legal_set_and_keeps_the_verdict(raw: Raw, strategy: Strategy) -> None:
+    """The worlds have counters, shares, taints, constraints, alternatives, mode All and admin access."""
     first = first_solution(raw)
     world = read_world(raw)
 
@@ -44,30 +44,30 @@ def test_the_closest_legal_set_is_chosen_and_the_verdict_stays(raw: Raw, strateg
     if not isinstance(answer, Decision) or first is None:
         return
     results = [one.to_json() for one in answer.allocations]
-    assert complaints(raw, results) == []
-    plain = World(raw)
-    ways = ways_taken(raw, results)
-    usual = [way for _, _, way, _ in sorted(first)]
-    # What is tried first takes the first devices, which another request's earlier alternative may need.
-    assert ways <= usual
-    if ways != usual:
+    assert violations(raw, results) == []
+    node = ReferenceNode(raw)
+    alternatives = alternatives_taken(raw, results)
+    usual = [alternative for _, _, alternative, _ in sorted(first)]
+    # Brute force gives the first devices to the first request; a later request's earlier alternative may need them.
+    assert alternatives <= usual
+    if alternatives != usual:
         return
-    every = list(alike(plain, first))
+    every = list(choices_with_same_alternatives(node, first))
     event(f"{min(len(every), 10)} or more choices")
-    if len(every) < MOST:
+    if len(every) < MOST_CHOICES:
         chosen = [
             (row["driver"], row["pool"], row["device"])
             for one in results
             for row in one["devices"]["results"]
             if not row.get("adminAccess")
         ]
-        assert close(plain, chosen) == min(
+        assert close(node, chosen) == min(
             close(
-                plain,
+                node,
                 [
                     device
                     for index, devices in enumerate(choice)
-                    if not looks(plain, first[index])
+                    if not is_admin_access(node, first[index])
                     for device in devices
                 ],
             )
@@ -75,8 +75,10 @@ def test_the_closest_legal_set_is_chosen_and_the_verdict_stays(raw: Raw, strateg
         )
 
 
-def alike(world: World, first: Sequence[Choice]) -> Iterator[list[tuple[DeviceKey, ...]]]:
-    """Yield the devices of every legal choice by the same alternatives."""
+def choices_with_same_alternatives(
+    node: ReferenceNode, first: Sequence[Choice]
+) -> Iterator[list[tuple[DeviceKey, ...]]]:
+    """Yield the devices of every legal choice of the same alternatives."""
     found = 0
 
     def go(done: list[Choice]) -> Iterator[list[tuple[DeviceKey, ...]]]:
@@ -85,43 +87,41 @@ def alike(world: World, first: Sequence[Choice]) -> Iterator[list[tuple[DeviceKe
             found += 1
             yield [choice[3] for choice in done]
             return
-        claim, request, way, devices = first[len(done)]
-        want = world.alternatives(claim, request)[way][1]
-        fitting = [device for device in world.devices if world.matches(want, device)]
-        ways = [devices] if want.get("allocationMode") == "All" else combinations(fitting, len(devices))
-        for chosen in ways:
-            if found >= MOST:
+        claim, request, alternative, devices = first[len(done)]
+        exact = node.alternatives(claim, request)[alternative][1]
+        fitting = [device for device in node.devices if node.matches(exact, device)]
+        combos = [devices] if exact.get("allocationMode") == "All" else combinations(fitting, len(devices))
+        for chosen in combos:
+            if found >= MOST_CHOICES:
                 return
-            more: list[Choice] = [*done, (claim, request, way, tuple(chosen))]
-            if legal(world, more) is None:
+            more: list[Choice] = [*done, (claim, request, alternative, tuple(chosen))]
+            if violation(node, more) is None:
                 yield from go(more)
 
     yield from go([])
 
 
-def looks(world: World, choice: Choice) -> bool:
-    """Say whether it is an administrator's look."""
-    return bool(world.alternatives(choice[0], choice[1])[choice[2]][1].get("adminAccess"))
+def is_admin_access(node: ReferenceNode, choice: Choice) -> bool:
+    """Return whether the request has adminAccess."""
+    return bool(node.alternatives(choice[0], choice[1])[choice[2]][1].get("adminAccess"))
 
 
-def close(world: World, devices: Sequence[DeviceKey]) -> tuple[int, int]:
+def close(node: ReferenceNode, devices: Sequence[DeviceKey]) -> tuple[int, int]:
     """Rate a set: worst level among the pairs, sum of the levels."""
-    levels = [level(world, one, other) for one, other in combinations(devices, 2)]
+    levels = [level(node, one, other) for one, other in combinations(devices, 2)]
     return max(levels, default=0), sum(levels)
 
 
-def level(world: World, one: DeviceKey, other: DeviceKey) -> int:
-    """Return the level of two devices; two shares of one device are as close as can be."""
-    if one == other or (
-        own(world, one, NUMA) is not None and own(world, one, NUMA) == own(world, other, NUMA)
-    ):
+def level(node: ReferenceNode, one: DeviceKey, other: DeviceKey) -> int:
+    """Return the level of two devices; two shares of one device are on the closest level."""
+    if one == other or (own(node, one, NUMA) is not None and own(node, one, NUMA) == own(node, other, NUMA)):
         return 0
-    return 1 if own(world, one, "kind") == own(world, other, "kind") else 2
+    return 1 if own(node, one, "kind") == own(node, other, "kind") else 2
 
 
-def own(world: World, device: DeviceKey, name: str) -> Any:
-    """Return the type and the first value of an attribute."""
-    raw = (world.devices[device][0].get("attributes") or {}).get(name)
+def own(node: ReferenceNode, device: DeviceKey, name: str) -> Any:
+    """Return type and first value of an attribute."""
+    raw = (node.devices[device][0].get("attributes") or {}).get(name)
     if raw is None:
         return None
     [(kind, value)] = raw.items()

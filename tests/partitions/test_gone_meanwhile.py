@@ -13,7 +13,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.partitions.controller import Controller
 from apportion.partitions.wanted import Create, Wanted
 from testbed.controlplane import ControlPlane
-from tests.world import World
+from tests.observedcluster import ObservedCluster as World
 
 CRDS = Path(__file__).parents[2] / "crds"
 PLACEMENT = "gpu-0-mig-1g10gb-19-0"

@@ -7,7 +7,7 @@ from apportion.cluster.kinds import LAYOUTS, PARTITIONS
 from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import Plan, plans
 from apportion.partitions.wanted import Create, Delete
-from tests.world import World
+from tests.observedcluster import ObservedCluster as World
 
 Json = dict[str, Any]
 

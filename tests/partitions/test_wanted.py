@@ -3,7 +3,7 @@
 from apportion.api.partition import Origin, Partition
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES, SLICES
 from apportion.partitions.wanted import Action, Create, Delete, SetHolder, Wanted
-from tests.world import World
+from tests.observedcluster import ObservedCluster as World
 
 FIRST = "gpu-0-mig-1g10gb-19-0"
 SECOND = "gpu-0-mig-1g10gb-19-1"

@@ -6,7 +6,8 @@ from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.selection import NodeSelector
-from tests.world import GPU, World
+from tests.observedcluster import GPU
+from tests.observedcluster import ObservedCluster as World
 
 CARD = DeviceId(GPU, "n1", "gpu-0")
 

@@ -10,9 +10,11 @@ from apportion.allocator.queue import allocate_queue
 from apportion.cluster.client import connect
 from apportion.scheduling.batch import MOST_TOGETHER, planned
 from testbed.controlplane import ControlPlane
-from tests.allocator.builders import chips, claim, cluster, want
+from tests.allocator.builders import chips, claim, cluster
+from tests.allocator.builders import device_request as want
+from tests.observedcluster import GPU, Json, request
+from tests.observedcluster import ObservedCluster as World
 from tests.scheduling.acting import cycle_over
-from tests.world import GPU, Json, World, request
 
 MODEL = f'device.attributes["{GPU}"].model'
 

@@ -10,8 +10,9 @@ from apportion.cluster.ledger import Ledger
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import SelectorError
 from testbed.controlplane import ControlPlane
+from tests.observedcluster import ObservedCluster as World
+from tests.observedcluster import request
 from tests.scheduling.acting import cycle_over
-from tests.world import World, request
 
 POISON = 'device.driver != "poison"'
 

@@ -6,8 +6,9 @@ from apportion.allocator.facts.host import HostResources
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import NODES, PODS
 from testbed.controlplane import ControlPlane
+from tests.observedcluster import ObservedCluster as World
+from tests.observedcluster import request
 from tests.scheduling.acting import cycle_over
-from tests.world import World, request
 
 WHOLE = 'device.attributes["gpu.apportion.dev"].type == "gpu"'
 

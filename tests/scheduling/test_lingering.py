@@ -6,7 +6,7 @@ from typing import Any
 from apportion.api.contract import HELD
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
 from apportion.scheduling.lingering import PATIENCE, Lingering
-from tests.world import World
+from tests.observedcluster import ObservedCluster as World
 
 CLAIM = "uid-team-resourceclaims-c"
 Json = dict[str, Any]

@@ -1,7 +1,7 @@
 """Two live allocations of one device: who gives way."""
 
 from apportion.scheduling.overlaps import overlaps
-from tests.world import World
+from tests.observedcluster import ObservedCluster as World
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 RESERVED = [{"resource": "pods", "name": "p", "uid": "u"}]

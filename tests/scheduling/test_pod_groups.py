@@ -10,7 +10,7 @@ from apportion.cluster.kinds import PODS
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.groups import Joint, Tangled, bundled
 from apportion.scheduling.waiting import Waiting, waiting
-from tests.world import World
+from tests.observedcluster import ObservedCluster as World
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
 KUEUE = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count")

@@ -3,7 +3,8 @@
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.waiting import Mixed, Unknown, waiting
-from tests.world import World, request
+from tests.observedcluster import ObservedCluster as World
+from tests.observedcluster import request
 
 OTHER_GATE = "kueue.x-k8s.io/admission"
 

@@ -1,4 +1,7 @@
-"""A small world of raw API objects, and a snapshot that has observed them; for tests of what the operator decides."""
+"""A small cluster of raw API objects, and a snapshot that has observed them.
+
+In: names and fields of nodes, classes, slices, claims and pods. Out: the objects as JSON, and the operator's snapshot.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,26 +17,26 @@ from apportion.dra.pod import Pod
 Json = dict[str, Any]
 GPU = "gpu.apportion.dev"
 PROFILES = {"1g.10gb": (19, 1, range(7)), "3g.40gb": (9, 4, (0, 4)), "7g.80gb": (0, 8, (0,))}
-"""A card of the test: profile id, size in memory slices, starts."""
+"""Profiles of the card: profile id, size in memory slices, first slices."""
 
 
 @dataclass
-class World:
-    """Objects get rising resourceVersions, as a server would give them."""
+class ObservedCluster:
+    """API objects that a snapshot observes; every change gets a higher resourceVersion."""
 
     version: int = 100
     rung: int = 0
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the snapshot."""
+        """Make the snapshot; `rung` counts how often it requested a pass."""
         self.snapshot = Snapshot(State(), Ledger(), ring=self._ring)
 
     def _ring(self) -> None:
         self.rung += 1
 
     def see(self, kind: Kind, raw: Json, change: str = "MODIFIED") -> Json:
-        """Let the snapshot observe an object in a new version."""
+        """Show an object to the snapshot in a new version."""
         self.version += 1
         metadata = raw.setdefault("metadata", {})
         metadata["uid"] = (
@@ -45,19 +48,19 @@ class World:
         return raw
 
     def node(self, name: str, *, cpu: str = "8", **labels: str) -> Json:
-        """A node with room for ten pods."""
+        """Add a node with capacity for ten pods."""
         resources = {"cpu": cpu, "memory": "32Gi", "pods": "10"}
         raw = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": resources}}
         return self.see(NODES, raw)
 
     def device_class(self, name: str, expression: str = "true", **labels: str) -> Json:
-        """A class, managed unless labels say otherwise."""
+        """Add a DeviceClass; without labels it is managed."""
         own = labels or {"apportion.dev/managed": "true"}
         spec = {"selectors": [{"cel": {"expression": expression}}]}
         return self.see(CLASSES, {"metadata": {"name": name, "labels": own}, "spec": spec})
 
     def card(self, node: str, name: str = "gpu-0") -> None:
-        """Publish one partitionable card: counters and devices in slices of their own."""
+        """Publish one partitionable card: one slice of counters, one of devices."""
         slots = {f"memory-slice-{index}": {"value": "1"} for index in range(8)}
         counter_set = f"{name}-counter-set"
         devices = [_device(name, {"type": "gpu"}, counter_set, slots)]
@@ -72,13 +75,13 @@ class World:
         self.slice(node, f"{node}-{name}-devices", {"devices": devices}, 2)
 
     def slice(self, node: str, name: str, content: Json, count: int, pool: str = "") -> Json:
-        """A slice of one of the node's pools."""
+        """Add a slice of one of the node's pools."""
         pool_spec = {"name": pool or node, "generation": 1, "resourceSliceCount": count}
         spec = {"driver": GPU, "nodeName": node, "pool": pool_spec, **content}
         return self.see(SLICES, {"metadata": {"name": name}, "spec": spec})
 
     def claim(self, name: str, *requests: Json, **metadata: Any) -> Json:
-        """A claim in namespace `team`; without requests it asks for one device of class `gpu`."""
+        """Add a claim in namespace `team`; by default it requests one device of class `gpu`."""
         wanted = list(requests) or [request("gpu")]
         raw = {
             "metadata": {"name": name, "namespace": "team", **metadata},
@@ -89,7 +92,7 @@ class World:
     def allocate(
         self, raw: Json, node: str, *devices: str, by: str = "apportion-operator", **status: Any
     ) -> Json:
-        """Show a claim with an allocation."""
+        """Allocate a claim: show it with a status."""
         name = raw["spec"]["devices"]["requests"][0]["name"]
         results = [{"request": name, "driver": GPU, "pool": node, "device": device} for device in devices]
         place = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -110,7 +113,7 @@ class World:
     def pod(
         self, name: str, *claims: str, gates: Sequence[str] = (), spec: Mapping[str, Any] | None = None
     ) -> Json:
-        """A pod in namespace `team` that names claims directly and asks for one core."""
+        """Add a pod in namespace `team` that names claims directly and requests one core."""
         raw = {
             "metadata": {"name": name, "namespace": "team"},
             "spec": {
@@ -123,7 +126,7 @@ class World:
         return self.see(PODS, raw)
 
     def gone(self, kind: Kind, raw: Json) -> None:
-        """Show that an object was deleted."""
+        """Delete an object."""
         self.snapshot.observe(kind, "DELETED", raw)
 
     def claim_value(self, raw: Json) -> Claim:
@@ -136,7 +139,7 @@ class World:
 
 
 def request(device_class: str, *, name: str = "", expression: str = "", **exactly: Any) -> Json:
-    """One request for a device class."""
+    """Return one request for a device class."""
     selectors = [{"cel": {"expression": expression}}] if expression else []
     return {
         "name": name or device_class,
