@@ -1,9 +1,7 @@
-"""Upstream's own cases as data, and the rules by which an answer is judged against them."""
+"""Upstream's own test cases as data, and the comparison of our answer with upstream's."""
 
 import json
-import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +13,8 @@ from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
+from tests.shared import SHARED
 
-SHARED = Path(os.environ.get("APPORTION_SHARED", Path(__file__).parents[3] / "shared"))
 FILE = SHARED / "conformance" / "allocator.json"
 OPTIONAL = ("CompatibilityGroups", "DerivedAttributes", "OptionalNodeOperations")
 
@@ -24,7 +22,7 @@ Answer = dict[str, Any]
 
 
 def cases() -> list[Any]:
-    """Return the cases as pytest parameters, without those that need a feature that is optional for us."""
+    """Return the cases as pytest parameters, without those that need a feature that is optional here."""
     if not FILE.exists():
         return [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=f"{FILE.name} is not here"))]
     rows = json.loads(FILE.read_text())["cases"]
@@ -36,7 +34,7 @@ def cases() -> list[Any]:
 
 
 def answer(case: Answer, strategy: Strategy) -> Answer:
-    """Ask the allocator."""
+    """Allocate a case; return the outcome in the form of the case's `expect`."""
     world = read_world(case)
     try:
         found = allocate(world.state, world.demand, Terms(strategy))
@@ -50,7 +48,7 @@ def answer(case: Answer, strategy: Strategy) -> Answer:
 
 
 def differences(case: Answer, given: Answer) -> list[str]:
-    """Return what differs from upstream's answer; empty means it is the same."""
+    """Return the differences from upstream's answer; empty if there are none."""
     expected = case["expect"]
     if expected["kind"] != given["kind"]:
         return [f"expected {expected}, got {given}"]
@@ -72,7 +70,7 @@ def differences(case: Answer, given: Answer) -> list[str]:
 
 def _parts(left: Answer, right: Answer, *, ordered: bool) -> dict[str, tuple[object, object]]:
     def results(one: Answer) -> object:
-        rows = [_plain(row) for row in one["devices"].get("results") or []]
+        rows = [_comparable(row) for row in one["devices"].get("results") or []]
         return rows if ordered else Counter(rows)
 
     def config(one: Answer) -> object:
@@ -105,7 +103,7 @@ def _parts(left: Answer, right: Answer, *, ordered: bool) -> dict[str, tuple[obj
     }
 
 
-def _plain(row: Answer) -> str:
+def _comparable(row: Answer) -> str:
     kept = {key: value for key, value in row.items() if value}
     if "shareID" in kept:
         kept["shareID"] = "masked"

@@ -1,4 +1,4 @@
-"""A refusal says what stood in the way, in figures and in words."""
+"""Explanations of refusals, as data and as text."""
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Refusal
@@ -9,21 +9,21 @@ from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
+from tests.allocator.builders import GPU, A, chips, claim, cluster, device, device_request, device_slice
 
 
 def why(state: State, *claims: Claim) -> Explanation:
-    """Return the explanation; there must be one."""
+    """Return the explanation; fails on a decision."""
     found = allocate(state, Demand(claims))
     assert isinstance(found, Refusal)
     return found.explanation
 
 
-def test_a_selector_that_nothing_passes_is_named_with_the_devices_at_each_step() -> None:
-    """The value that the nearest device has instead is told too."""
-    state = cluster(piece("s", "n1", [device("gpu-0", "a100"), device("gpu-1", "a100")]))
+def test_a_selector_that_no_device_passes_is_named_with_the_counts_of_each_step() -> None:
+    """The value of the nearest device is reported too."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0", "a100"), device("gpu-1", "a100")]))
 
-    explanation = why(state, claim("c", want(kind="h100")))
+    explanation = why(state, claim("c", device_request(kind="h100")))
 
     (group,) = explanation.groups
     assert group.kind == "selector"
@@ -46,22 +46,26 @@ def test_the_nearest_miss_is_the_device_that_fails_the_fewest_conditions() -> No
         device("gpu-0") | {"attributes": {"kind": {"string": "old"}, "size": {"int": 1}}},
         device("gpu-1") | {"attributes": {"kind": {"string": "old"}, "size": {"int": 9}}},
     ]
-    state = cluster(piece("s", "n1", rows))
+    state = cluster(device_slice("s", "n1", rows))
     texts = [f'{A}.kind == "new"', f"{A}.size > 5"]
 
-    explanation = why(state, claim("c", want(selectors=[{"cel": {"expression": text}} for text in texts])))
+    explanation = why(
+        state, claim("c", device_request(selectors=[{"cel": {"expression": text}} for text in texts]))
+    )
 
     assert explanation.nearest is not None
     assert explanation.nearest.device.endswith("gpu-1")
     assert len(explanation.nearest.missing) == 1
 
 
-def test_taints_are_named_with_their_devices() -> None:
-    """Only those that nobody tolerates."""
+def test_taints_are_named_with_their_numbers_of_devices() -> None:
+    """Only taints without a toleration."""
     taint = {"key": "sick", "value": "yes", "effect": "NoSchedule"}
-    state = cluster(piece("s", "n1", [device("gpu-0", taints=[taint]), device("gpu-1", taints=[taint])]))
+    state = cluster(
+        device_slice("s", "n1", [device("gpu-0", taints=[taint]), device("gpu-1", taints=[taint])])
+    )
 
-    explanation = why(state, claim("c", want()))
+    explanation = why(state, claim("c", device_request()))
 
     assert explanation.groups[0].kind == "taint"
     assert explanation.groups[0].request is not None
@@ -69,12 +73,12 @@ def test_taints_are_named_with_their_devices() -> None:
     assert "sick=yes:NoSchedule on 2" in summary(explanation)
 
 
-def test_who_holds_the_devices_is_named() -> None:
-    """By the keys under which they are held."""
-    state = cluster(piece("s", "n1", [device("gpu-0")]))
+def test_the_holders_of_devices_are_named() -> None:
+    """By the keys under which the devices are held."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
     state.hold("ns/other", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
 
-    explanation = why(state, claim("c", want()))
+    explanation = why(state, claim("c", device_request()))
 
     assert explanation.groups[0].kind == "busy"
     assert "held by ns/other" in summary(explanation)
@@ -82,27 +86,29 @@ def test_who_holds_the_devices_is_named() -> None:
     assert explanation.nearest.missing == ("held by ns/other",)
 
 
-def test_a_short_counter_is_named_with_what_is_missing() -> None:
-    """And who uses the chip."""
+def test_an_exceeded_counter_is_named_with_the_missing_amount() -> None:
+    """The users of the chip are named too."""
     state = cluster(*chips("n1"))
     state.hold("ns/other", [DeviceResult("r", DeviceId(GPU, "n1", "chip-0-part-0"))])
 
-    explanation = why(state, claim("c", want(kind="whole")))
+    explanation = why(state, claim("c", device_request(kind="whole")))
 
     assert explanation.groups[0].kind == "counters"
     assert "units short of at least 1" in summary(explanation)
     assert "ns/other" in summary(explanation)
 
 
-def test_a_constraint_is_named_with_its_values() -> None:
-    """How many free devices hold each value."""
+def test_a_constraint_is_named_with_its_attribute_values() -> None:
+    """Each value comes with its number of free devices."""
     rows = [
         device(f"gpu-{index}") | {"attributes": {"kind": {"string": "gpu"}, "numa": {"int": index // 2}}}
         for index in range(4)
     ]
-    state = cluster(piece("s", "n1", rows))
+    state = cluster(device_slice("s", "n1", rows))
 
-    explanation = why(state, claim("c", want(count=3), constraints=[{"matchAttribute": f"{GPU}/numa"}]))
+    explanation = why(
+        state, claim("c", device_request(count=3), constraints=[{"matchAttribute": f"{GPU}/numa"}])
+    )
 
     assert explanation.groups[0].kind == "constraint"
     assert explanation.groups[0].constraint is not None
@@ -112,30 +118,32 @@ def test_a_constraint_is_named_with_its_values() -> None:
     assert explanation.nearest.missing == (f"2 free devices have {GPU}/numa 0 where 3 must agree",)
 
 
-def test_devices_that_are_enough_but_on_several_nodes_are_told_as_such() -> None:
-    """A claim's devices all come from one node."""
+def test_enough_devices_on_several_nodes_are_reported_with_the_most_on_one_node() -> None:
+    """All devices of a claim come from one node."""
     nodes = ("n1", "n2", "n3")
-    state = cluster(*(piece(name, name, [device("gpu-0"), device("gpu-1")]) for name in nodes), nodes=nodes)
+    state = cluster(
+        *(device_slice(name, name, [device("gpu-0"), device("gpu-1")]) for name in nodes), nodes=nodes
+    )
 
-    explanation = why(state, claim("c", want(count=3)))
+    explanation = why(state, claim("c", device_request(count=3)))
 
     assert explanation.groups[0].request is not None
     assert explanation.groups[0].request.matching == 6
     assert "at most 2 on one node" in summary(explanation)
 
 
-def test_like_nodes_make_one_group_and_the_nearest_comes_first() -> None:
-    """Full nodes are nearer than nodes without such devices; nodes without devices come last."""
+def test_nodes_with_equal_diagnoses_make_one_group_and_the_nearest_group_comes_first() -> None:
+    """Full nodes precede nodes without such devices; nodes without any device come last."""
     nodes = [f"n{index}" for index in range(6)]
     state = cluster(
-        *(piece(name, name, [device("gpu-0")]) for name in nodes[:2]),
-        *(piece(name, name, [device("gpu-0", "old")]) for name in nodes[2:5]),
+        *(device_slice(name, name, [device("gpu-0")]) for name in nodes[:2]),
+        *(device_slice(name, name, [device("gpu-0", "old")]) for name in nodes[2:5]),
         nodes=nodes,
     )
     for name in nodes[:2]:
         state.hold(name, [DeviceResult("r", DeviceId(GPU, name, "gpu-0"))])
 
-    explanation = why(state, claim("c", want()))
+    explanation = why(state, claim("c", device_request()))
 
     assert [(group.kind, group.count) for group in explanation.groups] == [
         ("busy", 2),
@@ -146,19 +154,19 @@ def test_like_nodes_make_one_group_and_the_nearest_comes_first() -> None:
     assert "n0, n1" in render(explanation)
 
 
-def test_an_event_note_never_grows_too_long() -> None:
-    """Whatever users write into selectors."""
-    state = cluster(piece("s", "n1", [device("gpu-0")]))
+def test_a_summary_never_exceeds_the_bound_of_an_event_note() -> None:
+    """The bound holds for selectors of any length."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
     long = " && ".join(f'{A}.kind != "{index}{"x" * 50}"' for index in range(40)) + " && false"
 
-    explanation = why(state, claim("c", want(selectors=[{"cel": {"expression": long}}] * 3)))
+    explanation = why(state, claim("c", device_request(selectors=[{"cel": {"expression": long}}] * 3)))
 
     assert len(summary(explanation)) <= 1000
 
 
-def test_an_explanation_given_again_says_what_is_true_now() -> None:
-    """Nodes that stood like this before lack the same; who asks and who holds is told anew."""
-    slices = [piece(name, name, [device("gpu-0"), device("gpu-1")]) for name in ("n1", "n2", "n3")]
+def test_a_shared_diagnosis_names_the_current_claim_and_the_current_holders() -> None:
+    """Diagnoses are shared by equal node states; claim and holders are those of the current call."""
+    slices = [device_slice(name, name, [device("gpu-0"), device("gpu-1")]) for name in ("n1", "n2", "n3")]
     nodes = ("n1", "n2", "n3")
     state = cluster(*slices, nodes=nodes)
     ids = [DeviceId(GPU, node, f"gpu-{number}") for node in nodes for number in range(2)]
@@ -168,11 +176,11 @@ def test_an_explanation_given_again_says_what_is_true_now() -> None:
         for known in (state, fresh):
             for number, one in enumerate(ids):
                 known.hold(f"{holder}-{number}", [DeviceResult("r", one)])
-        demand = Demand((claim(f"c{turn}", want()),))
-        told, anew = allocate(state, demand), allocate(fresh, demand)
-        assert isinstance(told, Refusal)
-        assert told == anew
-        request = told.explanation.groups[0].request
+        demand = Demand((claim(f"c{turn}", device_request()),))
+        kept, expected = allocate(state, demand), allocate(fresh, demand)
+        assert isinstance(kept, Refusal)
+        assert kept == expected
+        request = kept.explanation.groups[0].request
         assert request is not None
         assert request.claim == f"ns/c{turn}"
         assert request.holders[0].startswith(holder)
@@ -180,13 +188,13 @@ def test_an_explanation_given_again_says_what_is_true_now() -> None:
             state.release(f"{holder}-{number}")
 
 
-def test_nodes_that_fail_on_different_alternatives_are_told_apart() -> None:
-    """Their selectors are not the same, so their counts have no sum."""
-    alike = [device("gpu-0", "a100")]
-    other = piece("s2", "n2", [device("gpu-0", "h100")])
-    state = cluster(piece("s1", "n1", alike), other, nodes=("n1", "n2"))
-    ways = [
-        {**want(kind="a100", count=2)["exactly"], "name": "old"},
+def test_nodes_that_fail_on_different_alternatives_make_different_groups() -> None:
+    """Their selectors differ, so their counts have no common sum."""
+    devices = [device("gpu-0", "a100")]
+    other = device_slice("s2", "n2", [device("gpu-0", "h100")])
+    state = cluster(device_slice("s1", "n1", devices), other, nodes=("n1", "n2"))
+    alternatives = [
+        {**device_request(kind="a100", count=2)["exactly"], "name": "old"},
         {
             "name": "new",
             "deviceClassName": "any",
@@ -195,7 +203,7 @@ def test_nodes_that_fail_on_different_alternatives_are_told_apart() -> None:
         },
     ]
 
-    explanation = why(state, claim("c", {"name": "r", "firstAvailable": ways}))
+    explanation = why(state, claim("c", {"name": "r", "firstAvailable": alternatives}))
 
-    told = {group.request.request: len(group.request.steps) for group in explanation.groups if group.request}
-    assert told.keys() == {"r/old", "r/new"}
+    steps = {group.request.request: len(group.request.steps) for group in explanation.groups if group.request}
+    assert steps.keys() == {"r/old", "r/new"}

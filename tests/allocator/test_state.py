@@ -1,4 +1,4 @@
-"""Facts in any order: what is held stays held, what is broken stays apart."""
+"""Facts reach the state in any order: held devices stay held, broken pools stay unused."""
 
 import pytest
 
@@ -13,117 +13,129 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.taint import Taint, Toleration
 from apportion.dra.taintrule import DeviceTaintRule
 from apportion.errors import BrokenInput
-from tests.allocator.builders import GPU, amounts, chip, chips, claim, cluster, device, piece, want
+from tests.allocator.builders import (
+    GPU,
+    amounts,
+    chip,
+    chips,
+    claim,
+    cluster,
+    device,
+    device_request,
+    device_slice,
+)
 
 WHOLE = DeviceId(GPU, "n1", "chip-0-whole")
 PART = DeviceId(GPU, "n1", "chip-0-part-0")
 
 
 def names(found: Decision | Refusal) -> list[str]:
-    """Return the names of the devices chosen."""
+    """Return the names of the chosen devices."""
     assert isinstance(found, Decision), found
     return [result.device.name for one in found.allocations for result in one.results]
 
 
-def test_a_whole_device_in_use_blocks_its_parts_through_the_counters() -> None:
-    """And a part blocks the whole; releasing frees it again."""
+def test_a_held_whole_device_blocks_its_parts_through_the_counters() -> None:
+    """A part blocks the whole too; a release frees it."""
     state = cluster(*chips("n1"))
     state.hold("a", [DeviceResult("r", WHOLE)])
-    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+    assert isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Refusal)
 
     state.hold("a", [DeviceResult("r", PART)])
-    assert isinstance(allocate(state, Demand((claim("c", want(kind="whole")),))), Refusal)
-    assert len(names(allocate(state, Demand((claim("c", want(kind="part", count=3)),))))) == 3
+    assert isinstance(allocate(state, Demand((claim("c", device_request(kind="whole")),))), Refusal)
+    assert len(names(allocate(state, Demand((claim("c", device_request(kind="part", count=3)),))))) == 3
 
     state.release("a")
-    assert names(allocate(state, Demand((claim("c", want(kind="whole")),)))) == ["chip-0-whole"]
+    assert names(allocate(state, Demand((claim("c", device_request(kind="whole")),)))) == ["chip-0-whole"]
 
 
-def test_a_device_that_is_published_no_longer_keeps_its_counters() -> None:
-    """kubernetes/kubernetes #140802: the consumption counts that was seen when the device was taken."""
+def test_a_held_device_that_is_no_longer_published_keeps_its_counters() -> None:
+    """kubernetes/kubernetes #140802: the consumption at the time of the allocation counts."""
     state = cluster(*chips("n1"))
     state.hold("a", [DeviceResult("r", WHOLE)])
 
     rest = [row for row in chip() if row["name"] != "chip-0-whole"]
-    state.put_slice(piece("n1-devices", "n1", rest, count=2))
+    state.put_slice(device_slice("n1-devices", "n1", rest, count=2))
 
-    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+    assert isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Refusal)
     state.release("a")
-    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Decision)
+    assert isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Decision)
 
 
-def test_a_device_that_is_published_smaller_keeps_what_it_took() -> None:
-    """The same bug, other half: a republished device does not take less than it took."""
+def test_a_held_device_that_is_republished_smaller_keeps_its_consumption() -> None:
+    """The other half of the same bug: a republished device does not consume less than at its allocation."""
     state = cluster(*chips("n1"))
     state.hold("a", [DeviceResult("r", WHOLE)])
 
     rows = chip()
     rows[0] = device("chip-0-whole", "whole", {"units": 1}, "chip-0")
-    state.put_slice(piece("n1-devices", "n1", rows, count=2))
+    state.put_slice(device_slice("n1-devices", "n1", rows, count=2))
 
-    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+    assert isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Refusal)
 
 
-def test_a_device_held_before_its_slice_is_known_counts_as_soon_as_it_is() -> None:
+def test_a_device_held_before_its_slice_is_known_is_held_once_the_slice_is_known() -> None:
     """Allocations and slices arrive in any order after a start."""
     state = cluster()
     state.hold("a", [DeviceResult("r", WHOLE)])
     for one in chips("n1"):
         state.put_slice(one)
 
-    assert isinstance(allocate(state, Demand((claim("c", want(kind="part")),))), Refusal)
+    assert isinstance(allocate(state, Demand((claim("c", device_request(kind="part")),))), Refusal)
     assert state.holders(WHOLE) == ("a",)
 
 
-def test_two_holders_of_one_device_are_both_seen_and_both_must_leave() -> None:
-    """A double allocation by others is counted, not hidden: one release does not free the device."""
-    state = cluster(piece("s", "n1", [device("gpu-0")]))
+def test_a_device_with_two_holders_is_free_after_both_release_it() -> None:
+    """A double allocation by others is counted: one release does not free the device."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
     gpu = DeviceId(GPU, "n1", "gpu-0")
     state.hold("a", [DeviceResult("r", gpu)])
     state.hold("b", [DeviceResult("r", gpu)])
     assert state.holders(gpu) == ("a", "b")
 
     state.release("a")
-    assert isinstance(allocate(state, Demand((claim("c", want()),))), Refusal)
+    assert isinstance(allocate(state, Demand((claim("c", device_request()),))), Refusal)
 
     state.release("b")
-    assert isinstance(allocate(state, Demand((claim("c", want()),))), Decision)
+    assert isinstance(allocate(state, Demand((claim("c", device_request()),))), Decision)
 
 
-def test_an_administrators_look_occupies_nothing() -> None:
-    """Neither the device nor its counters."""
+def test_admin_access_consumes_nothing() -> None:
+    """Neither the device nor its counters are consumed."""
     state = cluster(*chips("n1"))
     state.hold("a", [DeviceResult("r", WHOLE, admin_access=True)])
 
     assert state.holders(WHOLE) == ()
-    assert len(names(allocate(state, Demand((claim("c", want(kind="part", count=4)),))))) == 4
+    assert len(names(allocate(state, Demand((claim("c", device_request(kind="part", count=4)),))))) == 4
 
 
-def test_holding_anew_replaces_what_the_key_held() -> None:
+def test_a_second_hold_of_a_key_replaces_the_first() -> None:
     """An allocation that moved frees its former devices."""
-    state = cluster(piece("s", "n1", [device("gpu-0"), device("gpu-1")]))
+    state = cluster(device_slice("s", "n1", [device("gpu-0"), device("gpu-1")]))
     state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
     state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-1"))])
 
-    assert names(allocate(state, Demand((claim("c", want()),)))) == ["gpu-0"]
+    assert names(allocate(state, Demand((claim("c", device_request()),)))) == ["gpu-0"]
 
 
 @pytest.mark.parametrize("strategy", Strategy)
-def test_answers_follow_every_change(strategy: Strategy) -> None:
-    """What is remembered of a shape is never older than the last fact."""
+def test_answers_follow_every_change_of_facts(strategy: Strategy) -> None:
+    """An outcome kept for a query is never older than the last fact."""
     state = cluster(nodes=("n1", "n2"))
-    demand = Demand((claim("c", want()),))
+    demand = Demand((claim("c", device_request()),))
     assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
-    state.put_slice(piece("s1", "n1", [device("gpu-0")]))
+    state.put_slice(device_slice("s1", "n1", [device("gpu-0")]))
     found = allocate(state, demand, Terms(strategy))
     assert isinstance(found, Decision)
     assert found.node == "n1"
 
-    state.put_slice(piece("s1", "n1", [device("gpu-0", taints=[{"key": "k", "effect": "NoSchedule"}])]))
+    state.put_slice(
+        device_slice("s1", "n1", [device("gpu-0", taints=[{"key": "k", "effect": "NoSchedule"}])])
+    )
     assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
-    state.put_slice(piece("s2", "n2", [device("gpu-0")]))
+    state.put_slice(device_slice("s2", "n2", [device("gpu-0")]))
     assert isinstance(allocate(state, demand, Terms(strategy)), Decision)
 
     state.drop_node("n2")
@@ -134,10 +146,10 @@ def test_answers_follow_every_change(strategy: Strategy) -> None:
     assert isinstance(allocate(state, demand, Terms(strategy)), Refusal)
 
 
-def test_a_changed_class_is_another_question() -> None:
-    """Answers for the old class are not given for the new one."""
-    state = cluster(piece("s", "n1", [device("gpu-0")]))
-    demand = Demand((claim("c", want()),))
+def test_a_changed_device_class_invalidates_outcomes() -> None:
+    """Outcomes for the old class are not used for the new one."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
+    demand = Demand((claim("c", device_request()),))
     assert isinstance(allocate(state, demand), Decision)
 
     none = {"metadata": {"name": "any"}, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
@@ -149,41 +161,41 @@ def test_a_changed_class_is_another_question() -> None:
         allocate(state, demand)
 
 
-def test_broken_pools_are_named_and_stop_nothing_else() -> None:
-    """A duplicate name, an unknown counter, a missing slice: each a finding; the good pool serves."""
+def test_broken_pools_are_reported_and_other_pools_serve() -> None:
+    """A duplicate name, an unknown counter and a missing slice give one finding each; the good pool serves."""
     state = cluster(
-        piece("double", "n1", [device("gpu-0"), device("gpu-0")], pool="double"),
-        piece("short", "n1", [device("gpu-0")], pool="short", count=2),
-        piece("lost", "n1", [device("gpu-0", use={"units": 1})], pool="lost"),
-        piece("good", "n1", [device("gpu-0")], pool="good"),
+        device_slice("double", "n1", [device("gpu-0"), device("gpu-0")], pool="double"),
+        device_slice("short", "n1", [device("gpu-0")], pool="short", count=2),
+        device_slice("lost", "n1", [device("gpu-0", use={"units": 1})], pool="lost"),
+        device_slice("good", "n1", [device("gpu-0")], pool="good"),
     )
 
-    found = allocate(state, Demand((claim("c", want()),)))
+    found = allocate(state, Demand((claim("c", device_request()),)))
 
     assert isinstance(found, Decision)
     assert found.allocations[0].results[0].device.pool == "good"
-    told = {(one.object, one.field): one.reason for one in state.findings()}
-    assert "gpu-0 is there twice" in told[f"pool {GPU}/double, slice double", "spec.devices[1].name"]
-    assert "counter set chip-0" in told[f"pool {GPU}/lost, slice lost", "spec.devices[0].consumesCounters"]
-    assert (f"pool {GPU}/short", "spec.pool.resourceSliceCount") in told
-    assert len(told) == 3
+    reasons = {(one.object, one.field): one.reason for one in state.findings()}
+    assert "gpu-0 is there twice" in reasons[f"pool {GPU}/double, slice double", "spec.devices[1].name"]
+    assert "counter set chip-0" in reasons[f"pool {GPU}/lost, slice lost", "spec.devices[0].consumesCounters"]
+    assert (f"pool {GPU}/short", "spec.pool.resourceSliceCount") in reasons
+    assert len(reasons) == 3
 
 
-def test_when_only_broken_pools_are_left_the_verdict_says_so() -> None:
-    """The next state of the slices may serve: that is not the same as no room."""
-    state = cluster(piece("double", "n1", [device("gpu-0"), device("gpu-0")]))
+def test_the_verdict_is_node_if_only_broken_pools_match() -> None:
+    """The slices may be repaired: that differs from a lack of devices."""
+    state = cluster(device_slice("double", "n1", [device("gpu-0"), device("gpu-0")]))
 
-    found = allocate(state, Demand((claim("c", want()),)))
+    found = allocate(state, Demand((claim("c", device_request()),)))
 
     assert isinstance(found, Refusal)
     assert found.verdict == "node"
     assert "gpu-0 is there twice" in found.explanation.groups[0].message
 
 
-def test_a_taint_rule_keeps_away_from_what_it_selects() -> None:
-    """And lets in again when it goes; a demand's own tolerations count beside the request's."""
-    state = cluster(piece("s", "n1", [device("gpu-0"), device("gpu-1")]))
-    demand = Demand((claim("c", want()),))
+def test_a_taint_rule_keeps_claims_from_the_devices_it_selects() -> None:
+    """Its removal frees the devices; the demand's own tolerations count, but do not appear in results."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0"), device("gpu-1")]))
+    demand = Demand((claim("c", device_request()),))
     rule = DeviceTaintRule("r", Taint("repair", "NoExecute"), driver=GPU, device="gpu-0")
     state.put_taint_rule(rule)
     assert names(allocate(state, demand)) == ["gpu-1"]
@@ -197,20 +209,20 @@ def test_a_taint_rule_keeps_away_from_what_it_selects() -> None:
     assert names(allocate(state, demand)) == ["gpu-0"]
 
 
-def test_counters_of_a_pool_on_several_nodes_are_one() -> None:
-    """What one node takes is missing on the other."""
+def test_nodes_of_one_pool_share_its_counters() -> None:
+    """Consumption on one node is missing on the other."""
     sets = [{"name": "chip-0", "counters": amounts(units=4)}]
     rows = [row | {"allNodes": True} for row in chip()]
     state = cluster(
-        piece("c", None, count=2, sharedCounters=sets),
-        piece("d", None, rows, count=2, perDeviceNodeSelection=True, allNodes=None),
+        device_slice("c", None, count=2, sharedCounters=sets),
+        device_slice("d", None, rows, count=2, perDeviceNodeSelection=True, allNodes=None),
         nodes=("n1", "n2"),
     )
-    first = allocate(state, Demand((claim("a", want(kind="whole")),), nodes=frozenset({"n1"})))
+    first = allocate(state, Demand((claim("a", device_request(kind="whole")),), nodes=frozenset({"n1"})))
     assert isinstance(first, Decision)
     assert first.allocations[0].node_selector is None
     state.hold("a", first.allocations[0].results)
 
-    second = allocate(state, Demand((claim("b", want(kind="part")),), nodes=frozenset({"n2"})))
+    second = allocate(state, Demand((claim("b", device_request(kind="part")),), nodes=frozenset({"n2"})))
 
     assert isinstance(second, Refusal)

@@ -1,4 +1,4 @@
-"""The allocator answers as upstream's does, case by case."""
+"""The allocator answers like upstream's, case by case."""
 
 import copy
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 
 from apportion.allocator.search.scorer import Strategy
 from tests.allocator.conformance import answer, cases, differences
-from tests.allocator.validity import complaints, ranks
+from tests.allocator.validity import served_requests, violations
 
 
 @pytest.mark.parametrize("case", cases())
-def test_first_fit_chooses_what_upstream_chooses(case: dict[str, Any]) -> None:
-    """Same verdict, same devices, same config and node selector; the input stays as it was."""
+def test_first_fit_chooses_the_devices_that_upstream_chooses(case: dict[str, Any]) -> None:
+    """Equal verdict, devices, config and node selector; the input is unchanged."""
     before = copy.deepcopy(case)
 
     given = answer(case, Strategy.FIRST_FIT)
@@ -23,17 +23,17 @@ def test_first_fit_chooses_what_upstream_chooses(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("strategy", [Strategy.PACK, Strategy.SPREAD, Strategy.LEAST_FRAGMENTATION])
 @pytest.mark.parametrize("case", cases())
-def test_scoring_keeps_every_verdict_and_gives_a_legal_answer(
+def test_scoring_keeps_upstreams_verdicts_and_gives_legal_answers(
     case: dict[str, Any], strategy: Strategy
 ) -> None:
-    """Solvable stays solvable, errors stay errors; the independent judge finds nothing wrong; the same alternatives win."""
+    """Errors stay errors, results are legal, and the alternatives are upstream's."""
     given = answer(case, strategy)
 
     assert given["kind"] == case["expect"]["kind"]
     if given["kind"] == "error":
         assert given["error"]["kind"] == case["expect"]["error"]["kind"]
     if given["kind"] == "results":
-        assert complaints(case, given["results"]) == []
-        assert ranks(given["results"]) == ranks(case["expect"].get("results") or [])
+        assert violations(case, given["results"]) == []
+        assert served_requests(given["results"]) == served_requests(case["expect"].get("results") or [])
         if case["compareConfig"]:
             assert differences(case, given) == []

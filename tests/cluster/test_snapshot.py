@@ -6,7 +6,7 @@ from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.selection import NodeSelector
-from tests.world import GPU, World
+from tests.observedcluster import GPU, ObservedCluster
 
 CARD = DeviceId(GPU, "n1", "gpu-0")
 
@@ -17,7 +17,7 @@ def answer() -> Allocation:
 
 def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> None:
     """The watch may still deliver what was true before; it must not free the device."""
-    world = World()
+    world = ObservedCluster()
     raw = world.claim("c")
     claim = world.claim_value(raw)
     world.snapshot.assume(claim, answer())
@@ -32,7 +32,7 @@ def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> No
 
 def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
     """What was assumed is forgotten as a whole."""
-    world = World()
+    world = ObservedCluster()
     claim = world.claim_value(world.claim("c"))
     world.snapshot.assume(claim, answer())
     wakes, epoch = world.wakes, world.snapshot.retry_epoch
@@ -44,7 +44,7 @@ def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
 
 def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
     """The cycle looks for another node only when somebody else took the allocation."""
-    world = World()
+    world = ObservedCluster()
     raw = world.claim("c")
     world.allocate(raw, "n1", "gpu-0")
     del raw["status"]
@@ -68,7 +68,7 @@ def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
 
 def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
     """After a relist the claim may never have been shown allocated."""
-    world = World()
+    world = ObservedCluster()
     raw = world.claim("c")
     claim = world.claim_value(raw)
     world.snapshot.assume(claim, answer())
@@ -81,7 +81,7 @@ def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
 
 def test_a_late_deletion_of_an_old_object_leaves_its_namesake_alone() -> None:
     """Objects are known by UID."""
-    world = World()
+    world = ObservedCluster()
     old = world.claim("c", uid="old")
     new = world.claim("c", uid="new")
     world.gone(CLAIMS, old)
@@ -92,7 +92,7 @@ def test_a_late_deletion_of_an_old_object_leaves_its_namesake_alone() -> None:
 
 def test_an_older_version_does_not_replace_a_newer_one() -> None:
     """Two feeds and reconnects deliver twice and out of order."""
-    world = World()
+    world = ObservedCluster()
     raw = world.claim("c")
     older = {**raw, "metadata": {**raw["metadata"]}}
     world.allocate(raw, "n1", "gpu-0")
@@ -102,7 +102,7 @@ def test_an_older_version_does_not_replace_a_newer_one() -> None:
 
 def test_a_broken_object_is_left_out_and_remembered_with_its_field() -> None:
     """Everything else goes on; the next good version heals it."""
-    world = World()
+    world = ObservedCluster()
     raw = world.slice("n1", "s", {"devices": [{"name": 7}]}, 1)
     (broken,) = world.snapshot.broken.values()
     assert broken.error.field == "spec.devices[0].name"
@@ -115,7 +115,7 @@ def test_a_broken_object_is_left_out_and_remembered_with_its_field() -> None:
 
 def test_heartbeats_of_nodes_wake_nobody() -> None:
     """A status update that changes nothing we use is no change."""
-    world = World()
+    world = ObservedCluster()
     raw = world.node("n1")
     wakes, epoch = world.wakes, world.snapshot.retry_epoch
     raw["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]
@@ -128,7 +128,7 @@ def test_heartbeats_of_nodes_wake_nobody() -> None:
 
 def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
     """The index behind the overlap detector."""
-    world = World()
+    world = ObservedCluster()
     one, two = world.claim("one"), world.claim("two")
     world.allocate(one, "n1", "gpu-0")
     assert list(world.snapshot.claim_index.contended) == []
@@ -144,7 +144,7 @@ def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:
 )
 def test_only_the_scheduler_takes_back(reserved: list[str], refused: bool) -> None:  # noqa: FBT001
     """When the last pod of a claim is gone, controller-manager clears it; the next pod is not refused by that."""
-    world = World()
+    world = ObservedCluster()
     raw, pod = world.claim("c"), world.pod("p", "c")
     consumers = [{"resource": "pods", "name": "p", "uid": uid} for uid in reserved]
     world.allocate(raw, "n1", "gpu-0", reservedFor=consumers)
@@ -156,7 +156,7 @@ def test_only_the_scheduler_takes_back(reserved: list[str], refused: bool) -> No
 
 def test_users_of_a_claim_follow_the_pods() -> None:
     """By the claim's name, as pods do it; gone when the pod is gone."""
-    world = World()
+    world = ObservedCluster()
     claim = world.claim("c")
     pod = world.pod("p", "c")
     assert [user.name for user in world.snapshot.users(world.claim_value(claim))] == ["p"]
@@ -166,7 +166,7 @@ def test_users_of_a_claim_follow_the_pods() -> None:
 
 def test_what_is_gone_does_not_come_back_by_a_late_answer() -> None:
     """The answer to our own write may arrive after the watch has told the end of the object."""
-    world = World()
+    world = ObservedCluster()
     raw = world.claim("c")
     world.gone(CLAIMS, raw)
     world.see(CLAIMS, raw)
@@ -175,7 +175,7 @@ def test_what_is_gone_does_not_come_back_by_a_late_answer() -> None:
 
 def test_pruning_drops_phantoms() -> None:
     """What the sweep found to be gone leaves no trace."""
-    world = World()
+    world = ObservedCluster()
     raw = world.claim("c")
     world.allocate(raw, "n1", "gpu-0")
     uid = raw["metadata"]["uid"]

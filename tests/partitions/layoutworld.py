@@ -4,18 +4,18 @@ from apportion.cel import Programs
 from apportion.cluster.kinds import PARTITIONS
 from apportion.partitions.actions import Create
 from apportion.partitions.layouts import LayoutPlan, layout_plans
-from tests.world import World
+from tests.observedcluster import ObservedCluster
 
 
-def cards(*nodes: str) -> World:
-    world = World()
+def cards(*nodes: str) -> ObservedCluster:
+    world = ObservedCluster()
     for name in nodes or ("n1",):
         world.node(name)
         world.card(name)
     return world
 
 
-def plan(world: World) -> LayoutPlan:
+def plan(world: ObservedCluster) -> LayoutPlan:
     (found,) = layout_plans(world.snapshot, Programs())
     return found
 
@@ -24,7 +24,7 @@ def devices(found: LayoutPlan) -> list[str]:
     return [a.partition.spec.device for a in found.actions if isinstance(a, Create)]
 
 
-def show_cut(world: World, found: LayoutPlan, phase: str = "Ready") -> None:
+def show_cut(world: ObservedCluster, found: LayoutPlan, phase: str = "Ready") -> None:
     """Show what was wanted as made."""
     for action in found.actions:
         if isinstance(action, Create):

@@ -5,7 +5,7 @@ from apportion.cluster.kinds import PARTITIONS
 from apportion.partitions.actions import Action, Create, Delete, SetHolder
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from tests.clock import Clock
-from tests.world import World
+from tests.observedcluster import ObservedCluster
 
 FIRST = "gpu-0-mig-1g10gb-19-0"
 SECOND = "gpu-0-mig-1g10gb-19-1"
@@ -16,7 +16,7 @@ class OneCard:
     """One node with one card, and what the controller would do there."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.world = ObservedCluster()
         self.world.node("n1")
         self.world.card("n1")
         self.world.device_class("gpu")

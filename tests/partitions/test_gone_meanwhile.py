@@ -13,7 +13,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.partitions.controller import PartitionController
 from apportion.partitions.dynamicpartitions import Create, DynamicPartitions
 from testbed.controlplane import ControlPlane
-from tests.world import World
+from tests.observedcluster import ObservedCluster
 
 CRDS = Path(__file__).parents[2] / "crds"
 PLACEMENT = "gpu-0-mig-1g10gb-19-0"
@@ -23,7 +23,7 @@ async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: Cont
     """Its agent may take off the finalizer just before the operator writes: the watch is about to tell."""
     await control_plane.kubectl("apply", "--kustomize", str(CRDS))
     await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-    world = World()
+    world = ObservedCluster()
     world.node("n1")
     world.card("n1")
     world.device_class("gpu")

@@ -7,8 +7,8 @@ from apportion.cluster.kinds import LAYOUTS
 from apportion.partitions.dynamicpartitions import Create, Delete
 from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import layout_plans
+from tests.observedcluster import ObservedCluster
 from tests.partitions.layoutworld import cards, devices, plan, show_cut
-from tests.world import World
 
 Json = dict[str, Any]
 
@@ -135,7 +135,7 @@ def test_a_layout_makes_a_class_per_profile_that_names_layout_and_profile() -> N
 
 def test_the_classes_of_a_layout_are_wanted_even_while_no_node_publishes_anything() -> None:
     """Slices are wiped when a node's plugin restarts: its claims' classes must not go with them."""
-    world = World()
+    world = ObservedCluster()
     world.layout({"profile": "1g.10gb", "count": 1}, {"profile": "3g.40gb", "count": 1}, name="small")
     (found,) = layout_plans(world.snapshot, Programs())
     assert found.classes == []

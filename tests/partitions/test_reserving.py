@@ -5,8 +5,8 @@ from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
 from apportion.partitions.controller import PartitionController
 from testbed.cycle import now
+from tests.observedcluster import GPU
 from tests.partitions.layoutworld import cards
-from tests.world import GPU
 
 
 async def test_reserving_says_whether_anything_changed_since_the_last_plan(unanswered: Client) -> None:

@@ -9,13 +9,13 @@ from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import waiting_demands
 from apportion.scheduling.writer import Writer
 from testbed.cycle import MANAGER, now
-from tests.world import World
+from tests.observedcluster import ObservedCluster
 
 
 class Deciding:
     """The deciding half of a cycle, by the world's clock."""
 
-    def __init__(self, world: World, client: Client) -> None:
+    def __init__(self, world: ObservedCluster, client: Client) -> None:
         snapshot, recorder = world.snapshot, world.recorder(client)
         self._world = world
         self.exclusions = Exclusions(world.clock)

@@ -8,14 +8,14 @@ from apportion.cluster.kinds import PODS
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.groups import Queued, WaitingGroup, by_group
 from apportion.scheduling.waiting import waiting_demands
-from tests.world import World
+from tests.observedcluster import ObservedCluster
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
 KUEUE = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count")
 
 
 def member(
-    made: World,
+    made: ObservedCluster,
     name: str,
     *claims: str,
     least: str | None = "2",
@@ -30,19 +30,19 @@ def member(
     return made.see(PODS, raw)
 
 
-def queue(made: World) -> list[Queued]:
+def queue(made: ObservedCluster) -> list[Queued]:
     """Return the queue."""
     return by_group(waiting_demands(made.snapshot)[0], made.snapshot)
 
 
-def only_group(made: World) -> WaitingGroup:
+def only_group(made: ObservedCluster) -> WaitingGroup:
     """Return the only entry of the queue, a group."""
     [found] = queue(made)
     assert isinstance(found, WaitingGroup)
     return found
 
 
-def opened(made: World) -> list[str]:
+def opened(made: ObservedCluster) -> list[str]:
     """Return the pods whose gate can be removed."""
     pods = open_gates(made.snapshot, contested=frozenset(), phase=lambda _: Phase.READY)
     return sorted(pod.name for pod in pods)

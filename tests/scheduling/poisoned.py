@@ -3,7 +3,7 @@
 from apportion.allocator.rules.selectors import Selector
 from apportion.cel import Programs
 from apportion.errors import SelectorError
-from tests.world import World, request
+from tests.observedcluster import ObservedCluster, request
 
 POISON = 'device.driver != "poison"'
 
@@ -17,9 +17,9 @@ class Poisoned(Programs):
         return super().get(text)
 
 
-def poisoned_world() -> World:
+def poisoned_world() -> ObservedCluster:
     """Return a world with two claims that wait for one card; the selector of the first is poison."""
-    world = World(programs=Poisoned())
+    world = ObservedCluster(programs=Poisoned())
     world.node("n1")
     world.card("n1")
     world.device_class("gpu")

@@ -5,27 +5,27 @@ from collections.abc import Mapping
 from apportion.allocator.demand import Demand
 from apportion.cluster.client import Client
 from apportion.scheduling.waiting import waiting_demands
-from tests.allocator.builders import claim, want
-from tests.world import GPU, Json, World
+from tests.allocator.builders import claim, device_request
+from tests.observedcluster import GPU, Json, ObservedCluster
 
 MODEL = f'device.attributes["{GPU}"].model'
 
 
-def world() -> World:
-    made = World()
+def world() -> ObservedCluster:
+    made = ObservedCluster()
     made.device_class("gpu")
     made.device_class("theirs", unmanaged="yes")
     return made
 
 
-def names(made: World) -> list[list[str]]:
+def names(made: ObservedCluster) -> list[list[str]]:
     demands, _ = waiting_demands(made.snapshot)
     return [[claim.name for claim in demand.claims] for demand in demands]
 
 
 def parts(names: str) -> list[Demand]:
     """Return claims for a part of a chip each."""
-    return [Demand((claim(name, want(kind="part")),)) for name in names]
+    return [Demand((claim(name, device_request(kind="part")),)) for name in names]
 
 
 async def placed(
@@ -39,9 +39,9 @@ async def placed(
     return world.places()
 
 
-def fleet(nodes: Mapping[str, tuple[str, int]]) -> World:
+def fleet(nodes: Mapping[str, tuple[str, int]]) -> ObservedCluster:
     """Return nodes with so many devices of a model each."""
-    world = World()
+    world = ObservedCluster()
     world.device_class("gpu")
     for node, (model, count) in nodes.items():
         world.node(node, cpu="64")

@@ -5,7 +5,7 @@ import pytest
 from apportion.allocator.facts.host import HostResources
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, PODS
-from tests.world import World, request
+from tests.observedcluster import ObservedCluster, request
 
 WHOLE = 'device.attributes["gpu.apportion.dev"].type == "gpu"'
 
@@ -16,7 +16,7 @@ async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
 ) -> None:
     """Two pods that need many cores went to the node that has them; the third would fit beside them, too."""
     rich = "n2" if poor == "n1" else "n1"
-    world = World()
+    world = ObservedCluster()
     world.node(poor, cpu="8")
     world.node(rich, cpu="64")
     for node in (poor, rich):
@@ -39,7 +39,7 @@ async def test_a_pod_that_needs_little_leaves_cores_to_those_that_need_many(
 
 def test_the_allocator_knows_what_bound_pods_leave() -> None:
     """Bound pods count until they are finished or gone, in whatever order things are seen; nodes go with their room."""
-    world = World()
+    world = ObservedCluster()
     gib = 1 << 30
     bound = {
         "nodeName": "n1",

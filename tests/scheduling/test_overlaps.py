@@ -1,8 +1,8 @@
 """Two live allocations of one device: who gives way."""
 
 from apportion.scheduling.overlaps import overlaps
+from tests.observedcluster import ObservedCluster
 from tests.scheduling.overlapping import EARLY, LATE, RESERVED, world_with
-from tests.world import World
 
 
 def test_the_later_unreserved_allocation_loses() -> None:
@@ -29,7 +29,7 @@ def test_two_reserved_allocations_are_a_tie() -> None:
 
 def test_a_card_and_a_partition_of_it_overlap_by_their_counters() -> None:
     """The devices differ, the memory slices do not."""
-    world = World()
+    world = ObservedCluster()
     world.node("n1")
     world.card("n1")
     world.allocate(world.claim("whole"), "n1", "gpu-0", timestamp=EARLY)
@@ -41,7 +41,7 @@ def test_a_card_and_a_partition_of_it_overlap_by_their_counters() -> None:
 
 def test_two_disjoint_partitions_do_not_overlap() -> None:
     """That is what partitions are for."""
-    world = World()
+    world = ObservedCluster()
     world.node("n1")
     world.card("n1")
     for start in (0, 1):

@@ -8,9 +8,9 @@ from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
 from apportion.scheduling.planner import MOST_TOGETHER, planned
 from tests.allocator.builders import chips, cluster
+from tests.observedcluster import GPU, request
 from tests.scheduling.deciding import Deciding
 from tests.scheduling.queued import MODEL, fleet, parts, placed
-from tests.world import GPU, request
 
 
 def test_a_plan_is_dropped_as_a_whole_once_a_node_has_no_room() -> None:

@@ -6,8 +6,8 @@ from apportion.api.contract import HELD
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, PODS
 from apportion.scheduling.stillprepared import PATIENCE, StillPrepared
 from tests.clock import Clock
+from tests.observedcluster import ObservedCluster
 from tests.scheduling.deallocated import deallocated, noted, used
-from tests.world import World
 
 CLAIM = "uid-team-resourceclaims-c"
 
@@ -48,7 +48,7 @@ def test_a_pod_that_never_got_to_a_node_is_no_obstacle() -> None:
 
 def test_what_an_agent_says_counts_as_long_as_it_says_so() -> None:
     """Also for an operator that has just started: a taint names the claim, or a Partition does."""
-    world = World()
+    world = ObservedCluster()
     taint = {"key": HELD, "value": CLAIM, "effect": "NoSchedule"}
     world.slice("n1", "s", {"devices": [{"name": "gpu-0", "taints": [taint]}]}, 1)
     spec = {"nodeName": "n2", "driver": "gpu.apportion.dev", "pool": "n2", "device": "d", "parent": "gpu-0"}

@@ -3,8 +3,8 @@
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.waiting import MixedClasses, UnknownClasses, waiting_demands
+from tests.observedcluster import request
 from tests.scheduling.queued import names, world
-from tests.world import request
 
 OTHER_GATE = "kueue.x-k8s.io/admission"
 

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any, Final
 
-from tests.allocator.worlds import FEATURES
+from tests.allocator.randomworlds import FEATURES
 
 Raw = dict[str, Any]
 DRIVERS: Final = ("driver-a", "driver-b")

@@ -1,4 +1,4 @@
-"""Demands that only some nodes can take, with idle partitions and with little cpu: as if each node had been searched."""
+"""Demands with a set of allowed nodes, idle partitions and host requests: equal to a search of every node."""
 
 import random
 
@@ -13,45 +13,46 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
+from tests.allocator.builders import GPU, A, chips, claim, cluster, device, device_request, device_slice
 
 NODES = [f"n{number:02d}" for number in range(14)]
-"""No more than are searched one by one where nothing is remembered."""
+"""Few enough to be searched one by one when no outcome is reused."""
 GIB = 1 << 30
-ASKS = [
-    [want(kind="gpu")],
-    [want(kind="gpu", count=2)],
-    [want(kind="big", count=3)],
-    [want(kind="part")],
-    [want(kind="part")],
-    [want(kind="whole")],
-    [want(selectors=[{"cel": {"expression": f'{A}.kind in ["gpu", "big"]'}}], count=2)],
-    [want("g", kind="gpu"), want("p", kind="part")],
+REQUESTS = [
+    [device_request(kind="gpu")],
+    [device_request(kind="gpu", count=2)],
+    [device_request(kind="big", count=3)],
+    [device_request(kind="part")],
+    [device_request(kind="part")],
+    [device_request(kind="whole")],
+    [device_request(selectors=[{"cel": {"expression": f'{A}.kind in ["gpu", "big"]'}}], count=2)],
+    [device_request("g", kind="gpu"), device_request("p", kind="part")],
 ]
 
 
 def fleet() -> State:
-    """Return nodes of three kinds, several alike of each."""
+    """Return nodes of three hardware types, several equal ones of each."""
     slices = []
     for number, name in enumerate(NODES):
         if number % 3 == 2:
             slices += chips(name, 3)
             continue
         kind = ("gpu", "big")[number % 3]
-        slices.append(piece(f"{name}-whole", name, [device(f"d{index}", kind) for index in range(5)]))
+        slices.append(device_slice(f"{name}-whole", name, [device(f"d{index}", kind) for index in range(5)]))
     slices += [
-        piece(f"{name}-more", name, [device("d9", "gpu")], pool=f"{name}-more") for name in NODES[2:9:3]
+        device_slice(f"{name}-more", name, [device("d9", "gpu")], pool=f"{name}-more")
+        for name in NODES[2:9:3]
     ]
     return cluster(*slices, nodes=NODES)
 
 
 @pytest.mark.parametrize("strategy", [Strategy.LEAST_FRAGMENTATION, Strategy.PACK, Strategy.SPREAD])
-@pytest.mark.parametrize("tight", [False, True])
+@pytest.mark.parametrize("short_of_cpu", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
-    strategy: Strategy, seed: int, *, tight: bool
+def test_answers_with_allowed_nodes_equal_a_search_of_every_node(
+    strategy: Strategy, seed: int, *, short_of_cpu: bool
 ) -> None:
-    """With another budget, and so few nodes, every node is searched for itself, and nothing is remembered."""
+    """The reference searches every allowed node and reuses no outcome."""
     rng = random.Random(seed)  # noqa: S311 - reproducible
     state = fleet()
     ladder = Ladder((Rung(f"{GPU}/kind"),)) if seed % 2 else None
@@ -59,16 +60,16 @@ def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
     for turn in range(120):
         if held and rng.random() < 0.4:
             state.release(held.pop(rng.randrange(len(held))))
-        if tight:
+        if short_of_cpu:
             cores = rng.choice([1, 2, 64])
             state.put_host(rng.choice(NODES), HostResources(cores * 1000, cores * GIB))
         demand = Demand(
-            (claim("c", *rng.choice(ASKS)),),
+            (claim("c", *rng.choice(REQUESTS)),),
             frozenset(rng.sample(NODES, rng.choice([5, 9, 12, 14]))),
             host=HostDemand(
                 HostResources(rng.choice([100, 1000]), GIB), {rng.choice(NODES): HostResources(1000, GIB)}
             )
-            if tight
+            if short_of_cpu
             else None,
         )
         idle = {
@@ -76,7 +77,7 @@ def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
             for name in rng.sample(NODES[2::3], 2)
             for number in range(3)
         }
-        # Who asks for all nodes first has them remembered.
+        # A demand without allowed nodes fills the ranking first.
         allocate(state, Demand(demand.claims), Terms(strategy, ladder=ladder))
         prefer = idle if rng.random() < 0.3 else None
         found, searched = (

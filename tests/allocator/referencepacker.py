@@ -1,4 +1,7 @@
-"""Claims placed as equals: the best of a few orders, with swaps. A reference for how well single decisions pack."""
+"""A reference packer: allocates demands as equals, in several orders, with swaps.
+
+In: a state, demands. Out: a decision or None for each. Tests compare its result with an exact solver's.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,25 +22,25 @@ TRIES = 64
 """Swaps tried per order."""
 ORDERS = 8
 DEPTH = 2
-"""How many claims may move, one for the other."""
+"""Claims that may move in a chain of swaps."""
 
 
 @dataclass(slots=True)
-class Swapping(Tentative):
-    """Decisions on the state that may move for others."""
+class SwappingPacker(Tentative):
+    """Tentative decisions that may be exchanged for others."""
 
     terms: Terms = DEFAULT_TERMS
     tries: int = TRIES
 
     def place(self, number: int) -> bool:
-        """Place a claim if it fits; say whether."""
+        """Allocate a demand; return whether it fits."""
         found = decide(self.state, self.beside(number), self.terms)
         if found is not None:
             self.put(number, found)
         return found is not None
 
     def squeeze(self, number: int, depth: int, moving: frozenset[int]) -> bool:
-        """Place a claim, with one or two others moving if need be; leave everything as it was where that fails."""
+        """Allocate a demand, moving one or two others if necessary; restore all decisions if that fails."""
         if self.place(number):
             return True
         if not depth:
@@ -47,7 +50,7 @@ class Swapping(Tentative):
         return any(self.swap(number, row, depth, moving) for row in rows)
 
     def swap(self, number: int, row: tuple[int, ...], depth: int, moving: frozenset[int]) -> bool:
-        """Place a claim where these are, and these elsewhere."""
+        """Allocate a demand in place of others, and those elsewhere."""
         self.tries -= 1
         if self.tries < 0:
             return False
@@ -67,8 +70,8 @@ class Swapping(Tentative):
         return False
 
 
-def allocate_batch(state: State, demands: Sequence[Demand]) -> list[Decision | None]:
-    """Serve as many demands as can be found to fit; one may be refused so that two others are served."""
+def pack_with_swaps(state: State, demands: Sequence[Demand]) -> list[Decision | None]:
+    """Serve as many demands as possible; one may be refused if two others are served instead."""
     learnt = Terms(Strategy.LEAST_FRAGMENTATION)
     alone = {number: found for number, one in enumerate(demands) if (found := decide(state, one, learnt))}
     asked = Counter(decision.asked for decision in alone.values() if decision.asked is not None)
@@ -77,7 +80,7 @@ def allocate_batch(state: State, demands: Sequence[Demand]) -> list[Decision | N
     small = sorted(alone, key=lambda number: (size_of(state, alone[number]), number))
     best: dict[int, Decision] = {}
     for order in islice(_orders(small), ORDERS):
-        with Swapping(state, demands, terms=terms) as tentative:
+        with SwappingPacker(state, demands, terms=terms) as tentative:
             for number in order:
                 tentative.place(number)
             for number in small:
@@ -90,7 +93,7 @@ def allocate_batch(state: State, demands: Sequence[Demand]) -> list[Decision | N
 
 
 def _orders(small: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield orders to try: the largest first, the smallest, the smallest but for one large one."""
+    """Yield the orders to try: largest first, smallest first, smallest first after one larger one."""
     yield small[::-1]
     yield small
     for number in small[::-1]:

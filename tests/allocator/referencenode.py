@@ -1,6 +1,6 @@
-"""One node of a world, read anew by the judge of allocations: plain dicts in, what devices match and cost out.
+"""A second reading of one node of a world: plain JSON in, its usable devices, counters and capacities out.
 
-It shares no code with the product, and knows the rules as upstream's documentation states them.
+It shares no code with the product. Its rules are those of upstream's documentation.
 """
 
 import re
@@ -24,16 +24,16 @@ _UNITS = {
 _UNITS |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
 
 
-def number(text: object) -> Fraction:
-    """Read a quantity."""
+def quantity(text: object) -> Fraction:
+    """Return the value of a quantity."""
     found = re.fullmatch(r"([+-]?[0-9.]+)(?:[eE]([0-9]+))?([a-zA-Z]*)", str(text))
     if found is None:
         raise ValueError(text)
     return Fraction(found[1]) * 10 ** int(found[2] or 0) * Fraction(_UNITS[found[3]])
 
 
-class World:
-    """One node's part of a world, gathered anew."""
+class ReferenceNode:
+    """The devices, counters and capacities of a world's node, and the claims of the world."""
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw
@@ -56,7 +56,7 @@ class World:
         self.used: dict[DeviceKey, dict[str, Fraction]] = {}
         for row in raw["allocated"]["capacity"]:
             self.shared.add(device_key(row))
-            self.used[device_key(row)] = {name: number(value) for name, value in row["consumed"].items()}
+            self.used[device_key(row)] = {name: quantity(value) for name, value in row["consumed"].items()}
 
     def _gather(self, key: tuple[str, str], slices: list[Raw]) -> None:
         found = self._current(key, slices)
@@ -68,7 +68,7 @@ class World:
         for s in same:
             for entry in s.get("sharedCounters") or []:
                 for name, value in (entry.get("counters") or {}).items():
-                    pool_counters[*key, entry["name"], name] = number(value["value"])
+                    pool_counters[*key, entry["name"], name] = quantity(value["value"])
         visible = Counter(d["name"] for s in here for d in s.get("devices") or [])
         unknown = self.features["PartitionableDevices"] and any(
             (*key, need["counterSet"], name) not in pool_counters
@@ -90,7 +90,7 @@ class World:
                     self.devices[*key, d["name"]] = (d, s)
 
     def _current(self, key: tuple[str, str], slices: list[Raw]) -> tuple[list[Raw], list[Raw]] | None:
-        """Return the newest slices for the node, and all of the same generation; None: nothing to use."""
+        """Return the newest slices for the node, and all slices of that generation; None if the pool is unusable."""
         known = [
             s
             for s in slices
@@ -102,7 +102,7 @@ class World:
             return None
         generation = max(s["pool"].get("generation", 0) for s in here)
         if any(s["pool"].get("generation", 0) > generation for s in known):
-            # Something newer elsewhere: only a pool that is whole as it stands counts.
+            # A newer generation exists on other nodes: the older one counts only if it is complete on this node.
             whole = [s for s in here if s["pool"].get("generation", 0) == generation]
             if len(whole) != whole[0]["pool"]["resourceSliceCount"]:
                 return None
@@ -141,28 +141,28 @@ class World:
         return bool(rows) and all(_requirement(row, value) for row, value in rows)
 
     def alternatives(self, claim: int, request: int) -> list[tuple[str, Raw]]:
-        """Return (label, request) for every way to satisfy a request."""
+        """Return (label, fields) of every alternative of a request."""
         row = self.claims[claim]["spec"]["devices"]["requests"][request]
         if "exactly" in row:
             return [(row["name"], row["exactly"])]
         return [(f"{row['name']}/{sub['name']}", sub) for sub in row["firstAvailable"]]
 
-    def matches(self, want: Raw, device: DeviceKey) -> bool:
-        """Say whether a device passes class and request."""
+    def matches(self, exact: Raw, device: DeviceKey) -> bool:
+        """Return whether a device matches the selectors of class and request."""
         raw, _ = self.devices[device]
         if raw.get("bindingConditions") and not self.features["DeviceBindingAndStatus"]:
             return False
         texts = [
             row["cel"]["expression"]
-            for row in self.classes[want["deviceClassName"]]["spec"].get("selectors") or []
+            for row in self.classes[exact["deviceClassName"]]["spec"].get("selectors") or []
         ]
-        texts += [row["cel"]["expression"] for row in want.get("selectors") or []]
+        texts += [row["cel"]["expression"] for row in exact.get("selectors") or []]
         return all(accepts(text, device[0], raw) for text in texts)
 
-    def charge(self, want: Raw, device: DeviceKey) -> dict[str, Fraction] | None:
-        """Return what a request takes of a device's capacities, None if it cannot serve."""
+    def charge(self, exact: Raw, device: DeviceKey) -> dict[str, Fraction] | None:
+        """Return the capacities that a request consumes of a device; None if the device cannot serve it."""
         raw, _ = self.devices[device]
-        wanted = {n: number(v) for n, v in ((want.get("capacity") or {}).get("requests") or {}).items()}
+        wanted = {n: quantity(v) for n, v in ((exact.get("capacity") or {}).get("requests") or {}).items()}
         capacity = raw.get("capacity") or {}
         if any(name not in capacity for name in wanted):
             return None
@@ -176,41 +176,41 @@ class World:
 
     def _amount(self, wanted: Fraction | None, entry: Raw) -> Fraction | None:
         policy = entry.get("requestPolicy") or {}
-        default = number(policy["default"]) if "default" in policy else None
+        default = quantity(policy["default"]) if "default" in policy else None
         bounds = policy.get("validRange") or {}
-        values = sorted(number(value) for value in policy.get("validValues") or [])
+        values = sorted(quantity(value) for value in policy.get("validValues") or [])
         fine = self.features["FractionalCapacityRange"]
 
         def whole(value: Fraction) -> Fraction:
             return value if fine else Fraction(-(-value.numerator // value.denominator))
 
         if wanted is None:
-            amount = default if default is not None else number(entry["value"])
+            amount = default if default is not None else quantity(entry["value"])
         elif bounds:
-            low = number(bounds["min"])
+            low = quantity(bounds["min"])
             amount = max(low, wanted)
             if "step" in bounds and wanted >= low:
-                step = whole(number(bounds["step"]))
+                step = whole(quantity(bounds["step"]))
                 amount = whole(low) + -(-(whole(wanted) - whole(low)) // step) * step
         else:
             amount = next((value for value in values if value >= wanted), wanted)
         if amount == default:
             return amount
-        if "max" in bounds and amount > number(bounds["max"]):
+        if "max" in bounds and amount > quantity(bounds["max"]):
             return None
         if values and amount not in values:
             return None
         return amount
 
     def shareable(self, device: DeviceKey) -> bool:
-        """Say whether a device may have several users."""
+        """Return whether several allocations may share a device."""
         return bool(self.devices[device][0].get("allowMultipleAllocations")) and bool(
             self.features["ConsumableCapacity"]
         )
 
 
 def accepts(text: str, driver: str, raw: Raw) -> bool:
-    """Evaluate the few forms of selectors that the cases use; raises ValueError for any other."""
+    """Evaluate the forms of selectors that the cases use; raises ValueError for any other."""
     if "||" in text:
         return any(accepts(part, driver, raw) for part in text.split("||"))
     if "&&" in text:
@@ -228,7 +228,7 @@ def accepts(text: str, driver: str, raw: Raw) -> bool:
         r'device\.capacity\["[^"]*"\](?:\.(\w+)|\["([^"]*)"\])\.compareTo\(quantity\("(\w+)"\)\) >= 0', term
     ):
         entry = (raw.get("capacity") or {}).get(found[1] or found[2])
-        return entry is not None and number(entry["value"]) >= number(found[3])
+        return entry is not None and quantity(entry["value"]) >= quantity(found[3])
     raise ValueError(term)
 
 

@@ -1,4 +1,4 @@
-"""Claims that match the same devices are one question, and nodes are alike that differ in what nobody compares."""
+"""Claims that match the same devices share a representative query; node classes ignore attributes that no claim reads."""
 
 import pytest
 
@@ -9,25 +9,27 @@ from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from tests.allocator.builders import GPU, A, claim, cluster, device, piece, want
+from tests.allocator.builders import GPU, A, claim, cluster, device, device_request, device_slice
 
 NODES = [f"n{number:03d}" for number in range(120)]
 
 
 def ask(state: State, text: str, strategy: Strategy = Strategy.LEAST_FRAGMENTATION) -> Decision | Refusal:
-    """Ask for one device that a text accepts."""
+    """Allocate one device that a selector accepts."""
     selectors = [{"cel": {"expression": text}}]
-    return allocate(state, Demand((claim("c", want(selectors=selectors)),)), Terms(strategy))
+    return allocate(state, Demand((claim("c", device_request(selectors=selectors)),)), Terms(strategy))
 
 
 @pytest.mark.parametrize("strategy", Strategy)
-def test_texts_that_match_the_same_are_one_question_until_a_node_tells_them_apart(strategy: Strategy) -> None:
-    """What is asked for is counted by what it matches; each text gets what it says all the same."""
-    state = cluster(*(piece(name, name, [device("gpu-0")]) for name in NODES[:3]), nodes=NODES[:4])
+def test_selectors_that_match_the_same_devices_share_a_query_until_a_node_class_distinguishes_them(
+    strategy: Strategy,
+) -> None:
+    """Demand is counted per representative; each selector keeps its own outcome once they differ."""
+    state = cluster(*(device_slice(name, name, [device("gpu-0")]) for name in NODES[:3]), nodes=NODES[:4])
     one, two = f'{A}.kind != "one"', f'{A}.kind != "two"'
     assert ask(state, one, strategy).asked is ask(state, two, strategy).asked
 
-    state.put_slice(piece("n003", "n003", [device("gpu-0", "two")]))
+    state.put_slice(device_slice("n003", "n003", [device("gpu-0", "two")]))
     for name in NODES[:3]:
         state.drop_node(name)
     first, second = ask(state, one, strategy), ask(state, two, strategy)
@@ -40,39 +42,37 @@ def test_texts_that_match_the_same_are_one_question_until_a_node_tells_them_apar
 
 @pytest.mark.parametrize("later", ["one", "two"])
 @pytest.mark.parametrize("first", ["one", "two"])
-def test_nodes_that_come_while_no_claim_waits_are_precomputed_for_each_text_by_itself(
-    first: str, later: str
-) -> None:
-    """Two texts match the same devices until nodes of a new class come; no text gets what only the other one accepts."""
-    state = cluster(*(piece(name, name, [device("gpu-0")]) for name in NODES[:3]), nodes=NODES[:6])
+def test_precomputed_outcomes_of_new_nodes_belong_to_one_selector_each(first: str, later: str) -> None:
+    """Two selectors match the same devices until nodes of a new class come; neither gets a device that only the other matches."""
+    state = cluster(*(device_slice(name, name, [device("gpu-0")]) for name in NODES[:3]), nodes=NODES[:6])
     texts = {kind: f'{A}.kind != "{kind}"' for kind in ("one", "two")}
     for text in texts.values():
         ask(state, text)
     for name in NODES[:3]:
         state.drop_node(name)
     for name in NODES[3:6]:
-        state.put_slice(piece(name, name, [device("gpu-0", later)]))
+        state.put_slice(device_slice(name, name, [device("gpu-0", later)]))
     precompute(state, many=1)
     for kind in sorted(texts, key=lambda kind: kind != first):
         assert isinstance(ask(state, texts[kind]), Refusal if kind == later else Decision)
 
 
-def test_nodes_are_alike_that_differ_in_what_nobody_compares() -> None:
-    """Marks that differ from node to node make no kinds; a constraint on them is served as if they had."""
+def test_attributes_that_no_claim_reads_make_no_node_classes() -> None:
+    """Values that differ from node to node make one class; a constraint on them splits it and is satisfied."""
     state = cluster(nodes=NODES)
     for number, name in enumerate(NODES):
-        # In no two nodes do the same devices agree: those of the bits that are 0 in the number do.
+        # On every node another set of devices has the value `same`: those whose bit in the node's number is 0.
         marks = [number >> bit & 1 for bit in range(7)]
         devices = [device(f"gpu-{bit}") for bit in range(7)]
         for bit, one in enumerate(devices):
             one["attributes"]["mark"] = {"string": f"{name}-{bit if marks[bit] else 'same'}"}
-        state.put_slice(piece(name, name, devices))
+        state.put_slice(device_slice(name, name, devices))
     assert isinstance(ask(state, "true"), Decision)
     assert state.class_count == 1
 
     names = {"matchAttribute": f"{GPU}/mark"}
     for count in (7, 6):
-        demand = Demand((claim("c", want(count=count), constraints=[names]),))
+        demand = Demand((claim("c", device_request(count=count), constraints=[names]),))
         for strategy in Strategy:
             found = allocate(state, demand, Terms(strategy))
             assert isinstance(found, Decision)

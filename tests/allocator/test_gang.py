@@ -1,4 +1,4 @@
-"""Demands of a group are served together or not at all."""
+"""The demands of a gang are served together or not at all."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from apportion.allocator.gang import GangRefused, GangServed, Member, allocate_g
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, claim, cluster, device, piece, want
+from tests.allocator.builders import GPU, claim, cluster, device, device_request, device_slice
 
 
 def fleet(**free: int) -> State:
-    """Return nodes of four devices with so many free."""
+    """Return nodes of four devices with these numbers of free devices."""
     state = cluster(
-        *(piece(name, name, [device(f"gpu-{index}") for index in range(4)]) for name in free),
+        *(device_slice(name, name, [device(f"gpu-{index}") for index in range(4)]) for name in free),
         nodes=tuple(free),
     )
     for name, count in free.items():
@@ -34,36 +34,38 @@ def ask(
     nodes: Mapping[int, frozenset[str]] | None = None,
     apart: bool = False,
 ) -> GangServed | GangRefused:
-    """Ask for one claim per member; `nodes`: where a member may go; `apart`: no two on one node."""
+    """Allocate one claim per member. `nodes`: allowed nodes by member; `apart`: at most one member per node."""
 
     def where(index: int, placed: Mapping[int, str]) -> Demand | None:
         allowed = (nodes or {}).get(index, frozenset(state.names()))
         allowed = allowed - set(placed.values()) if apart else allowed
-        return Demand((claim(f"c{index}", want(count=counts[index])),), allowed) if allowed else None
+        return (
+            Demand((claim(f"c{index}", device_request(count=counts[index])),), allowed) if allowed else None
+        )
 
     return allocate_gang(
         state, [Member() for _ in counts], where, enough=len(counts) if enough is None else enough
     )
 
 
-def where_to(answer: GangServed | GangRefused) -> list[str]:
+def nodes_of(answer: GangServed | GangRefused) -> list[str]:
     """Return the nodes of the members that are served."""
     assert isinstance(answer, GangServed), answer
     return [decision.node for decision in answer.decisions if decision is not None]
 
 
 def free(state: State) -> int:
-    """Return how many devices nobody holds."""
+    """Return the number of devices that nobody holds."""
     return sum((state.view(name).base & ~state.view(name).exclusive).bit_count() for name in state.names())
 
 
-def test_members_go_where_they_fit_each_to_a_node_of_its_own_choice() -> None:
-    """What one member takes, no other gets."""
+def test_each_member_is_allocated_on_a_node_where_it_fits() -> None:
+    """No device is allocated to two members."""
     state = fleet(n1=3, n2=2)
 
     answer = ask(state, (2, 2, 1))
 
-    assert sorted(where_to(answer)) == ["n1", "n1", "n2"]
+    assert sorted(nodes_of(answer)) == ["n1", "n1", "n2"]
     assert isinstance(answer, GangServed)
     taken = [
         result.device
@@ -75,8 +77,8 @@ def test_members_go_where_they_fit_each_to_a_node_of_its_own_choice() -> None:
     assert len(set(taken)) == len(taken) == 5
 
 
-def test_where_one_member_finds_nothing_nobody_gets_anything() -> None:
-    """The answer names who failed and how far it went; the state is as before."""
+def test_if_one_member_is_refused_no_member_is_served() -> None:
+    """The answer names the refused member and the number served before it; the state is unchanged."""
     state = fleet(n1=3, n2=2)
 
     answer = ask(state, (2, 2, 2))
@@ -88,8 +90,8 @@ def test_where_one_member_finds_nothing_nobody_gets_anything() -> None:
     assert free(state) == 5
 
 
-def test_members_beyond_what_is_enough_may_go_without() -> None:
-    """As many as fit are served, at least so many."""
+def test_members_beyond_the_minimum_may_be_refused() -> None:
+    """As many as fit are served, at least `enough`."""
     state = fleet(n1=3, n2=2)
 
     answer = ask(state, (2, 2, 2), enough=2)
@@ -99,17 +101,17 @@ def test_members_beyond_what_is_enough_may_go_without() -> None:
     assert free(state) == 5
 
 
-def test_who_was_refused_goes_first_in_the_next_try() -> None:
-    """The second member can go to one node only, which the first one would have taken."""
+def test_a_refused_member_is_tried_first_in_the_next_attempt() -> None:
+    """The second member is allowed one node only, which the first member takes in the first attempt."""
     state = fleet(n1=1, n2=4)
 
     answer = ask(state, (1, 1), nodes={1: frozenset({"n1"})})
 
-    assert where_to(answer) == ["n2", "n1"]
+    assert nodes_of(answer) == ["n2", "n1"]
 
 
-def test_a_member_that_no_node_can_take_beside_the_others_is_told_so() -> None:
-    """There is no explanation of devices then."""
+def test_a_member_without_allowed_nodes_is_refused_without_a_diagnosis() -> None:
+    """No explanation of devices exists in that case."""
     state = fleet(n1=4, n2=4)
 
     answer = ask(state, (1, 1, 1), apart=True)
@@ -118,8 +120,8 @@ def test_a_member_that_no_node_can_take_beside_the_others_is_told_so() -> None:
     assert (answer.member, answer.refusal, answer.served) == (2, None, 2)
 
 
-def test_asking_twice_gives_the_same_answer_twice() -> None:
-    """And asking leaves no trace."""
+def test_two_equal_calls_return_the_same_answer() -> None:
+    """The first call leaves no trace in the state."""
     state = fleet(n1=3, n2=2, n3=4)
 
     first, second = ask(state, (2, 1, 3)), ask(state, (2, 1, 3))
@@ -129,10 +131,10 @@ def test_asking_twice_gives_the_same_answer_twice() -> None:
     assert all(isinstance(each, Decision) for each in first.decisions)
 
 
-def test_small_groups_are_served_whenever_trying_everything_finds_a_way() -> None:
-    """At least in 99 of 100 cases; never when there is none, and never more than there is."""
+def test_small_gangs_are_served_if_brute_force_finds_an_assignment() -> None:
+    """At least 99 of 100 verdicts equal brute force; no gang is served that cannot be, and no node is overcommitted."""
     rng = random.Random(7)  # noqa: S311
-    agree = ways = 0
+    agree = solvable_cases = 0
     cases = 150
     for _ in range(cases):
         names = [f"n{index}" for index in range(rng.randint(2, 4))]
@@ -146,7 +148,7 @@ def test_small_groups_are_served_whenever_trying_everything_finds_a_way() -> Non
 
         answer = ask(fleet(**room), counts, enough=enough, nodes=allowed)
 
-        ways += possible
+        solvable_cases += possible
         assert possible or isinstance(answer, GangRefused)
         if isinstance(answer, GangServed):
             for name in names:
@@ -157,18 +159,18 @@ def test_small_groups_are_served_whenever_trying_everything_finds_a_way() -> Non
                 )
                 assert used <= room[name]
         agree += possible == isinstance(answer, GangServed)
-    print(f"\ngroups: {agree} of {cases} verdicts are those of trying everything ({ways} can be served)")  # noqa: T201
-    assert 20 < ways < cases - 20
+    print(f"\ngangs: {agree} of {cases} verdicts equal brute force ({solvable_cases} can be served)")  # noqa: T201
+    assert 20 < solvable_cases < cases - 20
     assert agree >= cases * 99 // 100
 
 
 def solvable(
     room: Mapping[str, int], counts: Sequence[int], allowed: Mapping[int, frozenset[str]], enough: int
 ) -> bool:
-    """Try every way to send members to nodes, or nowhere."""
-    for way in product(*[(*sorted(allowed[index]), "") for index in range(len(counts))]):
-        if sum(1 for node in way if node) >= enough and all(
-            sum(count for count, node in zip(counts, way, strict=True) if node == name) <= free_
+    """Try every assignment of members to allowed nodes, or to none."""
+    for placement in product(*[(*sorted(allowed[index]), "") for index in range(len(counts))]):
+        if sum(1 for node in placement if node) >= enough and all(
+            sum(count for count, node in zip(counts, placement, strict=True) if node == name) <= free_
             for name, free_ in room.items()
         ):
             return True

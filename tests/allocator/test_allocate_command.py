@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from click.testing import Result
 from typer.testing import CliRunner
 
 from apportion.cli.allocate import command
+from tests.allocator.builders import GPU, ROOT, Raw, device_at
 from tests.allocator.conformance import cases, differences
 
 app = typer.Typer()
@@ -17,7 +19,7 @@ app.command()(command)
 
 
 def world(kind: str = "gpu") -> dict[str, Any]:
-    """Return a world of one device and one claim for a kind of device."""
+    """Return a world of one device and one claim that requests devices of a kind."""
     selector = f'device.attributes["gpu.example.com"].kind == "{kind}"'
     return {
         "nodes": [{"metadata": {"name": "n1"}}],
@@ -63,7 +65,7 @@ def run(*args: str, given: str = "") -> tuple[int, str, str]:
 
 
 def test_an_answer_names_node_and_devices(tmp_path: Path) -> None:
-    """From a YAML file as from JSON on standard input."""
+    """The world comes from a YAML file or as JSON from standard input."""
     path = tmp_path / "world.yaml"
     path.write_text(yaml.safe_dump(world()))
 
@@ -76,7 +78,7 @@ def test_an_answer_names_node_and_devices(tmp_path: Path) -> None:
 
 
 def test_a_refusal_carries_its_explanation() -> None:
-    """As data with -o json, in words without."""
+    """As JSON with -o json, as text without."""
     given = json.dumps(world("other"))
 
     status, out, _ = run("-f", "-", "-o", "json", given=given)
@@ -90,8 +92,8 @@ def test_a_refusal_carries_its_explanation() -> None:
     assert "nearest miss: gpu.example.com/n1/gpu-0" in out
 
 
-def test_a_table_shows_what_each_claim_gets() -> None:
-    """Without -o json."""
+def test_the_table_shows_the_devices_of_each_claim() -> None:
+    """The default output."""
     status, out, _ = run("-f", "-", given=json.dumps(world()))
 
     assert status == 0
@@ -100,35 +102,35 @@ def test_a_table_shows_what_each_claim_gets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         ({"nodes": 3}, "nodes: expected a list, found int"),
         ({"claims": [{"spec": {"devices": {"requests": [{}]}}}]}, "claims[0].spec.devices.requests[0].name"),
         ({"strange": "]["}, ""),
     ],
 )
-def test_bad_input_is_told_without_a_stack_trace(broken: dict[str, Any], told: str) -> None:
-    """Field and reason, exit status 2."""
-    given = json.dumps(world() | broken) if told else "{ strange: ]["
+def test_bad_input_is_reported_by_field_without_a_stack_trace(broken: dict[str, Any], message: str) -> None:
+    """The message names field and reason; the exit status is 2."""
+    given = json.dumps(world() | broken) if message else "{ strange: ]["
 
     status, _, err = run("-f", "-", given=given)
 
     assert status == 2
-    assert told in err
+    assert message in err
     assert err.startswith("error: ")
     assert "Traceback" not in err
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    """Exit status 2."""
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+    """The exit status is 2."""
     status, _, err = run("-f", str(tmp_path / "nowhere.json"))
 
     assert status == 2
     assert "No such file" in err
 
 
-def test_a_bad_line_gets_an_error_and_the_rest_goes_on() -> None:
-    """One answer a line, in order."""
+def test_a_bad_line_gets_an_error_and_the_other_lines_get_answers() -> None:
+    """One answer per line, in order."""
     lines = [json.dumps(world()), "{broken", json.dumps({"slices": 3}), json.dumps(world("other"))]
 
     status, out, _ = run("-f", "-", "-o", "json", "--jsonl", given="\n".join(lines))
@@ -139,8 +141,8 @@ def test_a_bad_line_gets_an_error_and_the_rest_goes_on() -> None:
     assert answers[2]["error"] == {"kind": "fatal", "message": "slices: expected a list, found int"}
 
 
-def test_claims_that_are_allocated_hold_their_devices() -> None:
-    """And are not asked for again."""
+def test_allocated_claims_of_a_world_hold_their_devices() -> None:
+    """They are not allocated a second time."""
     raw = world()
     taken = json.loads(json.dumps(raw["claims"][0]))
     taken["metadata"]["name"] = "taken"
@@ -155,8 +157,8 @@ def test_claims_that_are_allocated_hold_their_devices() -> None:
     assert "ns/taken" in json.dumps(answer["explanation"])
 
 
-def test_upstreams_cases_pass_through_the_door() -> None:
-    """Line by line, first fit."""
+def test_upstreams_cases_get_upstreams_answers_from_the_command() -> None:
+    """One case per line, strategy FirstFit."""
     rows = [case.values[0] for case in cases() if case.values[0] is not None]
     if not rows:
         pytest.skip("the cases are not here")
@@ -172,3 +174,35 @@ def test_upstreams_cases_pass_through_the_door() -> None:
         for row, answer in zip(rows, answers, strict=True)
         if (wrong := differences(row, answer))
     ] == []
+
+
+def test_the_allocate_command_applies_a_policy_file(tmp_path: Path) -> None:
+    """With the policy's ladder the pair is closer; an error in a policy names its field."""
+    rows = [device_at(0, 0, 0), device_at(1, 1, 1), device_at(2, 1, 1)]
+    spec = {"driver": GPU, "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}
+    pair = {"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 2}}
+    path = tmp_path / "world.json"
+    path.write_text(
+        json.dumps(
+            {
+                "classes": [{"metadata": {"name": "any"}, "spec": {}}],
+                "slices": [{"metadata": {"name": "s"}, "spec": spec | {"devices": rows}}],
+                "claims": [{"metadata": {"name": "c"}, "spec": {"devices": {"requests": [pair]}}}],
+            }
+        )
+    )
+    policy = tmp_path / "policy.yaml"
+
+    def ask(ladder: list[Raw]) -> Result:
+        spec = {"deviceClasses": {"names": ["any"]}, "strategy": "Pack", "ladder": ladder}
+        policy.write_text(json.dumps({"kind": "AllocationPolicy", "spec": spec}))
+        return CliRunner().invoke(app, ["-f", str(path), "-o", "json", "--policy", str(policy)])
+
+    def given(result: Result) -> list[str]:
+        rows = json.loads(result.stdout)["results"][0]["devices"]["results"]
+        return [row["device"] for row in rows]
+
+    assert given(ask([{"attribute": ROOT}])) == ["gpu-1", "gpu-2"]
+    refused = ask([{"attribute": "numaNode"}])
+    assert refused.exit_code == 2
+    assert "ladder[0].attribute" in refused.output

@@ -1,4 +1,4 @@
-"""Which place is chosen when several would do."""
+"""The node and the devices that `allocate` chooses, and the limits at which it refuses."""
 
 import pytest
 
@@ -12,14 +12,15 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput, TooMuch
-from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
+from tests.allocator.builders import GPU, A, chips, claim, cluster, device, device_request, device_slice
 
 
 def fleet(*free: int) -> State:
-    """Return nodes n1, n2, ... of eight devices with so many free."""
+    """Return nodes n1, n2, ... of eight devices with these numbers of free devices."""
     nodes = [f"n{index + 1}" for index in range(len(free))]
     state = cluster(
-        *(piece(name, name, [device(f"gpu-{index}") for index in range(8)]) for name in nodes), nodes=nodes
+        *(device_slice(name, name, [device(f"gpu-{index}") for index in range(8)]) for name in nodes),
+        nodes=nodes,
     )
     for name, count in zip(nodes, free, strict=True):
         state.hold(
@@ -29,7 +30,7 @@ def fleet(*free: int) -> State:
 
 
 def chosen(state: State, demand: Demand, strategy: Strategy = Strategy.PACK, **more: object) -> Decision:
-    """Return the decision; there must be one."""
+    """Return the decision; fails on a refusal."""
     found = allocate(state, demand, Terms(strategy), **more)  # type: ignore[arg-type]
     assert isinstance(found, Decision), found
     return found
@@ -39,26 +40,29 @@ def chosen(state: State, demand: Demand, strategy: Strategy = Strategy.PACK, **m
     ("strategy", "node"),
     [(Strategy.FIRST_FIT, "n1"), (Strategy.PACK, "n2"), (Strategy.SPREAD, "n3")],
 )
-def test_each_strategy_takes_its_node(strategy: Strategy, node: str) -> None:
-    """The first that fits, the fullest that fits, the emptiest."""
+def test_each_strategy_chooses_its_node(strategy: Strategy, node: str) -> None:
+    """FirstFit takes the first node that fits, Pack the fullest, Spread the emptiest."""
     state = fleet(5, 3, 8, 1)
 
-    assert chosen(state, Demand((claim("c", want(count=2)),)), strategy=strategy).node == node
+    assert chosen(state, Demand((claim("c", device_request(count=2)),)), strategy=strategy).node == node
 
 
-def test_only_the_nodes_of_the_demand_are_candidates() -> None:
-    """Unknown names among them do no harm."""
+def test_only_allowed_nodes_are_chosen() -> None:
+    """Unknown names among them are ignored."""
     state = fleet(5, 3, 8)
 
-    assert chosen(state, Demand((claim("c", want()),), nodes=frozenset({"n1", "n3", "x"}))).node == "n1"
-    assert isinstance(allocate(state, Demand((claim("c", want()),), nodes=frozenset())), Refusal)
+    assert (
+        chosen(state, Demand((claim("c", device_request()),), nodes=frozenset({"n1", "n3", "x"}))).node
+        == "n1"
+    )
+    assert isinstance(allocate(state, Demand((claim("c", device_request()),), nodes=frozenset())), Refusal)
 
 
-def test_parts_go_where_a_chip_is_broken_already() -> None:
-    """Pack keeps whole chips whole, on the node and among nodes; Spread takes a fresh one."""
+def test_pack_takes_parts_of_a_partitioned_chip_and_spread_of_an_unused_one() -> None:
+    """Pack leaves whole chips whole, on the node and among nodes; Spread takes an unused chip."""
     state = cluster(*chips("n1", 2), *chips("n2", 2), nodes=("n1", "n2"))
     state.hold("a", [DeviceResult("r", DeviceId(GPU, "n2", "chip-1-part-0"))])
-    demand = Demand((claim("c", want(kind="part", count=2)),))
+    demand = Demand((claim("c", device_request(kind="part", count=2)),))
 
     packed = chosen(state, demand)
     spread = chosen(state, demand, strategy=Strategy.SPREAD)
@@ -72,62 +76,62 @@ def test_parts_go_where_a_chip_is_broken_already() -> None:
     assert spread.node == "n1"
 
 
-def test_a_preferred_device_wins_over_the_strategy() -> None:
-    """A live idle partition of the same kind costs nothing, wherever it is."""
+def test_a_preferred_device_precedes_the_strategy() -> None:
+    """A live idle partition of the profile is used wherever it is."""
     state = cluster(*chips("n1", 2), *chips("n2", 2), nodes=("n1", "n2"))
     state.hold("a", [DeviceResult("r", DeviceId(GPU, "n2", "chip-1-part-0"))])
     idle = DeviceId(GPU, "n1", "chip-1-part-3")
 
-    found = chosen(state, Demand((claim("c", want(kind="part")),)), prefer={idle: 1})
+    found = chosen(state, Demand((claim("c", device_request(kind="part")),)), prefer={idle: 1})
 
     assert found.allocations[0].results[0].device == idle
-    assert chosen(state, Demand((claim("c", want(kind="part")),))).node == "n2"
+    assert chosen(state, Demand((claim("c", device_request(kind="part")),))).node == "n2"
 
 
 def test_an_excluded_device_is_not_chosen() -> None:
-    """Nor does excluding it for one demand exclude it for the next."""
-    state = cluster(piece("s", "n1", [device("gpu-0"), device("gpu-1")]))
-    one = claim("c", want())
+    """The exclusion holds for this demand only."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0"), device("gpu-1")]))
+    one = claim("c", device_request())
     bad = frozenset({DeviceId(GPU, "n1", "gpu-0")})
 
     assert chosen(state, Demand((one,), excluded=bad)).allocations[0].results[0].device.name == "gpu-1"
     assert chosen(state, Demand((one,))).allocations[0].results[0].device.name == "gpu-0"
 
 
-def test_an_earlier_alternative_wins_over_a_better_node() -> None:
-    """Order of alternatives is the user's word, the score is ours."""
+def test_an_earlier_alternative_precedes_a_better_node() -> None:
+    """The order of alternatives precedes the strategy's score."""
     state = cluster(
-        piece("a", "n1", [device("gpu-0", "old")]),
-        piece("b", "n2", [device(f"gpu-{index}", "new") for index in range(8)]),
+        device_slice("a", "n1", [device("gpu-0", "old")]),
+        device_slice("b", "n2", [device(f"gpu-{index}", "new") for index in range(8)]),
         nodes=("n1", "n2"),
     )
-    ways = [want(kind=kind)["exactly"] | {"name": kind} for kind in ("new", "old")]
-    one = claim("c", {"name": "r", "firstAvailable": ways})
+    alternatives = [device_request(kind=kind)["exactly"] | {"name": kind} for kind in ("new", "old")]
+    one = claim("c", {"name": "r", "firstAvailable": alternatives})
 
     assert chosen(state, Demand((one,))).allocations[0].results[0].request == "r/new"
 
 
-def test_claims_of_one_demand_go_to_one_node_or_nowhere() -> None:
-    """Neither shares a device with the other."""
+def test_all_claims_of_a_demand_are_allocated_on_one_node_or_refused() -> None:
+    """No device is allocated to two of the claims."""
     state = fleet(2, 1)
-    pair = (claim("a", want()), claim("b", want(count=1)))
+    pair = (claim("a", device_request()), claim("b", device_request(count=1)))
 
     found = chosen(state, Demand(pair))
 
     assert found.node == "n1"
     assert len({result.device for one in found.allocations for result in one.results}) == 2
-    assert isinstance(allocate(state, Demand((*pair, claim("c", want())))), Refusal)
+    assert isinstance(allocate(state, Demand((*pair, claim("c", device_request())))), Refusal)
 
 
-def test_shares_of_one_device_have_ids_of_their_own() -> None:
-    """The same demand gives the same IDs, another seed others."""
+def test_shares_of_one_device_get_different_share_ids() -> None:
+    """Equal demands get equal share IDs, another seed gives others."""
     state = cluster(
-        piece(
+        device_slice(
             "s", "n1", [device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "4"}})]
         )
     )
     half = {"capacity": {"requests": {"memory": "2"}}}
-    pair = (claim("a", want(**half)), claim("b", want(**half)))
+    pair = (claim("a", device_request(**half)), claim("b", device_request(**half)))
 
     first = chosen(state, Demand(pair, seed="1"))
     ids = [one.results[0].share_id for one in first.allocations]
@@ -137,12 +141,14 @@ def test_shares_of_one_device_have_ids_of_their_own() -> None:
     assert chosen(state, Demand(pair, seed="2")).allocations[0].results[0].share_id not in ids
 
 
-def test_errors_on_one_node_do_not_keep_a_claim_from_another() -> None:
-    """A selector that fails on a node's devices puts that node aside; without another node it is the user's to mend."""
+def test_a_selector_error_on_one_node_does_not_prevent_allocation_on_another() -> None:
+    """A node on whose devices a selector fails is skipped; without another node the error is reported as broken input."""
     good = device("gpu-0") | {"attributes": {"kind": {"string": "gpu"}, "size": {"int": 3}}}
-    state = cluster(piece("a", "n1", [device("gpu-0")]), piece("b", "n2", [good]), nodes=("n1", "n2"))
+    state = cluster(
+        device_slice("a", "n1", [device("gpu-0")]), device_slice("b", "n2", [good]), nodes=("n1", "n2")
+    )
     selectors = [{"cel": {"expression": f"{A}.size > 2"}}]
-    demand = Demand((claim("c", want(selectors=selectors)),))
+    demand = Demand((claim("c", device_request(selectors=selectors)),))
     assert chosen(state, demand).node == "n2"
 
     state.hold("x", [DeviceResult("r", DeviceId(GPU, "n2", "gpu-0"))])
@@ -155,28 +161,28 @@ def test_errors_on_one_node_do_not_keep_a_claim_from_another() -> None:
         allocate(state, demand)
 
 
-def test_more_than_the_api_takes_is_refused_for_good() -> None:
-    """32 devices per claim."""
+def test_a_claim_for_more_than_32_devices_is_too_much() -> None:
+    """The limit is 32 devices per claim."""
     state = fleet(8)
     with pytest.raises(TooMuch, match="exceeds the claim limit of 32"):
-        allocate(state, Demand((claim("c", want(count=33)),)))
+        allocate(state, Demand((claim("c", device_request(count=33)),)))
 
 
-def test_more_configurations_than_the_api_takes_are_refused_for_good() -> None:
-    """64 entries per allocation, from class and claim together."""
+def test_an_allocation_with_more_than_64_configurations_is_too_much() -> None:
+    """The limit is 64 entries per allocation, from class and claim together."""
     entry = {"opaque": {"driver": GPU, "parameters": {}}}
-    state = cluster(piece("s", "n1", [device("gpu-0")]))
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
     state.put_class(DeviceClass.from_json({"metadata": {"name": "any"}, "spec": {"config": [entry] * 32}}))
-    one = claim("c", want(), config=[entry] * 33)
+    one = claim("c", device_request(), config=[entry] * 33)
 
     with pytest.raises(TooMuch, match=r"65 configurations .* exceed the limit of 64"):
         allocate(state, Demand((one,)))
 
 
-def test_the_step_budget_ends_a_search_with_an_honest_verdict() -> None:
-    """Not found within budget is not the same as proven impossible."""
+def test_an_exhausted_step_budget_is_the_verdict_budget_and_not_none() -> None:
+    """The verdict `budget` differs from `none`, which is proven."""
     state = fleet(8)
-    found = allocate(state, Demand((claim("c", want(count=8)),)), steps=5)
+    found = allocate(state, Demand((claim("c", device_request(count=8)),)), steps=5)
 
     assert isinstance(found, Refusal)
     assert found.verdict == "budget"

@@ -1,4 +1,4 @@
-"""LeastFragmentation keeps cpu and memory where devices need them."""
+"""LeastFragmentation keeps cpu and memory on nodes whose devices need them."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,15 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
-from tests.allocator.builders import claim, cluster, device, piece, want
-from tests.allocator.test_packing_batch import SEVEN, split
+from tests.allocator.builders import (
+    SEVEN_ENGINES,
+    claim,
+    cluster,
+    device,
+    device_request,
+    device_slice,
+    partitionable_slices,
+)
 
 LEAST = Strategy.LEAST_FRAGMENTATION
 GIB = 1 << 30
@@ -35,8 +42,8 @@ Left = Mapping[str, HostResources]
 
 def gpus(*nodes: str, count: int = 8) -> State:
     """Return nodes with whole devices."""
-    rows = [device(f"gpu-{index}", attributes=_where(index)) for index in range(count)]
-    return cluster(*(piece(f"s-{node}", node, rows) for node in nodes), nodes=nodes)
+    rows = [device(f"gpu-{index}", attributes=_attributes(index)) for index in range(count)]
+    return cluster(*(device_slice(f"s-{node}", node, rows) for node in nodes), nodes=nodes)
 
 
 def ask(
@@ -48,13 +55,13 @@ def ask(
     count: int = 1,
     ladder: Ladder | None = None,
 ) -> str | None:
-    """Ask for devices on a node that has the cpu and memory, let the state learn of it, hold them; return the node."""
+    """Allocate on a node with enough cpu and memory left, learn the query, hold the devices; return the node."""
     fitting = frozenset(
         node for node, here in left.items() if here.cpu >= asked.cpu and here.memory >= asked.memory
     )
     for node, here in left.items():
         state.put_host(node, here)
-    demand = Demand((claim(name, want(kind=kind, count=count)),), fitting, host=HostDemand(asked))
+    demand = Demand((claim(name, device_request(kind=kind, count=count)),), fitting, host=HostDemand(asked))
     found = allocate(state, demand, Terms(LEAST, ladder))
     assert found.asked is not None
     state.learn(found.asked, asked)
@@ -67,8 +74,10 @@ def ask(
 @pytest.mark.parametrize("poor", ["n1", "n2"])
 @pytest.mark.parametrize("short", ["cpu", "memory"])
 @pytest.mark.parametrize("ladder", [None, Ladder((Rung("kind"),))], ids=["plain", "ladder"])
-def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, ladder: Ladder | None) -> None:
-    """Its devices are of no use to those who need much; the other node's are kept for them."""
+def test_a_small_host_request_goes_to_the_node_with_little_cpu_or_memory_left(
+    poor: str, short: str, ladder: Ladder | None
+) -> None:
+    """Devices there are useless to pods with large requests; the devices of the other node are kept for those."""
     rich = "n1" if poor == "n2" else "n2"
     state = gpus("n1", "n2")
     heavy, scarce = (
@@ -84,8 +93,8 @@ def test_who_needs_little_goes_where_little_is_left(poor: str, short: str, ladde
     assert ask(state, "heavy", heavy, left) == rich
 
 
-def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
-    """Two hundred cores do for eight devices that want sixteen each; not if a hundred of them are promised."""
+def test_assumed_host_requests_count_against_the_current_host_capacity() -> None:
+    """200 cores suffice for eight devices at 16 cores each; not with 100 of them assumed by others."""
     state = gpus("n1", "n2")
     for number in range(4):
         assert ask(state, f"heavy-{number}", HEAVY, {"n1": RICH, "n2": RICH}) == "n1"
@@ -99,7 +108,7 @@ def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
     ):  # fmt: skip
         state.put_host("n2", left)
         demand = Demand(
-            (claim("light", want(count=2)),), frozenset(["n1", "n2"]), host=HostDemand(LIGHT, taken)
+            (claim("light", device_request(count=2)),), frozenset(["n1", "n2"]), host=HostDemand(LIGHT, taken)
         )
         nodes.append(getattr(allocate(state, demand, Terms(LEAST)), "node", None))
     assert nodes == ["n1", "n2", "n1", "n1", "n2"]
@@ -107,8 +116,8 @@ def test_what_is_promised_is_weighed_against_what_is_left_now() -> None:
 
 @pytest.mark.parametrize("promised", [True, False])
 @pytest.mark.parametrize("poor", ["n1", "n2"])
-def test_cores_that_go_while_devices_stay_are_noticed(poor: str, promised: bool) -> None:  # noqa: FBT001
-    """Pods without devices take them, or pods that are promised to the node."""
+def test_cpu_that_is_used_without_devices_changes_the_chosen_node(poor: str, promised: bool) -> None:  # noqa: FBT001
+    """Pods without devices use them, or pods whose placement is assumed."""
     state = gpus("n1", "n2")
     rich = dict.fromkeys(("n1", "n2"), PLENTY)
     for number in range(8):
@@ -118,14 +127,20 @@ def test_cores_that_go_while_devices_stay_are_noticed(poor: str, promised: bool)
     if not promised:
         state.put_host(poor, POOR)
     host = HostDemand(LIGHT, {poor: taken} if promised else {})
-    found = allocate(state, Demand((claim("light", want()),), frozenset(rich), host=host), Terms(LEAST))
+    found = allocate(
+        state, Demand((claim("light", device_request()),), frozenset(rich), host=host), Terms(LEAST)
+    )
     assert isinstance(found, Decision)
     assert found.node == poor
 
 
-def test_partitions_count_for_what_they_are_worth() -> None:
-    """The small one goes beside little cpu, although a card elsewhere is broken already."""
-    state = cluster(*split("n1", 2, SEVEN), *split("n2", 2, SEVEN), nodes=("n1", "n2"))
+def test_partitions_count_by_their_value_when_host_capacity_is_short() -> None:
+    """The small partition goes to the node with little cpu, although a card of the other node is partitioned already."""
+    state = cluster(
+        *partitionable_slices("n1", 2, SEVEN_ENGINES),
+        *partitionable_slices("n2", 2, SEVEN_ENGINES),
+        nodes=("n1", "n2"),
+    )
     left = {"n1": POOR, "n2": RICH}
     for number in range(3):
         assert ask(state, f"three-{number}", HostResources(32_000, 16 * GIB), {"n2": RICH}, "three") == "n2"
@@ -134,13 +149,13 @@ def test_partitions_count_for_what_they_are_worth() -> None:
     assert ask(state, "one", LIGHT, left, "one") == "n1"
 
 
-def test_claims_that_wait_together_do_not_count_on_the_same_cores() -> None:
-    """Devices for both are on one node, cores are not."""
+def test_claims_that_wait_together_do_not_share_the_same_cpu() -> None:
+    """One node has devices for both claims, but cpu for one."""
     state = gpus("n1", "n2", count=2)
     for node in ("n1", "n2"):
         state.put_host(node, HostResources(17_000, 1 << 60))
     demands = [
-        Demand((claim(name, want()),), nodes, host=HostDemand(HostResources(12_000, GIB)))
+        Demand((claim(name, device_request()),), nodes, host=HostDemand(HostResources(12_000, GIB)))
         for name, nodes in (("a", None), ("b", frozenset(["n1", "n2"])), ("c", frozenset(["n1", "n2"])))
     ]
     answers = allocate_queue(state, demands)
@@ -148,19 +163,25 @@ def test_claims_that_wait_together_do_not_count_on_the_same_cores() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(sorted(SEVEN)), st.integers(0, 64), st.integers(0, 64)), max_size=20),
+    st.lists(
+        st.tuples(st.sampled_from(sorted(SEVEN_ENGINES)), st.integers(0, 64), st.integers(0, 64)), max_size=20
+    ),
     st.booleans(),
 )
 @settings(max_examples=25, deadline=None)
-def test_where_there_is_plenty_devices_alone_decide(asked: list[tuple[str, int, int]], named: bool) -> None:  # noqa: FBT001
-    """Whatever the pods request: the same choice as without, whether or not nodes are named."""
+def test_with_plenty_of_host_capacity_the_choice_depends_on_devices_alone(
+    asked: list[tuple[str, int, int]],
+    named: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """The choice equals that without host requests, with and without allowed nodes."""
     nodes = ("n1", "n2", "n3")
     states = [
-        cluster(*(one for node in nodes for one in split(node, 1, SEVEN)), nodes=nodes) for _ in range(2)
+        cluster(*(one for node in nodes for one in partitionable_slices(node, 1, SEVEN_ENGINES)), nodes=nodes)
+        for _ in range(2)
     ]
     for number, (kind, cpu, memory) in enumerate(asked):
         amounts = HostResources(cpu * 1000, memory * GIB)
-        claims = (claim(f"c{number}", want(kind=kind)),)
+        claims = (claim(f"c{number}", device_request(kind=kind)),)
         found = []
         for state, host in zip(states, (None, HostDemand(amounts)), strict=True):
             for node in nodes:
@@ -177,32 +198,35 @@ def test_where_there_is_plenty_devices_alone_decide(asked: list[tuple[str, int, 
 
 
 STEP = st.tuples(
-    st.sampled_from(sorted(SEVEN)), st.integers(1, 16), st.integers(0, 2), st.sampled_from((4, 24, 400))
+    st.sampled_from(sorted(SEVEN_ENGINES)),
+    st.integers(1, 16),
+    st.integers(0, 2),
+    st.sampled_from((4, 24, 400)),
 )
 
 
 @given(st.lists(STEP, min_size=1, max_size=12), st.integers(0, 2))
 @settings(max_examples=25, deadline=None)
-def test_the_same_facts_give_the_same_node_whatever_came_before(
+def test_equal_facts_give_the_same_answer_whatever_their_history(
     steps: list[tuple[str, int, int, int]], other: int
 ) -> None:
-    """What is followed node by node is what a state finds that never saw anything else; promises count like facts."""
+    """A state that followed all changes answers like a new one; assumed requests count like host facts."""
     nodes = ("n1", "n2", "n3")
-    slices = [one for node in nodes for one in split(node, 1, SEVEN)]
+    slices = [one for node in nodes for one in partitionable_slices(node, 1, SEVEN_ENGINES)]
     state = cluster(*slices, nodes=nodes)
     left = dict.fromkeys(nodes, HostResources(24_000, 400 * GIB))
-    learnt = [(_meaning(state, kind), HostResources(16_000, 16 * GIB)) for kind in sorted(SEVEN)]
+    learnt = [(_query(state, kind), HostResources(16_000, 16 * GIB)) for kind in sorted(SEVEN_ENGINES)]
     held: dict[str, Sequence[DeviceResult]] = {}
-    for meaning, amounts in learnt:
-        state.learn(meaning, amounts)
+    for query, amounts in learnt:
+        state.learn(query, amounts)
     for number, (kind, cpu, changed, cores) in enumerate(steps):
         asked, name = HostResources(cpu * 1000, GIB), f"c{number}"
         left[nodes[changed]] = HostResources(cores * 1000, 400 * GIB)
-        demand = Demand((claim(name, want(kind=kind)),), frozenset(nodes), host=HostDemand(asked))
+        demand = Demand((claim(name, device_request(kind=kind)),), frozenset(nodes), host=HostDemand(asked))
         promised = {nodes[other]: HostResources(5_000, 3 * GIB)}
         fresh = cluster(*slices, nodes=nodes)
-        for meaning, amounts in learnt:
-            fresh.learn(meaning, amounts)
+        for query, amounts in learnt:
+            fresh.learn(query, amounts)
         for key, results in held.items():
             fresh.hold(key, results)
         for node, here in left.items():
@@ -220,24 +244,24 @@ def test_the_same_facts_give_the_same_node_whatever_came_before(
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=6), st.integers(0, 25))
-def test_what_is_useless_is_the_smaller_loss_of_two_pods_drawn_from_the_demand(
+def test_the_host_curve_is_the_expected_smaller_loss_of_two_pods_of_the_demand(
     wanted: list[tuple[int, int]], left: int
 ) -> None:
-    """The curve against the sum over all pairs."""
+    """The curve equals the sum over all pairs."""
     total = sum(weight for _, weight in wanted)
     losses = [(max(0.0, 1 - left / amount) if amount else 0.0, weight / total) for amount, weight in wanted]
     expected = sum(p * q * min(a, b) for (a, p), (b, q) in product(losses, repeat=2))
     assert HostCurve(wanted).part(left) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_cluster_that_fills_up_leaves_fewer_devices_behind() -> None:
-    """Nodes of unlike cpu, pods of unlike needs: summed over some seeds more than half of what was stranded is used."""
-    left_over = {looks: sum(_filled(seed, looks=looks) for seed in range(5)) for looks in (True, False)}
+def test_host_prices_halve_the_devices_stranded_in_a_full_cluster() -> None:
+    """Nodes with unequal cpu, pods with unequal requests: host prices halve the stranded devices, summed over five seeds."""
+    left_over = {priced: sum(_filled(seed, priced=priced) for seed in range(5)) for priced in (True, False)}
     assert 0 <= 2 * left_over[True] < left_over[False]
 
 
-def _filled(seed: int, *, looks: bool) -> int:
-    """Return how many devices nobody could use in the end."""
+def _filled(seed: int, *, priced: bool) -> int:
+    """Return the number of devices left unused after 90 claims."""
     rng = random.Random(seed)  # noqa: S311 - a test that can be repeated
     nodes = [f"n{number:02d}" for number in range(12)]
     left = {node: HostResources(rng.choice((64, 96, 128)) * 1000, 1 << 50) for node in nodes}
@@ -246,21 +270,21 @@ def _filled(seed: int, *, looks: bool) -> int:
     for number in range(90):
         count = rng.choice((1, 1, 2, 4))
         asked = HostResources(count * rng.choice((4, 8, 12, 16)) * 1000, GIB)
-        seen = (
-            left if looks else dict.fromkeys((node for node in left if left[node].cpu >= asked.cpu), PLENTY)
+        host_left = (
+            left if priced else dict.fromkeys((node for node in left if left[node].cpu >= asked.cpu), PLENTY)
         )
-        node = ask(state, f"c{number}", asked, seen, count=count)
+        node = ask(state, f"c{number}", asked, host_left, count=count)
         if node is not None:
             left[node] = left[node].less(asked)
             free -= count
     return free
 
 
-def _meaning(state: State, kind: str) -> Query:
-    found = allocate(state, Demand((claim("x", want(kind=kind)),)), Terms(LEAST))
+def _query(state: State, kind: str) -> Query:
+    found = allocate(state, Demand((claim("x", device_request(kind=kind)),)), Terms(LEAST))
     assert found.asked is not None
     return found.asked
 
 
-def _where(index: int) -> dict[str, dict[str, object]]:
+def _attributes(index: int) -> dict[str, dict[str, object]]:
     return {"kind": {"string": "gpu"}, "index": {"int": index}}

@@ -1,4 +1,4 @@
-"""Nodes that are alike are looked at once; nobody can tell by the answers."""
+"""Nodes of equal state share one outcome: answers equal those of a search of every node."""
 
 import copy
 import random
@@ -20,21 +20,23 @@ from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
-from tests.allocator.builders import GPU, A, chips, claim, cluster, device, piece, want
-from tests.allocator.worlds import worlds
+from tests.allocator.builders import GPU, A, chips, claim, cluster, device, device_request, device_slice
+from tests.allocator.randomworlds import worlds
 
 NODES = tuple(f"node-{number}" for number in range(5))
+Held = dict[str, tuple[list[Slice], tuple[DeviceResult, ...]]]
+"""Results by key, with the slices that were published when they were taken."""
 MANY = settings(
     max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.generate],
 )
-"""Not made smaller when one fails: that takes minutes, and the message says enough."""
+"""A failing example is not shrunk: that takes minutes, and the message suffices."""
 
 
 def fleet(raw: dict[str, Any], odd: dict[str, Any] | None) -> list[Slice]:
-    """Return the slices of like nodes, each with UUIDs of its own; the last node is built as `odd` says."""
+    """Return the slices of equal nodes, except for UUIDs; the last node is built from `odd`."""
     found = []
     for name in NODES:
         rows = (odd if odd is not None and name == NODES[-1] else raw)["slices"]
@@ -51,7 +53,7 @@ def fleet(raw: dict[str, Any], odd: dict[str, Any] | None) -> list[Slice]:
 
 
 def republished(state: State, slices: list[Slice], node: str, raw: dict[str, Any]) -> list[Slice]:
-    """Publish a node anew, as another world has it; return the slices that are there now."""
+    """Republish a node with another world's devices; return the slices that exist now."""
     kept = [one for one in slices if one.pool.name != node]
     for one in slices:
         if one.pool.name == node:
@@ -62,15 +64,20 @@ def republished(state: State, slices: list[Slice], node: str, raw: dict[str, Any
     return kept + fresh
 
 
-def told(raw: dict[str, Any], slices: list[Slice], held: dict[str, tuple[DeviceResult, ...]]) -> State:
-    """Return a state that was told the facts just now."""
+def state_with(raw: dict[str, Any], slices: list[Slice], held: Held) -> State:
+    """Return a new state with these facts; a device draws from counters what it drew when it was taken."""
     state = read_world(raw | {"slices": [], "claims": [], "allocated": {}}).state
     state.drop_node("node-1")
     for name in NODES:
         state.put_node(name, {})
-    for one in slices:
-        state.put_slice(one)
-    for key, results in held.items():
+    known: list[Slice] = []
+    for key, (then, results) in [*held.items(), ("", (slices, ()))]:
+        if then is not known:
+            for one in known:
+                state.drop_slice(one.uid)
+            for one in then:
+                state.put_slice(one)
+            known = then
         state.hold(key, results)
     return state
 
@@ -84,7 +91,7 @@ def outcome(state: State, demand: Demand, strategy: Strategy, *, reuse: bool = T
     return found if isinstance(found, Decision) else found.verdict
 
 
-@pytest.mark.parametrize("most", [1, 48], ids=["personal", "shared"])
+@pytest.mark.parametrize("most", [1, 48], ids=["per-node", "shared"])
 @MANY
 @given(
     raw=worlds(),
@@ -93,7 +100,7 @@ def outcome(state: State, demand: Demand, strategy: Strategy, *, reuse: bool = T
     seed=st.integers(0, 1000),
     strategy=st.sampled_from(Strategy),
 )
-def test_like_nodes_answer_as_if_each_had_been_asked(
+def test_shared_outcomes_equal_a_search_of_every_node(
     most: int,
     raw: dict[str, Any],
     odd: dict[str, Any] | None,
@@ -101,15 +108,15 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
     seed: int,
     strategy: Strategy,
 ) -> None:
-    """Claims and slices come and go on one state; each answer is that of a search of every node, newly told."""
+    """Claims and slices change on one state; each answer equals that of a new state which reuses no outcome."""
     rng = random.Random(seed)  # noqa: S311 - reproducible
     slices = fleet(raw, odd)
-    held: dict[str, tuple[DeviceResult, ...]] = {}
+    held: Held = {}
     asked = [tuple(map(Claim.from_json, other["claims"])) for other in more]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("apportion.allocator.equivalence.nodeclasses.MOST_COLUMNS", most)
         patch.setattr("apportion.allocator.nodeoutcomes.FEW_CLASSES", 0)
-        state = told(raw, slices, held)
+        state = state_with(raw, slices, held)
         for turn in range(12):
             if rng.random() < 0.2:
                 slices = republished(state, slices, rng.choice(NODES), rng.choice((raw, odd or raw)))
@@ -119,29 +126,29 @@ def test_like_nodes_answer_as_if_each_had_been_asked(
                 del held[key]
             claims = rng.choice(asked)
             given_ = outcome(state, Demand(claims), strategy)
-            # Another budget: nothing remembered is used, and few named nodes are searched one by one.
+            # The reference names the allowed nodes, so that it searches one by one.
             every = Demand(claims, nodes=frozenset(NODES))
-            assert given_ == outcome(told(raw, slices, held), every, strategy, reuse=False)
+            assert given_ == outcome(state_with(raw, slices, held), every, strategy, reuse=False)
             event(type(given_).__name__)
             if isinstance(given_, Decision):
                 for number, one in enumerate(given_.allocations):
-                    held[f"{turn}-{number}"] = one.results
+                    held[f"{turn}-{number}"] = slices, one.results
                     state.hold(f"{turn}-{number}", one.results)
 
 
-def test_a_selector_that_reads_what_differs_finds_its_node() -> None:
-    """UUIDs are no part of what nodes have in common; who asks for one gets it."""
+def test_a_selector_on_a_per_node_attribute_finds_its_node() -> None:
+    """UUIDs are not part of a node class; a selector on a UUID finds its node all the same."""
     names = [f"n{number:03d}" for number in range(100)]
-    rows = [piece(name, name, [device(f"gpu-{index}") for index in range(2)]) for name in names]
+    rows = [device_slice(name, name, [device(f"gpu-{index}") for index in range(2)]) for name in names]
     for name in names:
         one = device("gpu-2", "marked")
         one["attributes"]["uuid"] = {"string": f"GPU-{name}"}
-        rows.append(piece(f"{name}-marked", name, [one], pool=f"{name}-marked"))
+        rows.append(device_slice(f"{name}-marked", name, [one], pool=f"{name}-marked"))
     state = cluster(*rows, nodes=names)
 
     def ask(text: str) -> Decision | Refusal:
         selectors = [{"cel": {"expression": text}}]
-        return allocate(state, Demand((claim("c", want(kind="marked", selectors=selectors)),)))
+        return allocate(state, Demand((claim("c", device_request(kind="marked", selectors=selectors)),)))
 
     found = ask(f'{A}.?uuid.orValue("") == "GPU-n073"')
     assert isinstance(found, Decision)
@@ -153,10 +160,12 @@ def test_a_selector_that_reads_what_differs_finds_its_node() -> None:
     assert other.node == "n001"
 
 
-def test_an_error_names_the_device_on_the_node_that_it_is_told_of() -> None:
-    """Not the device of another node that stands alike."""
-    state = cluster(*(piece(name, name, [device("gpu-0")]) for name in ("n1", "n2")), nodes=("n1", "n2"))
-    demand = Demand((claim("c", want(selectors=[{"cel": {"expression": f"{A}.size > 2"}}])),))
+def test_a_selector_error_names_a_device_of_an_existing_node() -> None:
+    """Not the device of another node in the same state."""
+    state = cluster(
+        *(device_slice(name, name, [device("gpu-0")]) for name in ("n1", "n2")), nodes=("n1", "n2")
+    )
+    demand = Demand((claim("c", device_request(selectors=[{"cel": {"expression": f"{A}.size > 2"}}])),))
 
     with pytest.raises(BrokenInput, match=f"{GPU}/n1/gpu-0"):
         allocate(state, demand)
@@ -166,17 +175,17 @@ def test_an_error_names_the_device_on_the_node_that_it_is_told_of() -> None:
         allocate(state, demand)
 
 
-def test_a_node_that_is_published_anew_stands_where_its_devices_say() -> None:
-    """Fewer devices, then as before."""
+def test_a_republished_node_gets_the_state_of_its_new_devices() -> None:
+    """It loses devices, and another node becomes free."""
     state = cluster(*chips("n1"), *chips("n2"), nodes=("n1", "n2"))
-    demand = Demand((claim("c", want(kind="whole")),))
+    demand = Demand((claim("c", device_request(kind="whole")),))
     part = DeviceId(GPU, "n1", "chip-0-part-1")
     state.hold("a", [DeviceResult("r", part)])
     first = allocate(state, demand)
     assert isinstance(first, Decision)
     assert first.node == "n2"
 
-    state.put_slice(piece("n2-devices", "n2", [device("gpu-9")], count=2))
+    state.put_slice(device_slice("n2-devices", "n2", [device("gpu-9")], count=2))
     assert isinstance(allocate(state, demand), Refusal)
 
     state.release("a")
@@ -186,18 +195,20 @@ def test_a_node_that_is_published_anew_stands_where_its_devices_say() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -> None:
-    """The same for counters: long sequences on chips that all look the same at first."""
+def test_shared_outcomes_on_partitionable_chips_equal_a_search_of_every_node(seed: int) -> None:
+    """The same property for counters: long sequences on chips that are equal at the start."""
     rng = random.Random(seed)  # noqa: S311 - reproducible
     names = ("n1", "n2", "n3")
     slices = [one for name in names for one in chips(name, 2)]
-    asks = [
-        want(kind="whole"),
-        want(kind="part"),
-        want(kind="part", count=3),
+    requests = [
+        device_request(kind="whole"),
+        device_request(kind="part"),
+        device_request(kind="part", count=3),
         {
             "name": "r",
-            "firstAvailable": [want(kind=kind)["exactly"] | {"name": kind} for kind in ("whole", "part")],
+            "firstAvailable": [
+                device_request(kind=kind)["exactly"] | {"name": kind} for kind in ("whole", "part")
+            ],
         },
     ]
     state = cluster(*slices, nodes=names)
@@ -207,7 +218,7 @@ def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -
             key = rng.choice(sorted(held))
             state.release(key)
             del held[key]
-        claims = (claim(f"c{turn}", rng.choice(asks)),)
+        claims = (claim(f"c{turn}", rng.choice(requests)),)
         fresh = cluster(*slices, nodes=names)
         for key, results in held.items():
             fresh.hold(key, results)
@@ -219,13 +230,13 @@ def test_parts_of_chips_come_and_go_as_if_every_node_had_been_asked(seed: int) -
 
 
 @pytest.mark.parametrize("first", [3, 5])
-def test_questions_that_were_one_part_when_a_node_comes_that_tells_them_apart(first: int) -> None:
-    """Selectors that accepted the same devices so far need not do so on a new kind of node."""
-    state = cluster(piece("n1", "n1", [device("gpu-0") | sized(1)]), nodes=("n1", "n2"))
+def test_queries_with_one_representative_split_when_a_new_node_class_distinguishes_them(first: int) -> None:
+    """Selectors that matched the same devices so far may differ on a new node class."""
+    state = cluster(device_slice("n1", "n1", [device("gpu-0") | sized(1)]), nodes=("n1", "n2"))
 
     def ask(below: int) -> Decision | Refusal:
         selectors = [{"cel": {"expression": f"{A}.size < {below}"}}]
-        return allocate(state, Demand((claim("c", want(selectors=selectors)),)))
+        return allocate(state, Demand((claim("c", device_request(selectors=selectors)),)))
 
     second = 8 - first
     for below in (first, second):
@@ -233,7 +244,7 @@ def test_questions_that_were_one_part_when_a_node_comes_that_tells_them_apart(fi
         assert isinstance(found, Decision)
         assert found.node == "n1"
     state.hold("a", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
-    state.put_slice(piece("n2", "n2", [device("gpu-0") | sized(4)]))
+    state.put_slice(device_slice("n2", "n2", [device("gpu-0") | sized(4)]))
 
     verdicts = {below: isinstance(ask(below), Decision) for below in (first, second)}
     assert verdicts == {3: False, 5: True}
@@ -242,5 +253,5 @@ def test_questions_that_were_one_part_when_a_node_comes_that_tells_them_apart(fi
 
 
 def sized(size: int) -> dict[str, Any]:
-    """Return attributes of a device of this size."""
+    """Return the attributes of a device of this size."""
     return {"attributes": {"kind": {"string": "gpu"}, "size": {"int": size}}}

@@ -1,4 +1,4 @@
-"""Searches that are exponential when done plainly end at once, with the right verdict."""
+"""Searches that take exponential time without pruning end within a small budget, with the right verdict."""
 
 import json
 import subprocess
@@ -16,11 +16,11 @@ from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, chips, claim, cluster, device, piece, want
+from tests.allocator.builders import GPU, chips, claim, cluster, device, device_request, device_slice
 from tests.shared import shared
 
 FEW = 2_000
-"""Devices that the search may try; plain depth-first search tries more than that from size 10 on, and gives up."""
+"""Step budget: a depth-first search without pruning exceeds it from size 10 on."""
 SOLVABLE = {"late-match-sat", "backtrack"}
 
 
@@ -39,7 +39,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ]
     subprocess.run(command, check=True, capture_output=True)
     found = {path.stem: json.loads(path.read_text()) for path in sorted(Path(out).glob("*.json"))}
-    # The first selector of a process pays for making the parser.
+    # The first selector of a process also builds the parser.
     world = read_world(found["adversarial-count-short-04"])
     allocate(world.state, world.demand)
     return found
@@ -50,14 +50,14 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "kind", ["late-match", "late-match-sat", "count-short", "counters-short", "backtrack"]
 )
-def test_adversarial_scenarios_end_at_once(
+def test_adversarial_scenarios_get_a_proven_verdict_within_the_step_budget(
     scenarios: dict[str, Any], kind: str, size: int, strategy: Strategy
 ) -> None:
-    """Proven impossible, or solved; never given up."""
+    """The verdict is a decision or a proven refusal, never an exhausted budget."""
     world = read_world(scenarios[f"adversarial-{kind}-{size:02d}"])
 
     found = allocate(world.state, world.demand, Terms(strategy), steps=FEW)
-    # A budget of its own keeps the state from answering by what it remembers: ask it that way too.
+    # With a step budget of its own the state reuses no outcome: check the usual call too.
     usual = allocate(world.state, world.demand, Terms(strategy))
 
     assert type(usual) is type(found)
@@ -70,11 +70,11 @@ def test_adversarial_scenarios_end_at_once(
 
 
 @pytest.mark.parametrize("strategy", [Strategy.FIRST_FIT, Strategy.PACK])
-def test_requests_that_crowd_each_other_out_through_counters_are_refused(strategy: Strategy) -> None:
-    """Eight chips alike, one part too many asked for: like chips are tried once, not in every order."""
+def test_requests_that_exceed_shared_counters_are_refused_within_the_step_budget(strategy: Strategy) -> None:
+    """Eight equal chips and one part too many: interchangeable chips are tried once, not in every order."""
     state = cluster(*chips("n1", count=8, parts=4))
-    wholes = [want(f"w{index}", "whole") for index in range(5)]
-    parts = [want(f"p{index}", "part") for index in range(13)]
+    wholes = [device_request(f"w{index}", "whole") for index in range(5)]
+    parts = [device_request(f"p{index}", "part") for index in range(13)]
 
     found = allocate(state, Demand((claim("c", *wholes, *parts),)), Terms(strategy), steps=FEW)
 
@@ -82,18 +82,18 @@ def test_requests_that_crowd_each_other_out_through_counters_are_refused(strateg
     assert found.verdict == "none"
 
 
-def test_a_constraint_in_the_middle_of_free_requests_does_not_multiply_the_work() -> None:
-    """Ten free requests before a pair that cannot agree."""
+def test_unconstrained_requests_before_a_constrained_pair_do_not_multiply_the_search() -> None:
+    """Ten unconstrained requests precede a pair that cannot satisfy its constraint."""
     rows = [
         device(f"gpu-{index:02d}", f"k{index % 2}")
         | {"attributes": {"kind": {"string": "gpu"}, "pair": {"int": index}}}
         for index in range(16)
     ]
-    state = cluster(piece("s", "n1", rows))
-    requests = [want(f"r{index}") for index in range(12)]
-    rule = {"requests": ["r10", "r11"], "matchAttribute": f"{GPU}/pair"}
+    state = cluster(device_slice("s", "n1", rows))
+    requests = [device_request(f"r{index}") for index in range(12)]
+    constraint = {"requests": ["r10", "r11"], "matchAttribute": f"{GPU}/pair"}
 
-    found = allocate(state, Demand((claim("c", *requests, constraints=[rule]),)), steps=FEW)
+    found = allocate(state, Demand((claim("c", *requests, constraints=[constraint]),)), steps=FEW)
 
     assert isinstance(found, Refusal)
     assert found.verdict == "none"
@@ -105,8 +105,8 @@ def _row(name: str, kind: str, **values: int) -> dict[str, Any]:
     }
 
 
-def test_devices_that_differ_in_a_constrained_attribute_are_not_alike() -> None:
-    """The first choice fails only because of a second constraint; its twin on the other numa node serves."""
+def test_devices_that_differ_in_a_constrained_attribute_are_not_interchangeable() -> None:
+    """The first choice fails only because of a second constraint; the device on the other NUMA node satisfies both."""
     rows = [
         _row("a0", "a", numa=0),
         _row("a1", "a", numa=1),
@@ -114,12 +114,18 @@ def test_devices_that_differ_in_a_constrained_attribute_are_not_alike() -> None:
         _row("b1", "b", numa=1, pair=1),
         _row("c1", "c", pair=1),
     ]
-    state = cluster(piece("s", "n1", rows))
-    rules = [
+    state = cluster(device_slice("s", "n1", rows))
+    constraints = [
         {"requests": ["ra", "rb"], "matchAttribute": f"{GPU}/numa"},
         {"requests": ["rb", "rc"], "matchAttribute": f"{GPU}/pair"},
     ]
-    one = claim("c", want("ra", "a"), want("rb", "b"), want("rc", "c"), constraints=rules)
+    one = claim(
+        "c",
+        device_request("ra", "a"),
+        device_request("rb", "b"),
+        device_request("rc", "c"),
+        constraints=constraints,
+    )
 
     found = allocate(state, Demand((one,)), Terms(Strategy.FIRST_FIT), steps=FEW)
 
@@ -127,11 +133,11 @@ def test_devices_that_differ_in_a_constrained_attribute_are_not_alike() -> None:
     assert [result.device.name for result in found.allocations[0].results] == ["a1", "b1", "c1"]
 
 
-def test_chips_in_different_states_are_not_alike() -> None:
-    """A part of the whole chip spoils it for the next request; a part of the broken one does not."""
+def test_chips_with_different_counters_left_are_not_interchangeable() -> None:
+    """A part of the unused chip makes the whole chip unavailable to the next request; a part of the used one does not."""
     state = cluster(*chips("n1", 2))
     state.hold("x", [DeviceResult("r", DeviceId(GPU, "n1", "chip-1-part-0"))])
-    one = claim("c", want("p", "part"), want("w", "whole"))
+    one = claim("c", device_request("p", "part"), device_request("w", "whole"))
 
     found = allocate(state, Demand((one,)), Terms(Strategy.FIRST_FIT), steps=FEW)
 

@@ -1,4 +1,4 @@
-"""A state that lives for months keeps what is there, and little of what was."""
+"""A state that lives for months keeps the current facts and a bounded number of former ones."""
 
 import gc
 import random
@@ -21,7 +21,7 @@ from apportion.dra import device as devices
 from apportion.dra import slice as slices
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.reading import Sharing
-from tests.allocator.builders import A, amounts, claim, device, piece, want
+from tests.allocator.builders import A, amounts, claim, device, device_request, device_slice
 
 TABLES = (
     "allocationresult",
@@ -53,7 +53,7 @@ TABLES = (
     "strategies.least_fragmentation",
     "strategies.wholedevices",
 )
-"""Modules of the allocator that keep tables."""
+"""Modules of the allocator that keep bounded tables."""
 MODULES = tuple(import_module(f"apportion.allocator.{name}") for name in TABLES)
 FEW = 16
 NODES = 4
@@ -61,7 +61,7 @@ NODES = 4
 
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every table hold few entries, so that a short run shows what a long one would."""
+    """Lower every bound, so that a short run reaches it."""
     for module in MODULES:
         for name in limits(module):
             monkeypatch.setattr(module, name, FEW)
@@ -76,17 +76,17 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def limits(module: ModuleType) -> list[str]:
-    """Return the names of a module's limits."""
+    """Return the names of a module's bounds."""
     return [name for name in vars(module) if name.startswith(("MOST", "LEAST"))]
 
 
-def test_every_table_has_a_limit_to_make_small() -> None:
-    """A limit that is renamed would make the next test blind."""
+def test_every_module_with_tables_has_a_bound_to_lower() -> None:
+    """Without this check a renamed bound would make the next test ineffective."""
     assert all(limits(module) for module in MODULES)
 
 
 def chip(number: int, rng: random.Random) -> list[dict[str, Any]]:
-    """Return a chip's parts, as they are in this generation: sizes, layouts and values of its own."""
+    """Return the parts of a chip in this generation, with new sizes, counters and attribute values."""
     rows = []
     for part in range(4):
         row = device(f"chip-{part}-{number}", "part", {"units": rng.randint(1, 3)}, "chip")
@@ -99,8 +99,8 @@ def chip(number: int, rng: random.Random) -> list[dict[str, Any]]:
     return rows
 
 
-class Life:
-    """Nodes, classes and claims come and go; whatever can have a new name or a new value has one."""
+class ChangingCluster:
+    """Nodes, classes and claims that are replaced in turns; every name and value that can be new is new."""
 
     def __init__(self) -> None:
         self.rng = random.Random(7)  # noqa: S311 - reproducible
@@ -112,7 +112,7 @@ class Life:
         self.placed = 0
 
     def turn(self) -> None:
-        """One node is replaced, one republished, some claims come and go."""
+        """Replace one node, republish one, allocate and release some claims."""
         self.number += 1
         number, rng, known = self.number, self.rng, self.state
         if len(self.nodes) >= NODES:
@@ -124,9 +124,9 @@ class Life:
         self.nodes.append(name)
         known.put_node(name, {"zone": f"{number}"})
         sets = [{"name": "chip", "counters": amounts(units=rng.randint(4, 9))}]
-        known.put_slice(piece(f"{name}-counters", name, count=2, sharedCounters=sets))
+        known.put_slice(device_slice(f"{name}-counters", name, count=2, sharedCounters=sets))
         for where in (name, rng.choice(self.nodes)):
-            known.put_slice(piece(f"{where}-devices", where, chip(number, rng), count=2))
+            known.put_slice(device_slice(f"{where}-devices", where, chip(number, rng), count=2))
         texts = (
             f'{A}.kind == "part" && "{number}" != ""',
             f'{A}.firmware != "{number - 2}"',
@@ -134,7 +134,9 @@ class Life:
         )
         for position, text in enumerate(texts):
             key = f"claim-{number}-{position}"
-            asked = want(kind="part", count=rng.randint(1, 2), selectors=[{"cel": {"expression": text}}])
+            asked = device_request(
+                kind="part", count=rng.randint(1, 2), selectors=[{"cel": {"expression": text}}]
+            )
             found = allocate(known, Demand((claim(key, asked),)), Terms(rng.choice(list(Strategy))))
             if isinstance(found, Decision):
                 self.placed += 1
@@ -143,24 +145,24 @@ class Life:
         while len(self.held) > NODES:
             known.release(self.held.pop(0))
 
-    def weight(self, turns: int) -> int:
-        """Go on for so many turns; return the fewest objects that there were meanwhile, after each tenth of them."""
-        seen = []
+    def fewest_objects(self, turns: int) -> int:
+        """Run turns; return the lowest number of Python objects, counted after each tenth of them."""
+        counts = []
         for turn in range(turns):
             self.turn()
             if turn % (turns // 10) == 0:
                 gc.collect()
-                seen.append(len(gc.get_objects()))
-        return min(seen)
+                counts.append(len(gc.get_objects()))
+        return min(counts)
 
 
-def test_memory_does_not_grow_while_everything_is_replaced_again_and_again() -> None:
-    """Names, UUIDs, values, layouts, selectors: hundreds of each pass by, a few are there at a time."""
-    life = Life()
-    life.weight(60)
-    before = life.weight(60)
-    life.weight(60)
-    after = life.weight(60)
+def test_memory_does_not_grow_while_all_objects_are_replaced() -> None:
+    """Hundreds of names, UUIDs, values, layouts and selectors pass; a few exist at a time."""
+    cluster = ChangingCluster()
+    cluster.fewest_objects(60)
+    before = cluster.fewest_objects(60)
+    cluster.fewest_objects(60)
+    after = cluster.fewest_objects(60)
 
-    assert life.placed > 180
+    assert cluster.placed > 180
     assert after < before * 1.02, f"{before} objects at first, {after} later"

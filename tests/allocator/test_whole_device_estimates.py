@@ -1,4 +1,4 @@
-"""Nodes are compared without choosing devices where that tells as much; nobody can tell by the answers."""
+"""Estimates of whole-device claims: answers equal those of a search of every node."""
 
 import random
 from collections.abc import Sequence
@@ -15,32 +15,46 @@ from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
-from tests.allocator.builders import GPU, A, amounts, chip, claim, cluster, device, piece, want
+from tests.allocator.builders import (
+    GPU,
+    NUMA,
+    ROOT,
+    A,
+    amounts,
+    chip,
+    claim,
+    cluster,
+    device,
+    device_request,
+    device_slice,
+)
 
 NODES = [f"n{number:02d}" for number in range(24)]
-ROOT, NUMA = "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"
 UUID = [{"cel": {"expression": f'{A}.kind != "nic" && {A}.?uuid.orValue("") != "none"'}}]
 
-ASKS: Sequence[tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]] = [
+REQUESTS: Sequence[tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]] = [
     ([], ()),
-    ([want(kind="gpu")], ()),
-    ([want(kind="gpu", count=3)], ()),
-    ([want(kind="big", count=2)], ()),
-    ([want(kind="part")], ()),
-    ([want(kind="part")], ()),
-    ([want(selectors=[{"cel": {"expression": f'{A}.kind in ["part", "whole"]'}}])], ()),
-    ([want(selectors=[{"cel": {"expression": f'{A}.kind in ["gpu", "big"]'}}], count=2)], ()),
-    ([want(selectors=[{"cel": {"expression": f'{A}.kind in ["big", "nic"]'}}], count=2)], ()),
-    ([want(selectors=UUID, count=2)], ()),
-    ([want("g"), want("n", "nic")], ({"matchAttribute": ROOT},)),
-    ([want("g", count=2), want("n", "nic", 2)], ({"matchAttribute": ROOT},)),
-    ([want("g", count=2), want("n", "nic")], ({"matchAttribute": ROOT, "requests": ["g"]},)),
-    ([want("g", count=2), want("n", "big")], ({"distinctAttribute": ROOT},)),
+    ([device_request(kind="gpu")], ()),
+    ([device_request(kind="gpu", count=3)], ()),
+    ([device_request(kind="big", count=2)], ()),
+    ([device_request(kind="part")], ()),
+    ([device_request(kind="part")], ()),
+    ([device_request(selectors=[{"cel": {"expression": f'{A}.kind in ["part", "whole"]'}}])], ()),
+    ([device_request(selectors=[{"cel": {"expression": f'{A}.kind in ["gpu", "big"]'}}], count=2)], ()),
+    ([device_request(selectors=[{"cel": {"expression": f'{A}.kind in ["big", "nic"]'}}], count=2)], ()),
+    ([device_request(selectors=UUID, count=2)], ()),
+    ([device_request("g"), device_request("n", "nic")], ({"matchAttribute": ROOT},)),
+    ([device_request("g", count=2), device_request("n", "nic", 2)], ({"matchAttribute": ROOT},)),
+    (
+        [device_request("g", count=2), device_request("n", "nic")],
+        ({"matchAttribute": ROOT, "requests": ["g"]},),
+    ),
+    ([device_request("g", count=2), device_request("n", "big")], ({"distinctAttribute": ROOT},)),
 ]
 
 
 def fleet(rng: random.Random) -> State:
-    """Return nodes of which hardly two are alike: models, places and numbers of devices are drawn."""
+    """Return nodes with random models, topology and numbers of devices; few are equal."""
     slices = []
     for name in NODES:
         rows = []
@@ -52,14 +66,14 @@ def fleet(rng: random.Random) -> State:
                 "uuid": {"string": f"{name}-{number}"},
             }
             rows.append(one)
-        slices.append(piece(f"{name}-whole", name, rows, pool=f"{name}-whole"))
+        slices.append(device_slice(f"{name}-whole", name, rows, pool=f"{name}-whole"))
         if rng.random() < 0.4:
             slices += cards(name, rng)
     return cluster(*slices, nodes=NODES)
 
 
 def cards(node: str, rng: random.Random) -> Sequence[Slice]:
-    """Return the slices of partitionable chips in drawn places; the parts of some chips lie far from each other."""
+    """Return the slices of partitionable chips on random PCIe roots; parts of some chips have different roots."""
     count = rng.randrange(1, 5)
     sets = [{"name": f"chip-{number}", "counters": amounts(units=4)} for number in range(count)]
     rows = []
@@ -71,26 +85,26 @@ def cards(node: str, rng: random.Random) -> Sequence[Slice]:
             one["attributes"] |= {ROOT: {"string": f"root-{root}"}, NUMA: {"int": root // 2}}
             rows.append(one)
     return (
-        piece(f"{node}-counters", node, count=2, sharedCounters=sets),
-        piece(f"{node}-devices", node, rows, count=2),
+        device_slice(f"{node}-counters", node, count=2, sharedCounters=sets),
+        device_slice(f"{node}-devices", node, rows, count=2),
     )
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_claims_come_and_go_as_if_every_node_had_been_searched(seed: int) -> None:
-    """Under a demand that is learnt; the same node and devices, and the same refusals, as with a search of all nodes."""
+def test_answers_by_estimates_equal_a_search_of_every_node(seed: int) -> None:
+    """The demand is learnt; node, devices and refusals equal those of a search without reuse."""
     rng = random.Random(seed)  # noqa: S311 - reproducible
     state = fleet(rng)
     held: list[str] = []
     for turn in range(150):
         if held and rng.random() < 0.35:
             state.release(held.pop(rng.randrange(len(held))))
-        requests, rules = rng.choice(ASKS)
-        demand = Demand((claim("c", *requests, constraints=rules),))
+        requests, constraints = rng.choice(REQUESTS)
+        demand = Demand((claim("c", *requests, constraints=constraints),))
         if rng.random() < 0.3:
             precompute(state, many=rng.choice([1, 40]))
         idle = {DeviceId(GPU, f"{rng.choice(NODES)}-whole", "d0"): 1} if rng.random() < 0.2 else None
-        # Up to sixteen are searched one by one where nothing is remembered.
+        # Up to sixteen allowed nodes are searched one by one without reuse.
         nodes = frozenset(rng.sample(NODES, rng.choice([3, 14, 16, 22]))) if rng.random() < 0.4 else None
         demand = Demand(demand.claims, nodes=nodes)
         found, searched = (

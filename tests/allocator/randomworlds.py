@@ -1,13 +1,8 @@
-"""Small worlds at random, and an oracle that tries everything."""
-
-from collections.abc import Iterator
-from itertools import combinations
-from typing import Any
+"""Hypothesis strategy for small worlds: one node, at most nine devices and two claims, as plain JSON."""
 
 from hypothesis import strategies as st
 
-from tests.allocator.onenode import Raw, World
-from tests.allocator.validity import Choice, legal
+from tests.allocator.referencenode import Raw
 
 FEATURES = {
     "AdminAccess": True,
@@ -119,10 +114,10 @@ def _claim(draw: st.DrawFn, index: int) -> Raw:
     devices: Raw = {"requests": rows}
     # Mode All with a constraint that fails is an error by upstream's rules, not a lack of a solution.
     every = any(
-        way.get("allocationMode") == "All"
+        index.get("allocationMode") == "All"
         for row in rows
-        for way in (row.get("exactly"), *row.get("firstAvailable", ()))
-        if way
+        for index in (row.get("exactly"), *row.get("firstAvailable", ()))
+        if index
     )
     if not every and draw(st.integers(0, 1)):
         kind = draw(st.sampled_from(["matchAttribute", "matchAttribute", "distinctAttribute"]))
@@ -135,15 +130,15 @@ def _claim(draw: st.DrawFn, index: int) -> Raw:
 @st.composite
 def _request(draw: st.DrawFn, number: int) -> Raw:
     if draw(st.integers(0, 2)):
-        return {"name": f"req-{number}", "exactly": draw(_way(admin=True))}
+        return {"name": f"req-{number}", "exactly": draw(_alternative(admin=True))}
     return {
         "name": f"req-{number}",
-        "firstAvailable": [draw(_way(admin=False)) | {"name": f"sub-{way}"} for way in range(2)],
+        "firstAvailable": [draw(_alternative(admin=False)) | {"name": f"sub-{index}"} for index in range(2)],
     }
 
 
 @st.composite
-def _way(draw: st.DrawFn, *, admin: bool) -> Raw:
+def _alternative(draw: st.DrawFn, *, admin: bool) -> Raw:
     row: Raw = {"deviceClassName": draw(st.sampled_from(["any", "any", *DRIVERS]))}
     if draw(st.integers(0, 6)) == 0:
         row["allocationMode"] = "All"
@@ -161,45 +156,3 @@ def _way(draw: st.DrawFn, *, admin: bool) -> Raw:
     if admin and draw(st.integers(0, 8)) == 0:
         row["adminAccess"] = True
     return row
-
-
-def first_solution(raw: Raw) -> list[Choice] | None:
-    """Return the first legal choice in upstream's order, by trying every one; None if there is none."""
-    world = World(raw)
-    slots = [
-        (claim, request)
-        for claim in range(len(world.claims))
-        for request in range(len(world.claims[claim]["spec"]["devices"]["requests"]))
-    ]
-    order = sorted(world.devices, key=lambda key: (key[0], key[1], _position(raw, key)))
-
-    def ways(want: Raw) -> Iterator[tuple[Any, ...]]:
-        fitting = [device for device in order if world.matches(want, device)]
-        if want.get("allocationMode") == "All":
-            for size in range(len(fitting), 0, -1):
-                yield from combinations(fitting, size)
-        else:
-            yield from combinations(fitting, want["count"])
-
-    def go(done: list[Choice]) -> list[Choice] | None:
-        if len(done) == len(slots):
-            return done
-        claim, request = slots[len(done)]
-        for alternative, (_, want) in enumerate(world.alternatives(claim, request)):
-            for devices in ways(want):
-                more = [*done, (claim, request, alternative, devices)]
-                if legal(world, more) is None:
-                    found = go(more)
-                    if found is not None:
-                        return found
-        return None
-
-    return go([])
-
-
-def _position(raw: Raw, key: tuple[str, str, str]) -> tuple[str, int]:
-    for piece in raw["slices"]:
-        names = [device["name"] for device in piece["spec"].get("devices") or []]
-        if piece["spec"]["driver"] == key[0] and key[2] in names:
-            return piece["metadata"]["name"], names.index(key[2])
-    raise KeyError(key)

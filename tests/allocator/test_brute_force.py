@@ -1,4 +1,4 @@
-"""On small worlds the allocator finds exactly what trying everything finds."""
+"""On small worlds `allocate` finds exactly the solutions that brute force finds."""
 
 import random
 from typing import Any
@@ -13,10 +13,11 @@ from apportion.allocator.explain.render import render, summary
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import read_world
+from tests.allocator.bruteforce import alternatives_taken, first_solution
 from tests.allocator.conformance import answer
-from tests.allocator.onenode import World
-from tests.allocator.validity import complaints
-from tests.allocator.worlds import first_solution, worlds
+from tests.allocator.randomworlds import worlds
+from tests.allocator.referencenode import ReferenceNode
+from tests.allocator.validity import violations
 
 THOROUGH = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,8 +25,8 @@ QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCh
 
 @THOROUGH
 @given(raw=worlds())
-def test_first_fit_gives_the_first_solution_that_trying_everything_finds(raw: dict[str, Any]) -> None:
-    """Same verdict, and device for device upstream's first solution."""
+def test_first_fit_returns_the_first_solution_of_brute_force(raw: dict[str, Any]) -> None:
+    """Equal verdict, and device for device upstream's first solution."""
     expected = first_solution(raw)
 
     given_ = answer(raw, Strategy.FIRST_FIT)
@@ -34,11 +35,11 @@ def test_first_fit_gives_the_first_solution_that_trying_everything_finds(raw: di
     if expected is None:
         assert given_["kind"] == "none"
         return
-    world = World(raw)
+    node = ReferenceNode(raw)
     wanted = [
         sorted(
-            (world.alternatives(claim, request)[way][0], device)
-            for claim, request, way, devices in expected
+            (node.alternatives(claim, request)[alternative][0], device)
+            for claim, request, alternative, devices in expected
             if claim == number
             for device in devices
         )
@@ -50,17 +51,18 @@ def test_first_fit_gives_the_first_solution_that_trying_everything_finds(raw: di
         )
         for one in given_["results"]
     ] == wanted
-    assert complaints(raw, given_["results"]) == []
+    assert violations(raw, given_["results"]) == []
 
 
 @THOROUGH
 @given(raw=worlds(), strategy=st.sampled_from([Strategy.PACK, Strategy.SPREAD]))
-def test_scoring_finds_a_legal_solution_exactly_when_there_is_one(
+def test_scoring_finds_a_legal_solution_exactly_if_one_exists(
     raw: dict[str, Any], strategy: Strategy
 ) -> None:
-    """The verdict does not depend on preference; alternatives are no later ones than trying everything finds first.
+    """The verdict is independent of the strategy; no request gets a later alternative than brute force finds first.
 
-    They may be earlier ones: what is tried first takes the first devices, which another request's first alternative may need.
+    An earlier one is possible: brute force gives the first devices to the first request, and a later request's first
+    alternative may need them.
     """
     expected = first_solution(raw)
 
@@ -68,25 +70,18 @@ def test_scoring_finds_a_legal_solution_exactly_when_there_is_one(
 
     assert given_["kind"] == ("none" if expected is None else "results")
     if expected is not None:
-        assert complaints(raw, given_["results"]) == []
-        assert ways_taken(raw, given_["results"]) <= [way for _, _, way, _ in sorted(expected)]
-
-
-def ways_taken(raw: dict[str, Any], results: list[dict[str, Any]]) -> list[int]:
-    """Return which alternative every request was given, in order."""
-    world = World(raw)
-    return [
-        next(way for way, (label, _) in enumerate(world.alternatives(number, request)) if label in labels)
-        for number, one in enumerate(results)
-        if (labels := {row["request"] for row in one["devices"]["results"]})
-        for request in range(len(world.claims[number]["spec"]["devices"]["requests"]))
-    ]
+        assert violations(raw, given_["results"]) == []
+        assert alternatives_taken(raw, given_["results"]) <= [
+            alternative for _, _, alternative, _ in sorted(expected)
+        ]
 
 
 @QUICK
 @given(raw=worlds(), seed=st.integers(0, 1000), strategy=st.sampled_from(Strategy))
-def test_the_order_of_facts_does_not_matter(raw: dict[str, Any], seed: int, strategy: Strategy) -> None:
-    """Slices may arrive in any order; asking twice gives the same answer twice."""
+def test_the_answer_is_independent_of_the_order_of_slices(
+    raw: dict[str, Any], seed: int, strategy: Strategy
+) -> None:
+    """Slices may arrive in any order; a second call returns the same answer."""
     shuffled = raw | {"slices": random.Random(seed).sample(raw["slices"], len(raw["slices"]))}  # noqa: S311
 
     world = read_world(raw)
@@ -99,8 +94,8 @@ def test_the_order_of_facts_does_not_matter(raw: dict[str, Any], seed: int, stra
 
 @QUICK
 @given(raw=worlds(), strategy=st.sampled_from(Strategy))
-def test_what_was_held_and_released_leaves_no_trace(raw: dict[str, Any], strategy: Strategy) -> None:
-    """After hold and release the same question has the same answer, and nobody holds anything more."""
+def test_hold_and_release_restore_the_answer_and_the_holders(raw: dict[str, Any], strategy: Strategy) -> None:
+    """After hold and release the same demand gets the same answer, and the holders are those from before."""
     world = read_world(raw)
     before = allocate(world.state, world.demand, Terms(strategy))
     if not isinstance(before, Decision):
@@ -120,10 +115,10 @@ def test_what_was_held_and_released_leaves_no_trace(raw: dict[str, Any], strateg
 
 @QUICK
 @given(raw=worlds(), more=st.lists(worlds(), min_size=1, max_size=4), strategy=st.sampled_from(Strategy))
-def test_nothing_is_given_twice_however_long_it_goes_on(
+def test_no_device_is_allocated_twice_in_a_sequence_of_claims(
     raw: dict[str, Any], more: list[dict[str, Any]], strategy: Strategy
 ) -> None:
-    """Claim after claim on one state: each answer is legal beside everything that was given before."""
+    """A sequence of claims on one state: each answer is legal given all earlier allocations."""
     world = read_world(raw)
     allocated = {key: list(rows) for key, rows in raw["allocated"].items()}
     used = {}
@@ -134,7 +129,7 @@ def test_nothing_is_given_twice_however_long_it_goes_on(
         if isinstance(found, Refusal):
             assert first_solution(now) is None
             continue
-        assert complaints(now, [one.to_json() for one in found.allocations]) == []
+        assert violations(now, [one.to_json() for one in found.allocations]) == []
         for number, one in enumerate(found.allocations):
             world.state.hold(f"{turn}-{number}", one.results)
             for result in one.to_json()["devices"]["results"]:
@@ -164,8 +159,8 @@ def _add(allocated: dict[str, Any], used: dict[Any, Any], result: dict[str, Any]
 
 @QUICK
 @given(raw=worlds())
-def test_every_refusal_can_be_told(raw: dict[str, Any]) -> None:
-    """Whatever the world, a refusal has a reason that fits into an Event."""
+def test_every_refusal_has_an_explanation_that_fits_into_an_event(raw: dict[str, Any]) -> None:
+    """Every refusal in a random world has a reason that fits into an Event."""
     world = read_world(raw)
     found = allocate(world.state, world.demand)
     if isinstance(found, Refusal):

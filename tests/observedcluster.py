@@ -1,4 +1,4 @@
-"""World: raw API objects and a snapshot that has observed them, for tests of what the operator decides."""
+"""ObservedCluster: raw API objects and a snapshot that has observed them, for tests of what the operator decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ PROFILES = {"1g.10gb": (19, 1, range(7)), "3g.40gb": (9, 4, (0, 4)), "7g.80gb": 
 
 
 @dataclass
-class World:
+class ObservedCluster:
     """Objects get rising resourceVersions, as a server would give them."""
 
     version: int = 100
