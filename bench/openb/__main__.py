@@ -26,8 +26,7 @@ from bench.openb.policy import Policy
 from bench.openb.replay import Replay, Ties
 from bench.openb.trace import Trace, make_seed, read_seed, read_trace
 from bench.openb.variants import variant
-
-BAD_INPUT = 2
+from bench.options import BAD_INPUT
 
 
 class Choice(Enum):
