@@ -69,8 +69,8 @@ class Cluster:
         (file,) = generate("whole-gpu", ScenarioSpec(nodes))
         content = read_json(file)
         models = {
-            piece["spec"]["nodeName"]: int("A100" in str(piece["spec"]["devices"][0]["attributes"]))
-            for piece in content["slices"]
+            row["spec"]["nodeName"]: int("A100" in str(row["spec"]["devices"][0]["attributes"]))
+            for row in content["slices"]
         }
         texts = {_selector(row): row for row in content["claims"]}
         return cls(build(content), models, texts, 8 * len(models))
@@ -175,8 +175,8 @@ def _print(console: Console, unplaced: Sequence[int], choices: Sequence[LastChoi
 
 def _demand() -> dict[tuple[int, ...], float]:
     found: dict[tuple[int, ...], float] = {}
-    for selector, part in SELECTORS.items():
-        found[USES[selector]] = found.get(USES[selector], 0.0) + part
+    for selector, fraction in SELECTORS.items():
+        found[USES[selector]] = found.get(USES[selector], 0.0) + fraction
     return found
 
 

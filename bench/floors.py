@@ -119,7 +119,7 @@ def _reads_uuid(world: World, scenario: str, _rng: random.Random) -> None:
 
 
 def _requests(world: World) -> list[World]:
-    """Return the first request of every claim, which asks for the GPU or NPU."""
+    """Return the first request of every claim, the one for the GPU or NPU."""
     return [claim["spec"]["devices"]["requests"][0]["exactly"] for claim in world["claims"]]
 
 

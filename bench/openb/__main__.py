@@ -33,7 +33,7 @@ class Choice(Enum):
     """The policies."""
 
     BOUND = "worth"
-    """The bound that knows the demand; not the product's strategy. The value is the option's since before it had this name."""
+    """The bound that knows the demand; not the product. Its value is an option and a JSON key, which keep their names."""
     FGD = "fgd"
     BEST_FIT = "bestfit"
 

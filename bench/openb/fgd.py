@@ -18,11 +18,11 @@ class Fgd:
 
     def __init__(self, demand: Demand) -> None:
         ordered = sorted(demand.items(), key=_popularity, reverse=True)
-        wanted = COVERED * sum(demand.values())
+        enough = COVERED * sum(demand.values())
         self._frequent: list[tuple[PodRequest, int]] = []
         kept = 0
         for request, count in ordered:
-            if kept >= wanted:
+            if kept >= enough:
                 break
             self._frequent.append((request, count))
             kept += count

@@ -83,7 +83,7 @@ def test_the_bound_allocates_no_less_than_fgd_where_pods_accept_only_some_models
 
 
 def test_a_pod_that_fits_somewhere_is_placed_and_one_that_does_not_is_dropped_for_good() -> None:
-    """Two whole devices, three pods: the third finds nothing, and the figures say when."""
+    """Two whole devices, three pods: the third is dropped, and the figures have the time of the first drop."""
     trace = Trace(
         "two",
         (Node("n", FreeNode(8_000, "A", (1000, 1000)), 1024),),

@@ -15,7 +15,7 @@ sizes = st.lists(st.integers(30, 95).map(lambda tens: 10 * tens), min_size=1, ma
 
 
 def patterns(of: Sizes, whole: int) -> list[Sizes]:
-    """Every way to cut a whole, the wasteful ones too."""
+    """Return every pattern that cuts a whole device, wasteful ones too."""
     counts = product(*(range(whole // size + 1) for size in of))
     return [count for count in counts if sum(n * size for n, size in zip(count, of, strict=True)) <= whole]
 
