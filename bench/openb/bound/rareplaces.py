@@ -52,7 +52,7 @@ class RarePlaces:
         """
         return [(count / max(self._left[index], 1)) ** 2 for index, count in enumerate(self._demand)]
 
-    def _count(self, free: FreeNode) -> LostPlaces:
+    def _count(self, free: FreeNode) -> tuple[tuple[int, int], ...]:
         """Return (index, places) for every rare request that fits on such a node."""
         found = []
         for index, request in enumerate(self._requests):
