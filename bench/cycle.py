@@ -25,7 +25,7 @@ from apportion.errors import ApportionError
 from bench.generator import ScenarioSpec, generate
 from bench.options import BAD_INPUT
 from bench.scenariofile import read_json
-from testbed.acting import cycle_over, now
+from testbed.cycle import build_cycle, now
 
 WARM = 16
 """Pods served before the timed pass, so that selectors are compiled and node classes are known."""
@@ -81,7 +81,7 @@ async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     _observe(snapshot, SLICES, world["slices"])
     client: Any = _UnansweredApi()
     recorder = Recorder(client, component="bench", clock=time.monotonic, now=now)
-    cycle = cycle_over(client, snapshot, recorder)
+    cycle = build_cycle(client, snapshot, recorder)
     claims = world["claims"]
     _arrive(snapshot, claims[:WARM])
     cycle.once()

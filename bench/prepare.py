@@ -23,10 +23,10 @@ from rich.progress import Progress
 
 from testbed.api import Json
 from testbed.binaries import Binaries, provide
-from testbed.chaos.brood import Brood
-from testbed.chaos.ground import Place, SimulatedGround, places
-from testbed.chaos.node import Node
-from testbed.chaos.staging import staged
+from testbed.chaos.agentpool import AgentPool
+from testbed.chaos.fakehardware import Placement, SimulatedHardware, placements
+from testbed.chaos.node import ChaosNode
+from testbed.chaos.nodesetup import chaos_node
 from testbed.components import APISERVER, ETCD
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
@@ -64,27 +64,27 @@ async def measure(
     offered = [
         place
         for card in range(_CARDS)
-        for place in places(f"gpu-{card}", _MODEL)
+        for place in placements(f"gpu-{card}", _MODEL)
         if place.profile == _PROFILE
     ]
     bar = progress.add_task("claims", total=claims) if progress is not None else None
     times: dict[bool, list[float]] = {True: [], False: []}
-    free = asyncio.Queue[Place]()
+    free = asyncio.Queue[Placement]()
     for place in offered:
         free.put_nowait(place)
     numbers = iter(range(claims))
     try:
         async with (
             ControlPlane(binaries=binaries, components=(ETCD, APISERVER)) as cluster,
-            Brood({}) as brood,
+            AgentPool({}) as pool,
         ):
             await install(cluster)
-            ground = SimulatedGround(folder, [_MODEL] * _CARDS)
-            async with staged(cluster, folder, ground, brood) as node:
+            hardware = SimulatedHardware(folder, [_MODEL] * _CARDS)
+            async with chaos_node(cluster, folder, hardware, pool) as node:
                 agent = node.start()
-                await node.learn_cards()
-                await node.serves()
-                process = psutil.Process(await agent.born)
+                await node.wait_published()
+                await node.wait_serving()
+                process = psutil.Process(await agent.started)
                 # Watches of a definition that was just made lag for seconds; that is the API server's doing.
                 await _one(node, claims, offered[0], cold=False)
 
@@ -112,27 +112,27 @@ async def measure(
     )
 
 
-async def _one(node: Node, number: int, place: Place, *, cold: bool) -> float:
+async def _one(node: ChaosNode, number: int, place: Placement, *, cold: bool) -> float:
     """Take one claim from creation to release; return the milliseconds of its prepare call."""
-    claim = await node.claim(f"b{number}", place.device)
+    claim = await node.create_claim(f"b{number}", place.device)
     if cold:
-        wishing = asyncio.create_task(node.wish(place, claim))
+        creating = asyncio.create_task(node.create_partition(place, claim))
         taken = await _prepare(node, claim)
-        await wishing
+        await creating
     else:
-        await node.wish(place, claim)
+        await node.create_partition(place, claim)
         await eventually(lambda: _cut(node, place))
         taken = await _prepare(node, claim)
     await node.unprepare(claim)
-    await node.forget(claim)
-    await node.drop(place)
-    await node.gone(place)
+    await node.delete_claim(claim)
+    await node.delete_partition(place)
+    await node.wait_removed(place)
     return taken
 
 
-async def _prepare(node: Node, claim: Json) -> float:
+async def _prepare(node: ChaosNode, claim: Json) -> float:
     meta = claim["metadata"]
-    plugin = await node.served()
+    plugin = await node.connected_plugin()
     began = time.perf_counter()
     answer = (await plugin.prepare([ClaimKey(meta["namespace"], meta["name"], meta["uid"])]))[meta["uid"]]
     taken = time.perf_counter() - began
@@ -141,7 +141,7 @@ async def _prepare(node: Node, claim: Json) -> float:
     return 1000 * taken
 
 
-async def _cut(node: Node, place: Place) -> bool:
+async def _cut(node: ChaosNode, place: Placement) -> bool:
     found = await node.partitions()
     return any(p["spec"]["device"] == place.device and p.get("status", {}).get("uuid") for p in found)
 

@@ -1,20 +1,20 @@
-"""`python -m testbed VERB`: argv in, one of the verbs out. A further verb is one file and one line here."""
+"""`python -m testbed COMMAND`: runs one of the commands of `cli/`. A further command is one file and one line here."""
 
 import sys
 
 import typer
 from rich.console import Console
 
+from testbed.cli.binaries import binaries
+from testbed.cli.chaos import chaos
+from testbed.cli.demo import demo
+from testbed.cli.down import down
+from testbed.cli.kubelets import kubelets
+from testbed.cli.proto import proto
+from testbed.cli.realnode import real_node
+from testbed.cli.status import status
+from testbed.cli.up import up
 from testbed.errors import TestbedError
-from testbed.verbs.binaries import binaries
-from testbed.verbs.chaos import chaos
-from testbed.verbs.demo import demo
-from testbed.verbs.down import down
-from testbed.verbs.kubelets import kubelets
-from testbed.verbs.proto import proto
-from testbed.verbs.realnode import real_node
-from testbed.verbs.status import status
-from testbed.verbs.up import up
 
 app = typer.Typer(
     name="testbed",
@@ -35,7 +35,7 @@ app.command(hidden=True)(kubelets)
 
 
 def main() -> None:
-    """Run a verb; what the testbed raises on purpose is a text for a person, not a stack trace."""
+    """Run a command; a TestbedError is printed as a message, not as a stack trace."""
     try:
         app()
     except TestbedError as error:

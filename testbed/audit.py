@@ -1,4 +1,7 @@
-"""What was asked of the API server: its audit log in, one value per request out."""
+"""Requests to the API server.
+
+In: its audit log. Out: one value per request.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One finished request: the fields that an RBAC rule is about, and which rule allowed it.
+    """One finished request: the fields of an RBAC rule, and the rule that allowed it.
 
     `decision` is `allow` or `forbid`; `rule` is the authorizer's reason, for RBAC the names of binding and role. Empty
     fields are "": a core resource has no group, a list no name.

@@ -1,6 +1,6 @@
-"""The programs of a control plane: a Kubernetes version in, the path of each program out.
+"""The programs of a control plane.
 
-Each is looked for in this order: the folder `KUBEBUILDER_ASSETS`, the PATH, the user's cache, the official release
+In: a Kubernetes version. Out: the path of each program. Each is looked for in this order: the folder `KUBEBUILDER_ASSETS`, the PATH, the user's cache, the official release
 download, a build from Go modules. What the last two make goes into the cache.
 """
 
@@ -22,7 +22,7 @@ from testbed.versions import CONTROL_PLANE, DEFAULT, Wanted, wanted
 
 
 class Finder(Protocol):
-    """A place where a program may lie already."""
+    """A place that may have a program already."""
 
     title: str
 
@@ -41,7 +41,7 @@ class Maker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where each program lies, by name, and which source it came from."""
+    """The path of each program by name, and the source that it came from."""
 
     version: str
     paths: Mapping[str, Path]
@@ -63,8 +63,8 @@ class Provider:
     async def provide(self, version: str, names: Sequence[str], console: Console) -> Binaries:
         """Provide every named program. One after another, since a build uses every core by itself.
 
-        Raises MissingBinariesError, which lists for each missing program every source and its reason. A program
-        that is missing does not keep the others from being looked for, so that one report tells all.
+        Raises MissingBinariesError, which lists for each missing program every source and its reason. All
+        programs are looked for, so that one report lists every missing one.
         """
         paths: dict[str, Path] = {}
         sources: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Binaries of earlier runs, per user and version; shared by all testbeds of the user, also while they start."""
+"""Binaries of earlier runs, per user and version; shared by all testbeds of the user."""
 
 import asyncio
 import fcntl
@@ -26,7 +26,7 @@ class Cache:
         self.root = root or platformdirs.user_cache_path("apportion") / "testbed"
 
     def place(self, want: Wanted) -> Path:
-        """Return where this program lies, or would lie."""
+        """Return the program's path in the cache."""
         project = project_of(want.name)
         folder = f"{project.name}-{want.version}" if project.version else want.version
         return self.root / folder / want.name
@@ -40,9 +40,9 @@ class Cache:
 
     @asynccontextmanager
     async def exclusive(self, want: Wanted, waiting: Callable[[str], None]) -> AsyncIterator[Path]:
-        """Hold this program's lock and lend an empty folder beside it, so that nobody gets it twice.
+        """Hold this program's lock and yield an empty folder next to its place, so that one process at a time gets it.
 
-        While another process holds the lock, `waiting` is told so. The kernel drops the lock of a dead process.
+        While another process holds the lock, `waiting` is called with a text. The kernel drops the lock of a dead process.
         """
         place = self.place(want)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class Cache:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def install(self, want: Wanted, program: Path) -> Path:
-        """Move a finished program from the lent folder to its place, in one step."""
+        """Move a finished program from the yielded folder to its place atomically."""
         place = self.place(want)
         program.chmod(0o755)
         return program.replace(place)

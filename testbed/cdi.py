@@ -1,4 +1,7 @@
-"""What a container runtime would do with CDI device ids: ids and spec files in, edits of one container out."""
+"""CDI device ids resolved as a container runtime does.
+
+In: ids and spec files. Out: the edits of one container.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -66,7 +69,7 @@ def inject(ids: Iterable[str], folder: Path) -> Injected:
 
 
 def _specs(folder: Path) -> Iterable[dict[str, Any]]:
-    """Yield the readable specs; a runtime passes over broken files, and their devices are then unresolvable."""
+    """Yield the readable specs; as a runtime, it skips broken files, so their devices are unresolvable."""
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):

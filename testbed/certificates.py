@@ -1,4 +1,7 @@
-"""A certificate authority for one control plane: names in, PEM files out."""
+"""A certificate authority for one control plane.
+
+In: names. Out: PEM files.
+"""
 
 import datetime as dt
 import ipaddress
@@ -26,7 +29,7 @@ class KeyPair:
 
 
 class Authority:
-    """Signs what a control plane and its clients need; all files lie in `folder`."""
+    """Signs the certificates of a control plane and its clients; all files are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The checker: watches an installation all the time and remembers every broken promise.
+"""The checker: watches an installation and records every violation of the rules in `violations.py`.
 
-In: an installation. Out: violations in words. "Never used twice" is held against every single version of every claim,
-in the order in which the API server made them; what takes a moment to come right (a pod and its claim come by two watches)
-counts only when it stays. It shares no code with the product.
+In: an installation. Out: violations in words. "Used twice" is checked on every version of every claim, in the API server's
+order; rules over several objects, which come by different watches, count only when they stay violated for seconds. It shares no
+code with the product.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ _STAYS_SECONDS = 3.0
 class Checker:
     """`async with Checker(installation) as checker:` watches until the end; then read `violations`.
 
-    `claims`, `pods` and `partitions` are what is there now, by UID.
+    `claims`, `pods` and `partitions` are the current objects, by UID.
     """
 
     def __init__(self, installation: Installation) -> None:
         self.violations: dict[str, float] = {}
-        """Each broken promise once, with the time (`time.time()`) at which it was seen first."""
+        """Each violation once, with the time (`time.time()`) at which it was seen first."""
         self.devices = Devices()
         self.claims: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
@@ -44,16 +44,16 @@ class Checker:
         """Called with `allocations` whenever it grows."""
         self._installation = installation
         self._suspects: dict[str, float] = {}
-        self._said: dict[tuple[str, str], set[Use]] = {}
-        """What a claim gave to a pod by its status (UIDs of pod and claim), even if both are gone."""
+        self._reserved: dict[tuple[str, str], set[Use]] = {}
+        """Devices by UIDs of pod and claim, as claims reserved them; also after both are gone."""
         self._names: dict[str, str] = {}
-        """Who a claim is, by UID."""
-        self._together: set[tuple[str, rules.Key]] = set()
-        """Claims (UID) and devices that they do not have for themselves: by admin access, or a share."""
+        """Title of each claim, by UID."""
+        self._shared: set[tuple[str, rules.DeviceKey]] = set()
+        """Claims (UID) with the devices that they share, by admin access or a share."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Start to watch; returns when everything that exists was seen."""
+        """Start to watch; returns when every existing object was seen."""
         api = self._installation.cluster.api
         reflectors = [
             Reflector(api, f"{_RESOURCE}/resourceslices", self._slice),
@@ -81,15 +81,15 @@ class Checker:
         """Raise AssertionError that lists every violation so far, if there is one."""
         for task in self._tasks:
             if task.done() and not task.cancelled():
-                task.result()  # a checker that has died must not pass for a satisfied one
+                task.result()  # a watch that has failed must not look like success
         found = [*self.violations, *self.used_by_two_containers()]
         if found:
-            raise AssertionError(f"{len(found)} promises are broken:\n" + "\n".join(found[:20]))
+            raise AssertionError(f"{len(found)} violations:\n" + "\n".join(found[:20]))
 
     async def at_rest(self) -> list[str]:
-        """Return what is wrong in a cluster where nothing moves any more: everything has to fit now."""
+        """Return every violation in a cluster where nothing changes any more."""
         read = self._installation.cluster.api.items
-        # The hardware first: what is cut or wanted later than that has its object already.
+        # The hardware is read first: a partition that is cut has its object already.
         hardware = {node: self._rows(node) for node in self._installation.nodes}
         claims, _ = await read(f"{_RESOURCE}/resourceclaims")
         pods, _ = await read("/api/v1/pods")
@@ -102,7 +102,7 @@ class Checker:
         live = [use for claim in claims for use in rules.uses(claim)]
         every = [row for rows in hardware.values() for row in rows]
         found = [
-            f"device {'/'.join(use.device)} is published no more"
+            f"device {'/'.join(use.device)} is no longer published"
             for use in live
             if use.device not in devices.nodes
         ]
@@ -112,7 +112,7 @@ class Checker:
         found += rules.orphaned(partitions, claims, layouts)
         found += rules.uncut(claims, partitions, every, devices)
         for node, rows in hardware.items():
-            found += rules.colliding(node, rows)
+            found += rules.overlapping(node, rows)
             found += rules.unexplained(node, rows, partitions)
         return found
 
@@ -124,7 +124,7 @@ class Checker:
             given = {record.uid: set(self._given(record)) for record in ran}
             for record in ran:
                 running = {use for other in ran if _at_once(other, record) for use in given[other.uid]}
-                found |= {f"{text}, in running containers" for text in self._twice(running)}
+                found |= {f"{text}, in running containers" for text in self._used_twice(running)}
         return sorted(found)
 
     def given_others(self) -> list[str]:
@@ -133,21 +133,21 @@ class Checker:
         for kubelet in self._installation.kubelets.values():
             for record in kubelet.records.values():
                 for uid, devices in record.devices.items():
-                    said = {use.device for use in self._said.get((record.uid, uid), ())}
-                    given = self._alone(uid, devices)
-                    if record.running is not None and given != said:
+                    reserved = {use.device for use in self._reserved.get((record.uid, uid), ())}
+                    given = self._exclusive(uid, devices)
+                    if record.running is not None and given != reserved:
                         found.add(
                             f"pod {record.namespace}/{record.name} ({record.uid}) runs with {_listed(given)},"
-                            f" and {self._names.get(uid, uid)} has {_listed(said)}"
+                            f" and {self._names.get(uid, uid)} has {_listed(reserved)}"
                         )
         return sorted(found)
 
     def _given(self, record: PodRecord) -> Iterator[Use]:
         for uid, devices in record.devices.items():
-            yield from (Use(self._names.get(uid, uid), device) for device in self._alone(uid, devices))
+            yield from (Use(self._names.get(uid, uid), device) for device in self._exclusive(uid, devices))
 
-    def _alone(self, uid: str, devices: Iterable[rules.Key]) -> set[rules.Key]:
-        return {device for device in devices if (uid, device) not in self._together}
+    def _exclusive(self, uid: str, devices: Iterable[rules.DeviceKey]) -> set[rules.DeviceKey]:
+        return {device for device in devices if (uid, device) not in self._shared}
 
     def _slice(self, _: str, raw: Json | None) -> None:
         if raw is not None:
@@ -158,20 +158,20 @@ class Checker:
         _keep(self.claims, uid, raw)
         after = set(rules.uses(raw)) if raw is not None else set()
         if raw is not None:
-            self._names[uid] = rules.who(raw)
-            self._together |= {(uid, device) for device in rules.together(raw)}
+            self._names[uid] = rules.claim_title(raw)
+            self._shared |= {(uid, device) for device in rules.shared_devices(raw)}
             for consumer in raw.get("status", {}).get("reservedFor") or ():
-                self._said[consumer["uid"], uid] = after
+                self._reserved[consumer["uid"], uid] = after
         if not after - before:
             return
         pools = {use.device[:2] for use in after}
         live = [use for each in self.claims.values() for use in rules.uses(each) if use.device[:2] in pools]
-        self._note(self._twice(live))
+        self._note(self._used_twice(live))
         if not before:
             self.allocations += 1
             self.on_allocation(self.allocations)
 
-    def _twice(self, live: Iterable[Use]) -> Iterator[str]:
+    def _used_twice(self, live: Iterable[Use]) -> Iterator[str]:
         live = list(live)
         yield from rules.used_twice(live)
         yield from rules.overdrawn(live, self.devices, self.devices.whole)
@@ -180,8 +180,8 @@ class Checker:
         while True:
             hardware = {node: self._rows(node) for node in self._installation.nodes}
             for node, rows in hardware.items():
-                self._note(rules.colliding(node, rows))
-            # The watches may be behind the files; let them catch up.
+                self._note(rules.overlapping(node, rows))
+            # The watches may be behind the state files.
             await asyncio.sleep(_LOOK_SECONDS)
             suspects = set(rules.misplaced(self.pods.values(), self.claims.values(), self.devices))
             suspects |= set(self.given_others())
@@ -203,7 +203,7 @@ class Checker:
 
 
 async def settled(checker: Checker, ask: Callable[[], Awaitable[list[str]]], *, within: float) -> None:
-    """Wait until nothing is left of what `ask` names. Raises AssertionError with the rest, or with a violation."""
+    """Wait until `ask` returns nothing. Raises AssertionError with what is left, or with a violation."""
     end = time.monotonic() + within
     while True:
         checker.check()
@@ -222,7 +222,7 @@ def _keep(kept: dict[str, Json], uid: str, raw: Json | None) -> None:
         kept[uid] = raw
 
 
-def _listed(devices: Iterable[rules.Key]) -> str:
+def _listed(devices: Iterable[rules.DeviceKey]) -> str:
     return ", ".join(sorted("/".join(device) for device in devices)) or "nothing"
 
 

@@ -1,4 +1,4 @@
-"""The claims of one node: prepared once however many pods share them, unprepared after the last pod.
+"""The claims of one node: prepared once for all pods that share them, unprepared after the last pod.
 
 The kubelet's rules: a claim must be allocated and reserved for the pod; what will be prepared is written to a file
 before the call; "prepared" itself is not written, so after a restart prepare is called again.
@@ -46,7 +46,7 @@ def check(claim: Json, pod_uid: str) -> None:
 
 
 class Claims:
-    """Which claims this node's pods hold, and what the plugins prepared for them."""
+    """The claims that this node's pods hold, and the devices that plugins prepared for them."""
 
     def __init__(self, plugins: Plugins, checkpoint: Path) -> None:
         self._plugins = plugins
@@ -66,7 +66,7 @@ class Claims:
         """Prepare these claims for a pod; returns the devices by claim UID.
 
         One call per driver carries all claims that are not prepared yet. Raises ClaimNotReadyError or PluginError; then
-        the pod holds the claims nevertheless, and what did get prepared is not prepared again.
+        the pod holds the claims nevertheless, and prepared claims are not prepared again.
         """
         wanted: dict[str, _Held] = {}
         for claim in claims:
@@ -92,7 +92,7 @@ class Claims:
             }
 
     async def release(self, pod_uid: str) -> None:
-        """Unprepare what only this pod still holds. Raises PluginError; then what is left can be tried again."""
+        """Unprepare the claims that only this pod still holds. Raises PluginError; then the rest can be tried again."""
         mine = [held for held in self._held.values() if pod_uid in held.pods]
         for held in mine:
             async with held.lock:

@@ -1,4 +1,7 @@
-"""How each component is started: the layout of one control plane in, command lines out."""
+"""The command lines of the components.
+
+In: the layout of one control plane. Out: the arguments of each component.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ SCHEDULER: Final = "kube-scheduler"
 # The order of starting; it is ended in the reverse order, so that no client outlives its server.
 ALL: Final = (ETCD, APISERVER, CONTROLLER_MANAGER, SCHEDULER)
 
-# Every request, once, without bodies: who used which verb on which (sub)resource, and which rule allowed it.
+# Every request, once, without bodies: user, verb, (sub)resource, and the rule that allowed it.
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -40,7 +43,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the parts of one control plane lie."""
+    """Files and ports of one control plane."""
 
     folder: Path
     ports: Ports

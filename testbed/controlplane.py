@@ -15,7 +15,7 @@ from testbed.api import Api, Json
 from testbed.binaries import Binaries, provide
 from testbed.certificates import Authority
 from testbed.components import ALL, APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Layout, Ports
-from testbed.errors import ApiError, ComponentDiedError, TestbedError
+from testbed.errors import ComponentDiedError, TestbedError
 from testbed.kubeconfig import Access
 from testbed.ports import free_ports
 from testbed.process import Process
@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.05
 
 
 class ControlPlane:
-    """`async with ControlPlane() as cluster:` starts it, waits until it is ready, and ends it whatever happens.
+    """`async with ControlPlane() as cluster:` starts it, waits until it is ready, and ends it in every case.
 
     `components` may leave out later ones (etcd and kube-apiserver alone are ready in about two seconds).
     `client_qps` None leaves the request rates of controller-manager and scheduler at their defaults. `flags` adds
@@ -208,11 +208,8 @@ class ControlPlane:
         async with asyncio.timeout(60):
             while True:
                 self.check()
-                try:
-                    return await self.api.get(path)
-                except ApiError as error:
-                    if error.status != 404:
-                        raise
+                if (found := await self.api.find(path)) is not None:
+                    return found
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def make_namespace(self, prefix: str = "test", labels: Mapping[str, str] | None = None) -> str:
@@ -226,7 +223,7 @@ class ControlPlane:
         return name
 
     async def drop_namespace(self, name: str) -> None:
-        """Delete a namespace; its pods go at once, also those on nodes that no kubelet plays any more."""
+        """Delete a namespace; its pods go at once, also those on nodes without a running kubelet."""
         await self.api.delete_all(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
         await self.api.delete(f"/api/v1/namespaces/{name}")
 

@@ -1,10 +1,10 @@
-"""What can go wrong with a testbed. Every text is fit for a person."""
+"""Errors of a testbed. Every text is written for a person."""
 
 from pathlib import Path
 
 
 class TestbedError(Exception):
-    """Anything that the testbed raises on purpose."""
+    """Base class of the testbed's errors."""
 
     __test__ = False  # pytest would take the name for a group of tests
 

@@ -1,4 +1,7 @@
-"""Waiting for something that others do: a question in, its first yes out."""
+"""Polling.
+
+In: a coroutine function, a condition. Out: its first result that meets the condition.
+"""
 
 import asyncio
 import time
@@ -14,7 +17,7 @@ _LOOK_SECONDS = 0.03
 async def eventually(
     ask: Callable[[], Awaitable[T]], accept: Callable[[T], object] = bool, *, within: float = 20.0
 ) -> T:
-    """Ask again and again until the answer is acceptable (true, if nothing else is said), and return it.
+    """Call `ask` until `accept` holds for its result (by default: it is true), and return the result.
 
     Raises NotReadyInTimeError with the last answer after `within` seconds.
     """

@@ -1,4 +1,4 @@
-"""An example file and its expected end.
+"""An example file and its expected result.
 
 In: a file of examples/, whose leading comment holds a YAML block after the line `expect:`. Out: the objects, and the
 list of what differs between the expectation and a cluster. The check shares no code with the product: it reads pods,
@@ -45,7 +45,7 @@ class Example:
         return [each["metadata"]["name"] for each in self.objects if each["kind"] == "Pod"]
 
     def differences(self, view: "View") -> list[str]:
-        """Return in words what is not yet, or not at all, as expected; empty when all is."""
+        """Return in words what is not as expected; empty when everything is."""
         found = list(self._pods(view))
         found += self._devices(view)
         found += self._partitions(view)
@@ -125,7 +125,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the cluster says about one namespace, read once."""
+    """The state of one namespace, read once."""
 
     installation: Installation
     namespace: str

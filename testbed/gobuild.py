@@ -1,4 +1,4 @@
-"""Binaries built from Go modules: what to do where no release site can be reached."""
+"""Builds binaries from Go modules, where no release site can be reached."""
 
 import asyncio
 import os

@@ -1,7 +1,7 @@
-"""apportion, installed on a control plane as in production, less the containers.
+"""apportion installed on a control plane as in production, but without containers.
 
 In: a control plane, descriptions of nodes. Out: the manifests applied, the operator and one agent a node running as
-processes with their own ServiceAccount tokens (the agent's bound to its node) and exactly the manifests' rights.
+processes with their own ServiceAccount tokens (the agent's bound to its node) and the rights of the manifests.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class SimulatedNode:
     resources: Mapping[str, str] | None = None
 
     def shape(self) -> NodeShape:
-        """Return what kubelet says about the node."""
+        """Return the node as the fake kubelet registers it."""
         labels = {"kubernetes.io/hostname": self.name, **self.labels}
         return (
             NodeShape(self.name, labels, self.resources) if self.resources else NodeShape(self.name, labels)
@@ -48,7 +48,7 @@ class SimulatedNode:
 
 
 class Installation:
-    """`async with Installation(cluster, nodes) as installation:` installs, starts everything, and ends it again."""
+    """`async with Installation(cluster, nodes) as installation:` installs and starts everything, and ends it again."""
 
     def __init__(
         self,
@@ -130,7 +130,10 @@ class Installation:
             *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
         ]
         agent = Supervised(
-            f"agent-{name}", command, self.cluster.log_path(f"agent-{name}"), environment=_environment()
+            f"agent-{name}",
+            command,
+            self.cluster.log_path(f"agent-{name}"),
+            environment=product_environment(),
         )
         agent.start()
         self.agents[name] = agent
@@ -159,7 +162,7 @@ class Installation:
                 *self._operator_options,
             ],
             self.cluster.log_path(f"operator-{index}"),
-            environment=_environment(),
+            environment=product_environment(),
         )
         operator.start()
         self.operators.append(operator)
@@ -179,6 +182,7 @@ async def install(cluster: ControlPlane, manifests: Path = MANIFESTS) -> None:
     await cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
 
 
-def _environment() -> dict[str, str]:
+def product_environment() -> dict[str, str]:
+    """Return the environment of operator and agent: what a process needs, and the path of the product."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     return {**kept, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,7 @@
-"""Kubeconfig files: a server and a credential in, a file that kubectl, kopf and the testbed's own client read."""
+"""Kubeconfig files.
+
+In: a server and a credential. Out: a file that kubectl, kopf and the testbed's own client read.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +12,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach an API server and as whom: by client certificate and key, or by token."""
+    """Address and credential of an API server: client certificate and key, or a token."""
 
     server: str
     authority: Path

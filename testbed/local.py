@@ -1,4 +1,4 @@
-"""Binaries that are on this machine already: a folder that the user names, and the PATH."""
+"""Finds binaries on this machine: in a folder that the user names, and on the PATH."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from testbed.versions import Wanted, check
 
 
 class Assets:
-    """The folder named by `KUBEBUILDER_ASSETS`, as test suites of Kubernetes projects know it."""
+    """The folder named by `KUBEBUILDER_ASSETS`, as in test suites of Kubernetes projects."""
 
     title = "KUBEBUILDER_ASSETS"
 

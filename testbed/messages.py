@@ -1,4 +1,7 @@
-"""The gRPC messages: our own .proto files in, Python modules and their types out."""
+"""Generates the gRPC messages.
+
+In: our own .proto files. Out: Python modules and their type stubs.
+"""
 
 import importlib.resources
 import subprocess

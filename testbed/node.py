@@ -1,4 +1,4 @@
-"""The Node object of one simulated node: made, kept Ready, made again when somebody deletes it."""
+"""The Node object of one simulated node: created, kept Ready, created again when it is deleted."""
 
 import asyncio
 import datetime as dt
@@ -22,7 +22,7 @@ def _resources() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What a simulated node looks like to the scheduler. `resources` is both capacity and allocatable."""
+    """Name, labels, resources and taints of a simulated node. `resources` is both capacity and allocatable."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class NodeShape:
 
 
 def now() -> str:
-    """Return the time as the API writes it."""
+    """Return the time in the API's format."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -46,7 +46,7 @@ class NodeObject:
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Make the Node and refresh its Ready condition until cancelled, whatever the API answers."""
+        """Make the Node and refresh its Ready condition until cancelled, through errors of the API."""
         while True:
             try:
                 await self._refresh()

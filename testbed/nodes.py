@@ -1,4 +1,7 @@
-"""Many simulated nodes in one process: names or shapes in, running fake kubelets out."""
+"""Many simulated nodes in one process.
+
+In: names or shapes. Out: running fake kubelets.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,7 @@
-"""One registered DRA plugin, seen from the kubelet's side: its registration socket in, calls to its endpoint out."""
+"""One registered DRA plugin, as kubelet sees it.
+
+In: its registration socket. Out: prepare and unprepare calls to its endpoint.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -32,7 +35,7 @@ class PluginError(TestbedError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClaimKey:
-    """What the wire says about a claim."""
+    """Namespace, name and UID of a claim, as in the gRPC messages."""
 
     namespace: str
     name: str
@@ -63,7 +66,7 @@ class Plugin:
 
     @classmethod
     async def register(cls, socket: Path) -> Self:
-        """Ask a registration socket who is there, check that, connect, and tell the plugin how it went.
+        """Read the plugin's info from its registration socket, check it, connect, and notify the plugin of the result.
 
         Raises PluginError; the whole sequence may be tried again.
         """
@@ -109,7 +112,7 @@ class Plugin:
         await self._channel.close()
 
     async def follow(self, changed: asyncio.Event) -> None:
-        """Keep `connected` true to the connection's state, for ever; rings `changed` whenever it changes."""
+        """Keep `connected` up to date for ever; set `changed` whenever it changes."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
             if self.connected != (state is grpc.ChannelConnectivity.READY):
@@ -188,7 +191,7 @@ async def _ask(
 
 async def _notify(channel: grpc.aio.Channel, socket: Path, *, error: str = "") -> None:
     status = registration_pb2.RegistrationStatus(plugin_registered=not error, error=error)
-    # A plugin that cannot even be told of its failure: the failure itself is the better news.
+    # A failed notification must not hide the failure that it is about.
     ignored = (PluginError,) if error else ()
     with suppress(*ignored):
         await _ask(

@@ -1,4 +1,7 @@
-"""All plugins of one node: the registration folder in, a plugin per driver out; wipes slices of those that left."""
+"""All plugins of one node.
+
+In: the registration folder. Out: a plugin per driver; `wipe` is called for drivers whose plugins are gone.
+"""
 
 import asyncio
 import logging
@@ -19,7 +22,7 @@ class Plugins:
     """Follows `folder` for sockets, as the kubelet's plugin watcher does.
 
     A driver whose last plugin deregistered or lost its connection gets `wipe(driver)` after `wiping_delay` seconds, until
-    that says yes.
+    it returns true.
     """
 
     def __init__(self, folder: Path, *, wipe: Wipe, wiping_delay: float, changed: Callable[[], None]) -> None:
@@ -30,7 +33,7 @@ class Plugins:
         self._registered: dict[Path, tuple[tuple[int, int], Plugin, asyncio.Task[None]]] = {}
         self._failed: dict[Path, tuple[tuple[int, int], float]] = {}
         self._lost: dict[str, float] = {}
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self.errors: list[str] = []
 
     def of(self, driver: str) -> Plugin:
@@ -55,10 +58,10 @@ class Plugins:
                 await self._look()
                 await self._wipe_the_lost()
                 try:
-                    await asyncio.wait_for(self._bell.wait(), _LOOK_SECONDS)
+                    await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
                 except TimeoutError:
                     continue
-                self._bell.clear()
+                self._wake.clear()
         finally:
             for path in list(self._registered):
                 await self._forget(path)
@@ -85,7 +88,7 @@ class Plugins:
             _log.info("registration failed: %s", error)
             return
         self._failed.pop(path, None)
-        task = asyncio.create_task(plugin.follow(self._bell))
+        task = asyncio.create_task(plugin.follow(self._wake))
         self._registered[path] = (identity, plugin, task)
         self._changed()
 
@@ -112,7 +115,7 @@ class Plugins:
 
 
 def _sockets(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Return the visible sockets with what tells a new one under an old name: inode and time of making (a later chmod changes neither)."""
+    """Return the visible sockets with inode and modification time, which identify a new socket under an old name (a later chmod changes neither)."""
     found: dict[Path, tuple[int, int]] = {}
     for path in sorted(folder.iterdir()):
         try:

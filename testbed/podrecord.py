@@ -1,4 +1,4 @@
-"""What happened to one pod on a simulated node, and the Event about what went wrong."""
+"""The record of one pod on a simulated node, and the Event about its failures."""
 
 import uuid
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from testbed.node import now
 
 @dataclass(slots=True)
 class PodRecord:
-    """What happened to one pod on this node; the times are `time.time()`, None until it happens.
+    """The record of one pod on this node; the times are `time.time()`, None until it happens.
 
     Containers run from `running` to `stopped`. `devices` is by the claim's UID: driver, pool and name of what plugins prepared.
     `injected` is by container name; `problems` are the texts of all failures, each once.
@@ -32,7 +32,7 @@ class PodRecord:
 
 
 def complaint(record: PodRecord, node: str, error: Exception) -> Json:
-    """Return the Event that the kubelet writes about a pod that it cannot bring forward."""
+    """Return the Event that the kubelet writes about a pod whose claims it cannot prepare."""
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": record.namespace, "name": record.name}
     at = now()
     return {

@@ -1,4 +1,7 @@
-"""What a kubelet writes into a pod's status: the pod in, patches out."""
+"""The pod statuses that a kubelet writes.
+
+In: a pod. Out: patches of its status.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +60,7 @@ def succeeded(pod: Json) -> Json:
 
 
 def ended(pod: Json) -> Json:
-    """Return the status of a pod that was told to go, and whose containers have ended."""
+    """Return the status of a pod that is being deleted, and whose containers have ended."""
     phase = pod.get("status", {}).get("phase")
     if phase in ("Succeeded", "Failed"):
         return {"phase": phase}

@@ -1,4 +1,7 @@
-"""One program of ours: started in its own process group, known by id and start time, and surely ended."""
+"""One program: started in its own process group, identified by id and start time.
+
+In: a command line. Out: a running process that can be stopped, killed and, from another shell, adopted.
+"""
 
 import asyncio
 import os
@@ -15,20 +18,20 @@ from typing import Self
 import psutil
 
 _LOOK_SECONDS = 0.02
-_TETHER = Path(__file__).with_name("tether.py")
+_PDEATHSIG = Path(__file__).with_name("pdeathsig.py")
 # Two programs never share an id and a start time; psutil computes the time from clock ticks (10 ms).
 _SAME_START_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells a program from any other that runs later under its recycled id."""
+    """Id and start time of a process; ids alone are reused."""
 
     pid: int
     started: float
 
     def running(self) -> bool:
-        """Say whether this very program still runs; one that ended and was not waited for does not."""
+        """Return whether this process still runs; a zombie does not."""
         try:
             process = psutil.Process(self.pid)
             return (
@@ -64,12 +67,12 @@ class Process:
 
         It dies with this process (more exactly: with the calling thread), whatever ends that, unless `detached`.
         """
-        tether: list[str | Path] = []
+        wrapper: list[str | Path] = []
         if not detached:
-            tether = [sys.executable, "-I", "-S", _TETHER, str(os.getpid())]
+            wrapper = [sys.executable, "-I", "-S", _PDEATHSIG, str(os.getpid())]
         with log.open("ab") as output:
             child = subprocess.Popen(
-                [*tether, *command],
+                [*wrapper, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -111,6 +114,6 @@ class Process:
                 await asyncio.sleep(_LOOK_SECONDS)
 
     def kill(self) -> None:
-        """SIGKILL at once, and no waiting: for crash tests."""
+        """SIGKILL at once, without waiting: for crash tests."""
         if self.running():
             os.killpg(self.pid, signal.SIGKILL)

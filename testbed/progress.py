@@ -1,4 +1,4 @@
-"""What the user sees while binaries are being found: one line per binary, on a terminal or in a log."""
+"""Progress while binaries are being found: one line per binary, on a terminal or in a log."""
 
 from types import TracebackType
 from typing import Protocol, Self
@@ -10,14 +10,14 @@ _STEP_WIDTH = 60
 
 
 class Report(Protocol):
-    """Where a source tells how far it is."""
+    """Receives the progress of a source."""
 
     def step(self, text: str, *, done: int | None = None, total: int | None = None) -> None:
         """Say what is being done now; `done` of `total` bytes, where that is known."""
 
 
 class Display:
-    """One progress line per binary. Off a terminal nothing moves: slow binaries get two plain lines instead."""
+    """One progress line per binary. Without a terminal, slow binaries get two plain lines instead."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""Where each program comes from upstream: its Go package, the version that it is stamped with, its release file.
+"""The upstream project of each program: Go package, version, release file.
 
 In: a program's name. Out: the project that makes it. A further program is one entry here and a module below `go/`.
 """
@@ -31,7 +31,7 @@ class Project:
     compiler: bool = False
     """Whether a C compiler takes part in the build."""
     questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Arguments by which a program tells its version, if not `--version`."""
+    """Arguments by which a program prints its version, if not `--version`."""
 
     def module(self, version: str) -> str:
         """Return the name of the folder below `go/`, and of the one in the cache."""
@@ -86,7 +86,7 @@ _RUNC = Project(
     file="v{version}/runc.{arch}",
     sums="v{version}/runc.sha256sum",
     version="1.3.0",
-    compiler=True,  # what enters a container's namespaces is written in C
+    compiler=True,  # the part that enters a container's namespaces is written in C
 )
 _CNI = Project(
     name="cni",

@@ -1,4 +1,4 @@
-"""When a component counts as started."""
+"""Waiting for a component to be ready."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ Question = Callable[[], Awaitable[bool]]
 
 
 async def until_ready(process: Process, question: Question) -> None:
-    """Ask until the answer is yes; a server that refuses the connection or errs says no.
+    """Call `question` until it returns true; an error of the connection or the API counts as false.
 
     Raises ComponentDiedError as soon as the process ends, NotReadyInTimeError after two minutes.
     """
@@ -35,7 +35,7 @@ async def until_ready(process: Process, question: Question) -> None:
 
 
 async def answers(address: str) -> bool:
-    """Say whether a health address answers 200; its certificate, made up at each start, is not checked."""
+    """Return whether a health address answers 200; its self-signed certificate is not checked."""
     timeout = aiohttp.ClientTimeout(total=2)
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,

@@ -1,4 +1,7 @@
-"""A live copy of one list: objects as they come and go, through lost watches, old versions and refusals."""
+"""A list and watch of one path that survives lost watches, expired versions and errors.
+
+In: a path. Out: a call for every object that is added, changed or deleted.
+"""
 
 import asyncio
 import logging
@@ -19,7 +22,7 @@ Changed = Callable[[str, Json | None], None]
 class Reflector:
     """Calls `changed(uid, object)` for every object now and later, and `changed(uid, None)` when one is gone.
 
-    What vanished while no watch was open is reported as gone too.
+    Objects that were deleted while no watch was open are reported too.
     """
 
     def __init__(self, api: Api, path: str, changed: Changed, **parameters: str) -> None:

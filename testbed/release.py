@@ -1,4 +1,4 @@
-"""Official release downloads: a program as a file of its own, or inside of its project's archive."""
+"""Downloads of official releases: a program as a file, or in its project's archive."""
 
 import hashlib
 import platform

@@ -1,4 +1,4 @@
-"""Testbeds that outlive the shell that started them: one file per name in the user's state folder."""
+"""Records of testbeds that outlive the shell that started them: one file per name in the user's state folder."""
 
 import re
 import shutil
@@ -18,8 +18,8 @@ _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """One process of a testbed. Its id counts only together with its start time, since ids are used again."""
+class SavedProcess:
+    """One process of a testbed. Process ids are reused, so id and start time together identify it."""
 
     name: str
     pid: int
@@ -37,7 +37,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Bed:
+class SavedTestbed:
     """One testbed: its processes in the order of starting, and the folder with all its files."""
 
     name: str
@@ -45,7 +45,7 @@ class Bed:
     folder: str
     kubeconfig: str
     nodes: int
-    processes: tuple[Recorded, ...]
+    processes: tuple[SavedProcess, ...]
 
     async def end(self) -> None:
         """End its processes, last started first, and delete its files and its record."""
@@ -55,23 +55,23 @@ class Bed:
         _file(self.name).unlink(missing_ok=True)
 
 
-def save(bed: Bed) -> None:
-    """Write the record, in one step."""
-    file = _file(bed.name)
+def save(testbed: SavedTestbed) -> None:
+    """Write the record atomically."""
+    file = _file(testbed.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     scratch = file.with_suffix(".new")
-    scratch.write_bytes(orjson.dumps(asdict(bed), option=orjson.OPT_INDENT_2))
+    scratch.write_bytes(orjson.dumps(asdict(testbed), option=orjson.OPT_INDENT_2))
     scratch.replace(file)
 
 
-def load(name: str) -> Bed | None:
+def load(name: str) -> SavedTestbed | None:
     """Return the recorded testbed of this name, None if there is none. Raises TestbedError for a bad name."""
     file = _file(name)
     if not file.is_file():
         return None
     content = orjson.loads(file.read_bytes())
-    processes = tuple(Recorded(**each) for each in content.pop("processes"))
-    return Bed(**content, processes=processes)
+    processes = tuple(SavedProcess(**each) for each in content.pop("processes"))
+    return SavedTestbed(**content, processes=processes)
 
 
 def names() -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""A program that is started anew when it ends, as a Deployment or DaemonSet would."""
+"""A program that is started again when it ends, as by a Deployment or DaemonSet."""
 
 import asyncio
 import time
@@ -49,7 +49,7 @@ class Supervised:
             self._process.kill()
 
     async def stop(self, grace: float = 5.0) -> None:
-        """End it and leave it ended."""
+        """End it, and do not start it again."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Which programs of which version make a control plane and a node, and what version a program says it is."""
+"""The programs of a control plane and of a node, their versions, and a check of a program's version."""
 
 import asyncio
 import re
@@ -54,10 +54,10 @@ async def check(program: Path, want: Wanted) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise Unavailable(f"{program} does not tell its version within {_ASKING_SECONDS:.0f} s") from None
+        raise Unavailable(f"{program} does not print its version within {_ASKING_SECONDS:.0f} s") from None
     found = _VERSION.search(answer.decode(errors="replace"))
     if found is None:
-        raise Unavailable(f"{program} does not tell its version")
+        raise Unavailable(f"{program} does not print its version")
     said = f"{found[1]}.{found[2]}"
     if said != want.minor:
         raise Unavailable(f"{program} is {found[0].removeprefix('v')}, wanted is {want.minor}")

@@ -1,7 +1,7 @@
-"""What must never be: API objects and the simulated hardware's state in, broken promises in words out.
+"""Rules that must hold between API objects and hardware, checked without the product's code.
 
-Pure, and without a line of the product: quantities, counters and placements are read and added up here once more, so that
-a mistake over there is not repeated here.
+In: API objects, the state of the simulated hardware. Out: violations in words. Quantities, counters and placements are read and
+summed here again, so that an error of the product is not repeated.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 
 from testbed.api import Json
 
-Key = tuple[str, str, str]
+DeviceKey = tuple[str, str, str]
 """Driver, pool and device; or driver, pool and counter set."""
 Row = Mapping[str, Any]
 """One partition in the state file of a simulated node."""
@@ -34,28 +34,29 @@ def number(quantity: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Somebody (a claim, a container) has a device for himself."""
+    """A device that one claim or container has exclusively."""
 
-    who: str
-    device: Key
+    user: str
+    """A claim or a container, in words."""
+    device: DeviceKey
 
 
 @dataclass(slots=True)
 class Devices:
-    """Every device and counter set that slices ever published; what vanished from them is still known."""
+    """Every device and counter set that slices ever published, also those that are gone."""
 
-    nodes: dict[Key, str] = field(default_factory=dict)
-    takes: dict[Key, dict[Key, dict[str, Fraction]]] = field(default_factory=dict)
+    nodes: dict[DeviceKey, str] = field(default_factory=dict)
+    takes: dict[DeviceKey, dict[DeviceKey, dict[str, Fraction]]] = field(default_factory=dict)
     """By device, then counter set, then counter."""
-    whole: dict[Key, dict[str, Fraction]] = field(default_factory=dict)
-    """By counter set: what the largest device, the card itself, takes of it."""
-    parts: set[Key] = field(default_factory=set)
-    """The devices that are partitions: they have to be cut."""
-    published: dict[Key, dict[str, Fraction]] = field(default_factory=dict)
-    """By counter set: what the slices said last, which is less while layouts or strangers occupy the card."""
+    whole: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)
+    """By counter set: what the largest device, the whole card, takes."""
+    parts: set[DeviceKey] = field(default_factory=set)
+    """The devices that are partitions."""
+    published: dict[DeviceKey, dict[str, Fraction]] = field(default_factory=dict)
+    """By counter set: the last published counters, which are less while layouts or foreign partitions occupy the card."""
 
     def learn(self, piece: Json) -> None:
-        """Take in one ResourceSlice."""
+        """Read one ResourceSlice."""
         spec = piece["spec"]
         driver, pool = spec["driver"], spec["pool"]["name"]
         for each in spec.get("sharedCounters") or ():
@@ -79,25 +80,25 @@ def _amounts(raw: Json) -> dict[str, Fraction]:
     return {name: number(counter["value"]) for name, counter in raw["counters"].items()}
 
 
-def who(claim: Json) -> str:
-    """Name a claim."""
+def claim_title(claim: Json) -> str:
+    """Return namespace, name and UID of a claim in words."""
     metadata = claim["metadata"]
     return f"{metadata['namespace']}/{metadata['name']} ({metadata['uid']})"
 
 
 def uses(claim: Json) -> Iterator[Use]:
-    """Yield the devices that a claim's allocation has for itself: no admin access, no share."""
+    """Yield the devices that a claim has exclusively: no admin access, no share."""
     for alone, device in _results(claim):
         if alone:
-            yield Use(who(claim), device)
+            yield Use(claim_title(claim), device)
 
 
-def together(claim: Json) -> Iterator[Key]:
-    """Yield the devices that a claim's allocation has beside others: by admin access, or a share."""
+def shared_devices(claim: Json) -> Iterator[DeviceKey]:
+    """Yield the devices that a claim shares with others: by admin access, or a share."""
     return (device for alone, device in _results(claim) if not alone)
 
 
-def _results(claim: Json) -> Iterator[tuple[bool, Key]]:
+def _results(claim: Json) -> Iterator[tuple[bool, DeviceKey]]:
     allocation = claim.get("status", {}).get("allocation") or {}
     for result in allocation.get("devices", {}).get("results") or ():
         alone = not result.get("adminAccess") and not result.get("shareID")
@@ -105,24 +106,24 @@ def _results(claim: Json) -> Iterator[tuple[bool, Key]]:
 
 
 def used_twice(live: Iterable[Use]) -> Iterator[str]:
-    """Yield every device that two have at one time."""
-    users: dict[Key, set[str]] = defaultdict(set)
+    """Yield every device that two claims or containers have at one time."""
+    users: dict[DeviceKey, set[str]] = defaultdict(set)
     for use in live:
-        users[use.device].add(use.who)
-    for device, who in users.items():
-        if len(who) > 1:
-            yield f"device {'/'.join(device)} is used twice: by {' and '.join(sorted(who))}"
+        users[use.device].add(use.user)
+    for device, several in users.items():
+        if len(several) > 1:
+            yield f"device {'/'.join(device)} is used twice: by {' and '.join(sorted(several))}"
 
 
 def overdrawn(
-    live: Iterable[Use], devices: Devices, limits: Mapping[Key, Mapping[str, Fraction]]
+    live: Iterable[Use], devices: Devices, limits: Mapping[DeviceKey, Mapping[str, Fraction]]
 ) -> Iterator[str]:
-    """Yield every counter of which more is used than `limits` allows (a set without a limit is not looked at)."""
-    sums: dict[Key, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-    drawers: dict[Key, set[str]] = defaultdict(set)
+    """Yield every counter of which more is used than `limits` allows; sets without a limit are skipped."""
+    sums: dict[DeviceKey, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    takers: dict[DeviceKey, set[str]] = defaultdict(set)
     for use in set(live):
         for counter_set, taken in devices.takes.get(use.device, {}).items():
-            drawers[counter_set].add(f"{use.device[2]} by {use.who}")
+            takers[counter_set].add(f"{use.device[2]} by {use.user}")
             for name, amount in taken.items():
                 sums[counter_set][name] += amount
     for counter_set, used in sums.items():
@@ -136,12 +137,12 @@ def overdrawn(
         if over:
             yield (
                 f"{'/'.join(counter_set)} is used beyond its size ({', '.join(over)})"
-                f" by {', '.join(sorted(drawers[counter_set]))}"
+                f" by {', '.join(sorted(takers[counter_set]))}"
             )
 
 
 def claims_of(pod: Json) -> list[str]:
-    """Return the names of the claims that a pod uses, as far as they are made."""
+    """Return the names of the claims that a pod uses and that exist."""
     made = {
         row["name"]: row.get("resourceClaimName")
         for row in pod.get("status", {}).get("resourceClaimStatuses") or ()
@@ -173,7 +174,7 @@ def misplaced(pods: Iterable[Json], claims: Iterable[Json], devices: Devices) ->
                 yield f"{about}: claim {name} has devices on {', '.join(sorted(places))}"
 
 
-def colliding(node: str, rows: Iterable[Row]) -> Iterator[str]:
+def overlapping(node: str, rows: Iterable[Row]) -> Iterator[str]:
     """Yield partitions of one card that share a memory slice (MIG) or an id (vNPU)."""
     seen: list[Row] = []
     for row in rows:
@@ -186,7 +187,7 @@ def colliding(node: str, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def unexplained(node: str, rows: Iterable[Row], partitions: Iterable[Json]) -> Iterator[str]:
-    """Yield partitions in the hardware that no Partition object asks for and that no person made."""
+    """Yield partitions in the hardware that have no Partition object and are not foreign."""
     own = [each["spec"] for each in partitions if each["spec"]["nodeName"] == node]
     placed = {(s["parent"], s["profile"], s["placement"]["start"]) for s in own if s.get("placement")}
     free = Counter((s["parent"], s["profile"]) for s in own if not s.get("placement"))
@@ -220,7 +221,7 @@ def orphaned(partitions: Iterable[Json], claims: Iterable[Json], layouts: Iterab
 def uncut(
     claims: Iterable[Json], partitions: Iterable[Json], hardware: Iterable[Row], devices: Devices
 ) -> Iterator[str]:
-    """Yield devices of reserved claims that are partitions and do not stand in the hardware for just that claim."""
+    """Yield devices of reserved claims that are partitions and do not exist in the hardware for that claim."""
     live = {row["uuid"] for row in hardware if row["complete"]}
     by_device = {
         (each["spec"]["driver"], each["spec"]["pool"], each["spec"]["device"]): each for each in partitions
@@ -234,9 +235,9 @@ def uncut(
             found = by_device.get(use.device, {})
             holder = found.get("spec", {}).get("holder") or {}
             if holder.get("kind") != "PartitionLayout" and holder.get("uid") != claim["metadata"]["uid"]:
-                yield f"{use.who} uses {'/'.join(use.device)}, and its partition says holder {holder or None}"
+                yield f"{use.user} uses {'/'.join(use.device)}, and its partition says holder {holder or None}"
             elif found.get("status", {}).get("uuid") not in live:
-                yield f"{use.who} uses {'/'.join(use.device)}, which is not cut"
+                yield f"{use.user} uses {'/'.join(use.device)}, which is not cut"
 
 
 def _place(row: Row) -> str:

@@ -11,11 +11,13 @@ from rich.console import Console
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
-from testbed.realnode.probe import unfit
+from testbed.realnode.probe import unsupported_reason
 from testbed.versions import DEFAULT, NODE, OLDEST
 
 _PROVIDED = pytest.StashKey[dict[str, Binaries]]()
 _NODE = pytest.StashKey[Binaries | str]()
+_VERSIONS = pytest.StashKey[dict[str, str]]()
+"""By id of a test that needs a control plane: its version."""
 _NEEDS = {
     "binaries": DEFAULT,
     "control_plane": DEFAULT,
@@ -27,18 +29,20 @@ _NEEDS = {
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a control plane, before `-m` chooses."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need a control plane, before `-m` selects."""
+    config.stash[_VERSIONS] = versions = {}
     for item in items:
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
         if needed or "node_binaries" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
+            versions[item.nodeid] = OLDEST if OLDEST in needed else DEFAULT
         if OLDEST in needed:
             item.add_marker(pytest.mark.oldest)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Get the binaries before the first test: a build of minutes is nobody's time-out, and is seen on the terminal."""
+    """Get the binaries before the first test: a build takes minutes, must not run into a test's timeout, and is shown on the terminal."""
     session.config.stash[_PROVIDED] = provided = {}
     if session.config.option.collectonly:
         return
@@ -59,7 +63,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 async def _node_binaries() -> Binaries | str:
     """Return the programs of a real node, or why none can run here."""
-    reason = await unfit()
+    reason = await unsupported_reason()
     if reason:
         return reason
     try:
@@ -70,7 +74,7 @@ async def _node_binaries() -> Binaries | str:
 
 @pytest.fixture(scope="session")
 def node_binaries(pytestconfig: pytest.Config) -> Binaries:
-    """Give the programs of a real node; where none can run, the tests are skipped, with the reason."""
+    """Give the programs of a real node; tests are skipped where none can run."""
     found = pytestconfig.stash[_NODE]
     if isinstance(found, str):
         pytest.skip(found)
@@ -126,6 +130,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     seconds: dict[str, float] = defaultdict(float)
     tests: dict[str, int] = defaultdict(int)
     on_cluster: dict[str, int] = defaultdict(int)
+    versions = terminalreporter.config.stash.get(_VERSIONS, {})
     for outcomes in terminalreporter.stats.values():
         for report in outcomes:
             if not isinstance(report, pytest.TestReport):
@@ -136,17 +141,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if report.when != "call" or report.skipped:
                 continue
             tests[group] += 1
-            if "cluster" in report.keywords:
-                on_cluster[OLDEST if "oldest" in report.keywords else DEFAULT] += 1
+            if version := versions.get(report.nodeid):
+                on_cluster[version] += 1
     if not seconds:
         return
     terminalreporter.section("groups")
     for group in sorted(seconds, key=lambda name: -seconds[name]):
         terminalreporter.write_line(f"{group:<28} {tests[group]:>5} tests {seconds[group]:>8.1f} s")
-    versions = ", ".join(
+    by_version = ", ".join(
         f"{count} on {version}" for version, count in sorted(on_cluster.items(), reverse=True)
     )
     terminalreporter.write_line(
         f"{sum(on_cluster.values())} tests ran against real control planes"
-        + (f" ({versions})" if versions else "")
+        + (f" ({by_version})" if by_version else "")
     )

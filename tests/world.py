@@ -12,7 +12,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
-from testbed import acting
+from testbed.cycle import build_cycle, now
 from tests.clock import Clock
 
 Json = dict[str, Any]
@@ -150,7 +150,7 @@ class World:
 
     def cycle(self, client: Any) -> Cycle:
         """The operator's cycle over the snapshot, by the world's clock."""
-        return acting.cycle_over(client, self.snapshot, self.recorder(client), self.clock)
+        return build_cycle(client, self.snapshot, self.recorder(client), self.clock)
 
     def recorder(self, client: Any) -> Recorder:
         """A recorder that also notes warnings in the world."""
@@ -181,7 +181,7 @@ class _Noting(Recorder):
     """Notes whom it warned, and why."""
 
     def __init__(self, client: Any, warned: list[tuple[str, str]], clock: Clock) -> None:
-        super().__init__(client, component="test", clock=clock, now=acting.now)
+        super().__init__(client, component="test", clock=clock, now=now)
         self._warned = warned
 
     def warning(self, about: About, reason: str, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from apportion import __version__, logs
-from apportion.agent.foreign import Foreign
+from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, node, nodeoptions, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
@@ -90,12 +90,12 @@ def agent(
     driver_npu: nodeoptions.DriverNpu = nodeoptions.DRIVER_NPU,
     driver_rdma: nodeoptions.DriverRdma = nodeoptions.DRIVER_RDMA,
     foreign: Annotated[
-        Foreign,
+        ForeignPolicy,
         typer.Option(
             help="Partitions made by hand: leave them, adopt those that a layout wants, or quarantine their card.",
             envvar="FOREIGN",
         ),
-    ] = Foreign.LEAVE,
+    ] = ForeignPolicy.LEAVE,
     instance: Annotated[
         str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
     ] = "",
@@ -132,7 +132,7 @@ app.command()(crds)
 
 
 def _node_tools(options: node.NodeOptions) -> node.Tools:
-    from apportion.agent.byhand import NodeTools
+    from apportion.agent.nodetools import NodeTools
     from apportion.agent.settings import AgentOptions
 
     return NodeTools(AgentOptions(**asdict(options)))

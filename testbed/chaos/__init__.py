@@ -1,1 +1,1 @@
-"""Chaos: the real agent killed a thousand times over, and a judge who shares no code with it."""
+"""Chaos: agents are killed at every step, and invariants are checked afterwards without the product's code."""

@@ -1,7 +1,7 @@
-"""The objects of one node: a hand that plays the operator and whoever else writes claims and Partitions.
+"""Writes the claims and Partitions of one node in place of operator and scheduler.
 
-The operator is played, not run: so every order of events can be forced, also those that the real one avoids (an object
-deleted while its partition runs), and a run needs no scheduler.
+In: a node's name, an API client. Out: claims and Partition objects in the API. No operator runs, so tests can force every
+order of events, also those that the operator avoids (an object deleted while its partition is in use).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from testbed.api import Api, Json
-from testbed.chaos.ground import Ground, Place
+from testbed.chaos.fakehardware import FakeHardware, Placement
 from testbed.errors import ApiError, TestbedError
 from testbed.plugin import PluginError
 
@@ -18,24 +18,24 @@ T = TypeVar("T")
 DRIVER: Final = "gpu.apportion.dev"
 PARTITIONS: Final = "/apis/apportion.dev/v1alpha1/partitions"
 _CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-_LOOK: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 
 
 class StuckError(TestbedError):
-    """Something does not come right, however long one waits."""
+    """Something did not happen within the patience of the node."""
 
 
-class Objects:
-    """What one node's claims and Partitions are led through."""
+class NodeObjects:
+    """The claims and Partitions of one node."""
 
-    def __init__(self, name: str, api: Api, ground: Ground, *, patience: float) -> None:
+    def __init__(self, name: str, api: Api, hardware: FakeHardware, *, patience: float) -> None:
         self.name = name
         self.api = api
-        self.ground = ground
+        self.hardware = hardware
         self._patience = patience
 
-    async def insist(self, ask: Callable[[], Awaitable[T | None]], what: str) -> T:
-        """Ask until there is an answer, whoever dies meanwhile. Raises StuckError."""
+    async def retry(self, ask: Callable[[], Awaitable[T | None]], what: str) -> T:
+        """Call `ask` until it returns a value, through errors of plugin and API. Raises StuckError."""
         end = time.monotonic() + self._patience
         why = "no answer"
         while time.monotonic() < end:
@@ -45,11 +45,11 @@ class Objects:
                     return answer
             except (PluginError, ApiError) as error:
                 why = str(error)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_SECONDS)
         raise StuckError(f"{self.name}: {what} does not succeed: {why}")
 
-    async def claim(self, name: str, device: str) -> Json:
-        """Make a claim, allocated to a device and reserved."""
+    async def create_claim(self, name: str, device: str) -> Json:
+        """Create a claim that is allocated to a device and reserved."""
         requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]
         made = await self.api.create(
             _CLAIMS,
@@ -70,77 +70,73 @@ class Objects:
         path = f"{_CLAIMS}/{made['metadata']['name']}/status"
         return await self.api.patch(path, {"status": status})
 
-    async def forget(self, claim: Json) -> None:
+    async def delete_claim(self, claim: Json) -> None:
         """Deallocate a claim and delete it."""
         path = f"{_CLAIMS}/{claim['metadata']['name']}"
         await self.api.patch(f"{path}/status", {"status": {"allocation": None, "reservedFor": None}})
         await self.api.delete(path)
 
-    async def wish(self, place: Place, claim: Json | None) -> None:
-        """Make the Partition object of a place, for a claim or as a warm one."""
+    async def create_partition(self, placement: Placement, claim: Json | None) -> None:
+        """Create the Partition object of a placement, for a claim or as a warm one."""
         spec = {
             "nodeName": self.name,
             "driver": DRIVER,
             "pool": self.name,
-            "device": place.device,
-            "parent": place.card,
-            "profile": place.profile,
-            "placement": {"start": place.start, "size": place.size},
+            "device": placement.device,
+            "parent": placement.card,
+            "profile": placement.profile,
+            "placement": {"start": placement.start, "size": placement.size},
             "origin": "Claim" if claim else "Warm",
             **({"holder": _holder(claim)} if claim else {}),
         }
         body = {
             "apiVersion": "apportion.dev/v1alpha1",
             "kind": "Partition",
-            "metadata": {"name": self._partition(place), "finalizers": ["apportion.dev/agent"]},
+            "metadata": {"name": self._partition_name(placement), "finalizers": ["apportion.dev/agent"]},
             "spec": spec,
         }
 
         async def ask() -> Json:
-            # One of the same name may be on its way out.
+            # One of the same name may still be being deleted.
             return await self.api.create(PARTITIONS, body)
 
-        await self.insist(ask, f"making the Partition of {place.device}")
+        await self.retry(ask, f"making the Partition of {placement.device}")
 
-    async def hold(self, place: Place, claim: Json | None) -> None:
-        """Give a Partition another holder, or none."""
-        path = f"{PARTITIONS}/{self._partition(place)}"
+    async def set_holder(self, placement: Placement, claim: Json | None) -> None:
+        """Set the holder of a Partition, or remove it."""
+        path = f"{PARTITIONS}/{self._partition_name(placement)}"
         await self.api.patch(path, {"spec": {"holder": _holder(claim) if claim else None}})
 
-    async def drop(self, place: Place) -> None:
+    async def delete_partition(self, placement: Placement) -> None:
         """Delete a Partition object; the agent's finalizer keeps it until the hardware is gone."""
-        await self.api.delete(f"{PARTITIONS}/{self._partition(place)}")
+        await self.api.delete(f"{PARTITIONS}/{self._partition_name(placement)}")
 
-    async def lose(self, place: Place) -> None:
-        """Let a Partition object vanish at once, as when etcd is restored from an old copy."""
-        path = f"{PARTITIONS}/{self._partition(place)}"
+    async def lose_partition(self, placement: Placement) -> None:
+        """Remove a Partition object without the agent, as when etcd is restored from an old copy."""
+        path = f"{PARTITIONS}/{self._partition_name(placement)}"
         await self.api.patch(path, {"metadata": {"finalizers": []}})
         await self.api.delete(path)
 
-    async def gone(self, place: Place) -> None:
+    async def wait_removed(self, placement: Placement) -> None:
         """Wait until a Partition object and its hardware are gone."""
 
         async def ask() -> bool | None:
             if any(
-                (cut.card, cut.profile, cut.start) == (place.card, place.profile, place.start)
-                for cut in self.ground.cuts()
+                (partition.card, partition.profile, partition.start)
+                == (placement.card, placement.profile, placement.start)
+                for partition in self.hardware.partitions()
             ):
                 return None
-            try:
-                await self.api.get(f"{PARTITIONS}/{self._partition(place)}")
-            except ApiError as error:
-                if error.status == 404:
-                    return True
-                raise
-            return None
+            gone = await self.api.find(f"{PARTITIONS}/{self._partition_name(placement)}") is None
+            return gone or None
 
-        await self.insist(ask, f"removal of {place.device}")
+        await self.retry(ask, f"removal of {placement.device}")
 
-    def _partition(self, place: Place) -> str:
-        return f"{self.name}-{place.device}"
+    def _partition_name(self, placement: Placement) -> str:
+        return f"{self.name}-{placement.device}"
 
     async def partitions(self) -> tuple[Json, ...]:
-        """Read the node's Partition objects."""
+        """Return the node's Partition objects."""
         found, _ = await self.api.items(PARTITIONS, fieldSelector=f"spec.nodeName={self.name}")
         return tuple(found)
 

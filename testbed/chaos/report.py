@@ -1,6 +1,6 @@
-"""The report: one row a kill, as CSV or JSON lines by the file's ending.
+"""The report: one row per kill, as CSV or JSON lines by the file's ending.
 
-In: kills as they happen. Out: a file that a spreadsheet or jq reads.
+In: kills as they happen. Out: the file.
 """
 
 import csv
@@ -11,28 +11,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed.chaos.judge import Sight
+from testbed.chaos.invariants import Observation
 
 
 @dataclass(slots=True)
 class Kill:
-    """One kill and what came of it."""
+    """One kill and what followed; the fields are the report's columns."""
 
     number: int
     node: str
     kind: str
     """`moment`, `step` or `call`."""
     step: str
-    """The boundary, or how many milliseconds after what."""
+    """The boundary, or for a random moment the milliseconds since the round's start."""
     doing: str
-    """The plays that were under way."""
+    """The scenarios that ran."""
     reboot: bool
     cut: bool
-    """Whether the way to the API server was cut in the same round."""
+    """Whether the connection to the API server was cut in the same round."""
     before: str
     after: str = ""
     seconds: float = 0.0
-    """From the kill until everything was right again."""
+    """From the kill until all invariants held again."""
     violations: str = ""
 
 
@@ -68,12 +68,12 @@ class Report:
             self._file.flush()
 
 
-def state(sight: Sight) -> str:
-    """Say in one line what is there: partitions (! is half made, * made by a person), CDI files, containers, objects."""
-    cuts = [
-        f"{cut.card}/{cut.profile}@{cut.start}{'' if cut.uuid else '!'}{'*' if cut.uuid in sight.strangers else ''}"
-        for cut in sight.cuts
+def summary(observation: Observation) -> str:
+    """Return an observation in one line: partitions (! is half made, * foreign), CDI files, containers, objects."""
+    live = [
+        f"{row.card}/{row.profile}@{row.start}{'' if row.uuid else '!'}{'*' if row.uuid in observation.foreign else ''}"
+        for row in observation.live
     ]
-    phases = Counter(item.get("status", {}).get("phase", "new") for item in sight.partitions)
+    phases = Counter(item.get("status", {}).get("phase", "new") for item in observation.objects)
     objects = f" objects={','.join(f'{phase}:{n}' for phase, n in sorted(phases.items()))}" if phases else ""
-    return f"cut={','.join(cuts) or '-'} cdi={len(sight.injections)} running={len(sight.containers)}{objects}"
+    return f"cut={','.join(live) or '-'} cdi={len(observation.cdi_files)} running={len(observation.containers)}{objects}"

@@ -1,1 +1,1 @@
-"""The demo: the whole product on one machine, watched."""
+"""The demo: the whole product on one machine, with its state on the screen."""

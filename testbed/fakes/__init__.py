@@ -1,1 +1,1 @@
-"""Stateful fakes of vendor libraries: only the C interface is faked, everything above it is the product."""
+"""Stateful fakes of vendor libraries: the C interface is faked, everything above it is the product."""

@@ -34,7 +34,7 @@ def library(sources: Path, name: str, *, shared: Path | None = None, cache: Path
 
     `shared` is a folder of further sources and headers.
 
-    Raises Unavailable without a C compiler, or with the compiler's own words.
+    Raises Unavailable without a C compiler, or with the compiler's output.
     """
     flags = (*_FLAGS, f"-Wl,-soname,{name}")
     folders = (sources, shared) if shared is not None else (sources,)

@@ -1,11 +1,10 @@
-"""The agent on a real node: inside the node's cell, with the paths that it has in production and its ServiceAccount's token."""
+"""The agent on a real node: on the node's isolated host, with the paths of production and the token of its ServiceAccount."""
 
-import os
 import sys
 from pathlib import Path
 
 from testbed.controlplane import ControlPlane
-from testbed.installation import NAMESPACE, REPOSITORY
+from testbed.installation import NAMESPACE, product_environment
 from testbed.ports import free_ports
 from testbed.process import Process
 from testbed.readiness import answers, until_ready
@@ -16,10 +15,10 @@ _GRACE_SECONDS = 15.0
 
 
 class NodeAgent:
-    """One agent process. `instance` is what the pod's UID is in production, where two may overlap; "" leaves it out."""
+    """One agent process. `instance` is the pod's UID in production; "" leaves the option out."""
 
     def __init__(self, node: RealNode, hardware: Hardware, *, instance: str = "") -> None:
-        self.log: Path = node.cell.folder / f"agent{instance and '-'}{instance}.log"
+        self.log: Path = node.host.folder / f"agent{instance and '-'}{instance}.log"
         self.instance = instance
         self._node = node
         self._hardware = hardware
@@ -30,19 +29,13 @@ class NodeAgent:
         cluster: ControlPlane = self._node.cluster
         token = await cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=self._node.name)
         [port] = free_ports(1)
-        command = self._node.cell.command(
+        command = self._node.host.command(
             *(sys.executable, "-m", "apportion", "agent", "--node-name", self._node.name),
             *self._hardware.options,
             *("--kubeconfig", token, "--log-format", "console", "--health-port", str(port)),
             *(("--instance", self.instance) if self.instance else ()),
         )
-        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
-        environment = {
-            **kept,
-            "PYTHONPATH": str(REPOSITORY / "operator"),
-            "PYTHONUNBUFFERED": "1",
-            **self._hardware.environment,
-        }
+        environment = product_environment() | self._hardware.environment
         self._process = Process.start("agent", command, self.log, environment=environment)
         await until_ready(self._process, lambda: answers(f"http://127.0.0.1:{port}/readyz"))
 

@@ -1,6 +1,6 @@
 """containerd of a real node: its configuration, its start, the images in it.
 
-Inside the node it lies where it always lies (/run/containerd, /var/lib/containerd), so two nodes never meet.
+Inside the node its files have the usual paths (/run/containerd, /var/lib/containerd), so two nodes do not share any.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from testbed.binaries import Binaries
 from testbed.errors import TestbedError
 from testbed.process import Process
 from testbed.readiness import until_ready
-from testbed.realnode.cell import Cell
 from testbed.realnode.images import PAUSE, archive
+from testbed.realnode.isolatedhost import IsolatedHost
 
 SOCKET = "/run/containerd/containerd.sock"
 _GRACE_SECONDS = 5.0
@@ -57,16 +57,16 @@ _NETWORK = {"cniVersion": "1.0.0", "name": "loopback", "plugins": [{"type": "loo
 
 
 class Containerd:
-    """The container runtime inside of a cell."""
+    """The container runtime on an isolated host."""
 
-    def __init__(self, cell: Cell, binaries: Binaries) -> None:
-        self._cell = cell
+    def __init__(self, host: IsolatedHost, binaries: Binaries) -> None:
+        self._host = host
         self._binaries = binaries
-        self.log = cell.folder / "containerd.log"
+        self.log = host.folder / "containerd.log"
         self._process: Process | None = None
 
     async def start(self) -> None:
-        """Start it, wait until it answers, and see to its images. Raises ComponentDiedError or NotReadyInTimeError."""
+        """Start it, wait until it answers, and import its images. Raises ComponentDiedError or NotReadyInTimeError."""
         command: list[str | Path] = [
             self._binaries["containerd"],
             "--config",
@@ -74,10 +74,10 @@ class Containerd:
             "--log-level",
             "info",
         ]
-        # The shim asks the PATH for a runc, to tell what it can do.
-        path = os.pathsep.join((str(self._cell.folder / "containerd"), os.environ.get("PATH", os.defpath)))
+        # The shim runs the runc of the PATH to learn its features.
+        path = os.pathsep.join((str(self._host.folder / "containerd"), os.environ.get("PATH", os.defpath)))
         self._process = Process.start(
-            "containerd", self._cell.command(*command), self.log, environment={**os.environ, "PATH": path}
+            "containerd", self._host.command(*command), self.log, environment={**os.environ, "PATH": path}
         )
 
         async def answers() -> bool:
@@ -106,7 +106,7 @@ class Containerd:
         return [row.split()[0] for row in rows if "RUNNING" in row]
 
     async def _ctr(self, *words: str) -> tuple[int, str]:
-        command = self._cell.command(self._binaries["ctr"], "--address", SOCKET, "-n", "k8s.io", *words)
+        command = self._host.command(self._binaries["ctr"], "--address", SOCKET, "-n", "k8s.io", *words)
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
@@ -114,12 +114,12 @@ class Containerd:
         return process.returncode or 0, said.decode(errors="replace")
 
     def _configure(self) -> Path:
-        folder = self._cell.folder / "containerd"
+        folder = self._host.folder / "containerd"
         networks = folder / "net.d"
         networks.mkdir(parents=True, exist_ok=True)
         (networks / "10-loopback.conflist").write_text(json.dumps(_NETWORK))
         runtime = folder / "runc"
-        script = Path(__file__).with_name("runtime.py")
+        script = Path(__file__).with_name("runcwrapper.py")
         runtime.write_text(_RUNTIME.format(python=sys.executable, script=script, runc=self._binaries["runc"]))
         runtime.chmod(0o755)
         config = folder / "config.toml"

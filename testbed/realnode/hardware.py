@@ -1,7 +1,7 @@
 """The accelerators of a real node: fake driver libraries, and the device files and tables that belong to them.
 
 In: a node, models. Out: what the agent's process needs (environment, options) and what is on the hardware, read without the
-product. It survives a reboot of the node as real cards do: without partitions.
+product. After a reboot of the node it has no partitions, as real cards.
 """
 
 import os
@@ -10,23 +10,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from testbed.fakes import dcmi_host, nvml_host
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.nvml import FakeNvml
-from testbed.realnode.cell import Cell
+from testbed.fakes.dcmi import host as dcmi_host
+from testbed.fakes.dcmi.library import FakeDcmi
+from testbed.fakes.nvml import host as nvml_host
+from testbed.fakes.nvml.library import FakeNvml
+from testbed.realnode.isolatedhost import IsolatedHost
 
 DAVINCI_MAJOR: Final = 235
 VDAVINCI_MAJOR: Final = 236
-"""Numbers that no kernel module of this machine serves: a container that opens such a file gets an error, and no harm is done."""
+"""Numbers that no kernel module of this machine serves, so opening such a file fails."""
 _VNPUS_PER_CHIP = 16
 
 
 class Hardware:
     """GPUs and NPUs, as many as models are named."""
 
-    def __init__(self, cell: Cell, *, gpus: Sequence[str], npus: Sequence[str]) -> None:
+    def __init__(self, host: IsolatedHost, *, gpus: Sequence[str], npus: Sequence[str]) -> None:
         """Raises Unavailable without a C compiler."""
-        folder = cell.folder / "hardware"
+        folder = host.folder / "hardware"
         folder.mkdir()
         self.root = folder / "root"
         self.nvml = FakeNvml.create(folder / "nvml", gpus)
@@ -53,12 +54,12 @@ class Hardware:
         return gpus + [f"npu {each.phy} {each.template} as {each.id}" for each in self.dcmi.vnpus()]
 
     def reboot(self) -> None:
-        """Forget what a reboot of the node makes cards forget."""
+        """Remove what a reboot of the node removes."""
         self.nvml.reboot()
         self.dcmi.reboot()
 
     def _device_files(self, chips: int) -> None:
-        """Make the NPUs' device files as the driver does, with numbers by which a container's files can be told apart."""
+        """Make the NPUs' device files as the driver does, with numbers that identify a container's files."""
         files = {name: (DAVINCI_MAJOR, 250 + index) for index, name in enumerate(dcmi_host.MANAGERS)}
         for chip in range(chips):
             files[f"davinci{chip}"] = (DAVINCI_MAJOR, chip)

@@ -1,4 +1,6 @@
-"""Container images without a registry: the witness program in, a docker archive with two images out.
+"""Container images without a registry.
+
+In: the inspector program. Out: a docker archive with two images.
 
 `IMAGE` prints what a container was given and sleeps; `PAUSE` is the pods' sandbox. Both are one static Go program.
 """
@@ -20,9 +22,9 @@ import platformdirs
 
 from testbed.errors import Unavailable
 
-IMAGE: Final = "testbed.apportion.dev/witness:1"
+IMAGE: Final = "testbed.apportion.dev/inspector:1"
 PAUSE: Final = "testbed.apportion.dev/pause:1"
-_SOURCES = Path(__file__).parent / "witness"
+_SOURCES = Path(__file__).parent / "inspector"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -33,7 +35,7 @@ async def archive() -> Path:
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        program = await _build(Path(scratch) / "witness")
+        program = await _build(Path(scratch) / "inspector")
         fresh = Path(scratch) / "images.tar"
         _write(fresh, program.read_bytes())
         return fresh.replace(place)
@@ -62,10 +64,10 @@ async def _build(target: Path) -> Path:
 
 
 def _write(path: Path, program: bytes) -> None:
-    layer = _tar({"witness": (program, 0o755)})
+    layer = _tar({"inspector": (program, 0o755)})
     files = {"layer.tar": (layer, 0o644)}
     manifest = []
-    for name, words in ((IMAGE, ["/witness"]), (PAUSE, ["/witness", "pause"])):
+    for name, words in ((IMAGE, ["/inspector"]), (PAUSE, ["/inspector", "pause"])):
         config = json.dumps(_config(layer, words)).encode()
         file = f"{hashlib.sha256(config).hexdigest()}.json"
         files[file] = (config, 0o644)

@@ -10,18 +10,18 @@ from testbed.binaries import Binaries
 from testbed.ports import free_ports
 from testbed.process import Process
 from testbed.readiness import answers, until_ready
-from testbed.realnode.cell import Cell
 from testbed.realnode.containerd import SOCKET
+from testbed.realnode.isolatedhost import IsolatedHost
 
 _GRACE_SECONDS = 5.0
 
 
 class Kubelet:
-    """kubelet inside of a cell, with the identity of its node."""
+    """kubelet on an isolated host, with the identity of its node."""
 
-    def __init__(self, cell: Cell, binaries: Binaries, *, name: str, kubeconfig: Path) -> None:
-        self.log = cell.folder / "kubelet.log"
-        self._cell = cell
+    def __init__(self, host: IsolatedHost, binaries: Binaries, *, name: str, kubeconfig: Path) -> None:
+        self.log = host.folder / "kubelet.log"
+        self._host = host
         self._program = binaries["kubelet"]
         self._name = name
         self._kubeconfig = kubeconfig
@@ -30,8 +30,8 @@ class Kubelet:
     async def start(self) -> None:
         """Start it and wait until it is healthy. Raises ComponentDiedError or NotReadyInTimeError."""
         [port] = free_ports(1)
-        config = self._cell.folder / "kubelet.yaml"
-        config.write_text(yaml.safe_dump(_config(port, self._cell.group)))
+        config = self._host.folder / "kubelet.yaml"
+        config.write_text(yaml.safe_dump(_config(port, self._host.group)))
         command: list[str | Path] = [
             self._program,
             f"--config={config}",
@@ -39,7 +39,7 @@ class Kubelet:
             f"--hostname-override={self._name}",
             "--v=2",
         ]
-        self._process = Process.start("kubelet", self._cell.command(*command), self.log)
+        self._process = Process.start("kubelet", self._host.command(*command), self.log)
         await until_ready(self._process, lambda: answers(f"http://127.0.0.1:{port}/healthz"))
 
     async def stop(self) -> None:
@@ -48,12 +48,12 @@ class Kubelet:
             await self._process.stop(_GRACE_SECONDS)
             self._process = None
 
-    def freeze(self) -> None:
-        """Stop it in its tracks, as a machine without memory or a lost network does; its pods go on."""
+    def suspend(self) -> None:
+        """Suspend it, as a lack of memory does; its pods go on."""
         self._signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
-        """Let it go on."""
+    def resume(self) -> None:
+        """Resume it."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, word: signal.Signals) -> None:
@@ -75,7 +75,7 @@ def _config(health_port: int, group: str) -> dict[str, object]:
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "enableServer": False,  # nobody could resolve the node's name; container logs are read from the disk
+        "enableServer": False,  # the node's name cannot be resolved; container logs are read from the disk
         "healthzBindAddress": "127.0.0.1",
         "healthzPort": health_port,
         "cgroupDriver": "cgroupfs",
@@ -86,7 +86,7 @@ def _config(health_port: int, group: str) -> dict[str, object]:
         "makeIPTablesUtilChains": False,  # the host's packet filter is not ours
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "resolvConf": "/etc/resolv.conf",
-        # A full disk of the machine shall not evict the tests' pods.
+        # A full disk of the host shall not evict the tests' pods.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
         "imageGCHighThresholdPercent": 100,
         # A prepare that failed is tried again with the next sync; at the default, 60 to 90 s later.

@@ -1,7 +1,7 @@
-"""A real node: containerd and kubelet in a cell, joined to a control plane.
+"""A real node: containerd and kubelet on an isolated host, joined to a control plane.
 
 In: a control plane, a name. Out: a Ready Node that runs containers; at the end no process, mount, control group or file of it
-is left, also when the test was killed (then the next start cleans up).
+is left; when the test was killed, the next start cleans up.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from typing import Self
 from testbed.api import Json
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError, TestbedError
+from testbed.errors import TestbedError
 from testbed.eventually import eventually
 from testbed.realnode import cgroups, records
-from testbed.realnode.cell import Cell
 from testbed.realnode.containerd import Containerd
+from testbed.realnode.isolatedhost import IsolatedHost
 from testbed.realnode.kubelet import Kubelet
 
 _READY_SECONDS = 60.0
@@ -35,7 +35,7 @@ class RealNode:
         self.cluster = cluster
         self.name = name
         self._binaries = binaries
-        self.cell: Cell
+        self.host: IsolatedHost
         self.containerd: Containerd
         self.kubelet: Kubelet
 
@@ -43,10 +43,10 @@ class RealNode:
         """Start it. Raises OSError or TestbedError; then nothing of it is left."""
         await records.sweep()
         folder = Path(tempfile.mkdtemp(prefix="apportion-node-"))
-        self.cell = Cell(folder, folder.name)
-        self.containerd = Containerd(self.cell, self._binaries)
+        self.host = IsolatedHost(folder, folder.name)
+        self.containerd = Containerd(self.host, self._binaries)
         config = self.cluster.client_kubeconfig(f"system:node:{self.name}", ["system:nodes"])
-        self.kubelet = Kubelet(self.cell, self._binaries, name=self.name, kubeconfig=config)
+        self.kubelet = Kubelet(self.host, self._binaries, name=self.name, kubeconfig=config)
         try:
             await self.boot()
             await self.ready()
@@ -58,34 +58,29 @@ class RealNode:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End everything and take the Node away."""
+        """End everything and delete the Node."""
         await self._end()
         await self.cluster.api.delete(f"/api/v1/nodes/{self.name}")
 
     async def boot(self) -> None:
-        """Start cell, containerd and kubelet."""
-        await self.cell.start()
+        """Start host, containerd and kubelet."""
+        await self.host.start()
         self._record()
         await self.containerd.start()
         await self.kubelet.start()
 
     async def power_cut(self) -> None:
-        """Take the power: all processes are gone, and what was in memory only; `boot` starts it again, under a new boot id."""
-        await self.cell.stop()
+        """Cut the power: processes and /run are lost; `boot` starts it again with a new boot id."""
+        await self.host.stop()
         await self.containerd.stop()
         await self.kubelet.stop()
-        shutil.rmtree(self.cell.run)
+        shutil.rmtree(self.host.run)
 
     async def ready(self) -> Json:
         """Wait until the Node is Ready, and return it."""
 
         async def node() -> Json:
-            try:
-                return await self.cluster.api.get(f"/api/v1/nodes/{self.name}")
-            except ApiError as error:
-                if error.status == 404:
-                    return {}
-                raise
+            return await self.cluster.api.find(f"/api/v1/nodes/{self.name}") or {}
 
         def fine(found: Json) -> bool:
             conditions = found.get("status", {}).get("conditions", ())
@@ -98,28 +93,28 @@ class RealNode:
         metadata = pod["metadata"]
         place = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
         files = sorted(
-            (self.cell.pod_logs / place / container).glob("*.log"), key=lambda file: int(file.stem)
+            (self.host.pod_logs / place / container).glob("*.log"), key=lambda file: int(file.stem)
         )
         lines = (line for file in files for line in file.read_text(errors="replace").splitlines())
         return [found[1] for found in map(_LOG_LINE.match, lines) if found is not None]
 
     def processes(self) -> set[int]:
         """Return the ids of all processes of the node's pods."""
-        return cgroups.processes(self.cell.group)
+        return cgroups.processes(self.host.group)
 
     def _record(self) -> None:
-        if self.cell.init is None:
+        if self.host.init is None:
             raise TestbedError("the node does not run")
-        group, folder = self.cell.group, str(self.cell.folder)
-        records.save(records.Record(records.this_process(), self.cell.init, group, folder))
+        group, folder = self.host.group, str(self.host.folder)
+        records.save(records.Record(records.this_process(), self.host.init, group, folder))
 
     async def _end(self) -> None:
         # Shielded: a second Ctrl-C must not leave half of it.
-        await asyncio.shield(self._really_end())
+        await asyncio.shield(self._stop_all())
 
-    async def _really_end(self) -> None:
+    async def _stop_all(self) -> None:
         await self.kubelet.stop()
-        await self.cell.stop()
+        await self.host.stop()
         await self.containerd.stop()
-        shutil.rmtree(self.cell.folder, ignore_errors=True)
-        records.forget(self.cell.group)
+        shutil.rmtree(self.host.folder, ignore_errors=True)
+        records.forget(self.host.group)

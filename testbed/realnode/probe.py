@@ -1,6 +1,6 @@
-"""Whether this machine lets us run a node: nothing in, the reason why not out.
+"""Whether a real node can run on this machine.
 
-What is needed is tried, not guessed: a cell is started and ended.
+In: nothing. Out: the reason why not, found by starting and ending an isolated host.
 """
 
 import os
@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 from testbed.errors import TestbedError
-from testbed.realnode.cell import Cell
+from testbed.realnode.isolatedhost import IsolatedHost
 
 
-async def unfit() -> str:
+async def unsupported_reason() -> str:
     """Return why no real node can run here, "" when one can."""
     if platform.system() != "Linux":
         return f"a node needs Linux, this is {platform.system()}"
@@ -22,12 +22,12 @@ async def unfit() -> str:
     if not os.access("/dev/kmsg", os.R_OK):
         return "kubelet needs to read /dev/kmsg"
     folder = Path(tempfile.mkdtemp(prefix="apportion-probe-"))
-    cell = Cell(folder, folder.name)
+    host = IsolatedHost(folder, folder.name)
     try:
-        await cell.start()
+        await host.start()
     except (OSError, TestbedError) as error:
         return f"this machine allows no mounts, process ids or control groups of a node's own: {error}"
     finally:
-        await cell.stop()
+        await host.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return ""

@@ -1,7 +1,7 @@
-"""What a real node leaves when its test is killed, and who cleans it up: the next start.
+"""Records of running nodes, by which the next start cleans up after a test that was killed.
 
-In: a running node's ids. Out: a file per node in the user's state folder. The kernel ends the processes with their owner; the
-control groups and the folder remain, and for nodes of owners that are gone `sweep` removes them.
+In: a running node's ids. Out: a file per node in the user's state folder. The kernel ends the processes with their owner;
+`sweep` removes the control groups and the folder of nodes whose owner has ended.
 """
 
 import shutil
@@ -14,7 +14,7 @@ import psutil
 
 from testbed.process import Identity
 from testbed.realnode import cgroups
-from testbed.realnode.cell import end
+from testbed.realnode.isolatedhost import end
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def forget(group: str) -> None:
 
 
 def this_process() -> Identity:
-    """Return who we are."""
+    """Return the identity of this process."""
     me = psutil.Process()
     return Identity(me.pid, me.create_time())
 

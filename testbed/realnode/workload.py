@@ -1,6 +1,6 @@
-"""Pods for a real node, and how long they took.
+"""Pods on a real node.
 
-In: a bed, a namespace, which partition is wanted. Out: a running pod with what its container saw: environment, device files.
+In: a installation, a namespace, which partition is wanted. Out: a running pod with what its container saw: environment, device files.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Final
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError, NotReadyInTimeError
+from testbed.errors import NotReadyInTimeError
 from testbed.eventually import eventually
 from testbed.realnode.images import IMAGE
 from testbed.realnode.node import RealNode
@@ -21,8 +21,8 @@ MANAGED: Final = {"apportion.dev/managed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Which kind of partition a claim asks for."""
+class PartitionRequest:
+    """The partition that a claim asks for."""
 
     title: str
     device_class: str
@@ -30,25 +30,25 @@ class Wish:
 
     @property
     def name(self) -> str:
-        """What pods of this kind can be called."""
+        """Prefix for the names of its pods."""
         return self.device_class.split(".")[0]
 
 
-def mig(profile: str) -> Wish:
+def mig(profile: str) -> PartitionRequest:
     """Ask for a MIG partition."""
     attribute = f'device.attributes["gpu.apportion.dev"].profile == "{profile}"'
-    return Wish(f"MIG {profile}", "mig.apportion.dev", attribute)
+    return PartitionRequest(f"MIG {profile}", "mig.apportion.dev", attribute)
 
 
-def vnpu(template: str) -> Wish:
+def vnpu(template: str) -> PartitionRequest:
     """Ask for a vNPU."""
     attribute = f'device.attributes["npu.apportion.dev"].template == "{template}"'
-    return Wish(f"vNPU {template}", "vnpu.apportion.dev", attribute)
+    return PartitionRequest(f"vNPU {template}", "vnpu.apportion.dev", attribute)
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A pod that runs, and what its container printed."""
+class RunningPod:
+    """A running pod, and what its container printed."""
 
     pod: Json
     claim: Json
@@ -71,7 +71,7 @@ class Running:
 
 
 class Workload:
-    """Pods in one namespace of a bed."""
+    """Pods in one namespace of a installation."""
 
     def __init__(self, cluster: ControlPlane, node: RealNode, namespace: str) -> None:
         self._api = cluster.api
@@ -79,11 +79,11 @@ class Workload:
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
-    async def create(self, name: str, wish: Wish, *, restart: str = "Never") -> None:
-        """Make a claim and a pod of the same name that uses it."""
+    async def create(self, name: str, wanted: PartitionRequest, *, restart: str = "Never") -> None:
+        """Create a claim and a pod of the same name that uses it."""
         exactly = {
-            "deviceClassName": wish.device_class,
-            "selectors": [{"cel": {"expression": wish.expression}}],
+            "deviceClassName": wanted.device_class,
+            "selectors": [{"cel": {"expression": wanted.expression}}],
         }
         claim = {
             "metadata": {"name": name},
@@ -106,10 +106,10 @@ class Workload:
         }
         await self._api.create(self._pods, {"metadata": {"name": name}, "spec": spec})
 
-    async def run(self, name: str, wish: Wish, *, restart: str = "Never") -> Running:
-        """Make claim and pod, and wait until the container has told what it sees."""
+    async def run(self, name: str, wanted: PartitionRequest, *, restart: str = "Never") -> RunningPod:
+        """Create claim and pod, and wait until the container has printed what it sees."""
         began = time.monotonic()
-        await self.create(name, wish, restart=restart)
+        await self.create(name, wanted, restart=restart)
         allocated: float | None = None
         while True:
             now = time.monotonic()
@@ -122,8 +122,8 @@ class Workload:
                 raise NotReadyInTimeError(f"pod {name} does not run; its status is {pod['status']}")
             await asyncio.sleep(_LOOK_SECONDS)
         running = time.monotonic()
-        lines = await self.told(pod)
-        return Running(
+        lines = await self.printed(pod)
+        return RunningPod(
             pod=pod,
             claim=await self.claim(name),
             environment=dict(
@@ -139,8 +139,8 @@ class Workload:
             started=running - (allocated or running),
         )  # fmt: skip
 
-    async def told(self, pod: Json) -> list[str]:
-        """Wait until the pod's container has told all, and return the lines of its last run."""
+    async def printed(self, pod: Json) -> list[str]:
+        """Wait until the pod's container has printed everything, and return the lines of its last run."""
 
         async def lines() -> list[str]:
             return self._node.output(pod)
@@ -159,7 +159,7 @@ class Workload:
         await self._api.delete(f"{self._pods}/{name}")
 
     async def delete_by_force(self, name: str) -> None:
-        """Take the pod out of the API at once, whatever its kubelet thinks."""
+        """Delete the pod from the API at once, without waiting for kubelet."""
         await self._api.delete(f"{self._pods}/{name}", grace=0)
 
     async def empty(self) -> None:
@@ -189,8 +189,4 @@ class Workload:
         return await self._api.get(f"{self._claims}/{name}")
 
     async def _absent(self, path: str) -> bool:
-        try:
-            await self._api.get(path)
-        except ApiError as error:
-            return error.status == 404
-        return False
+        return await self._api.find(path) is None

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from apportion.agent.devices.simulated import SimulatedBackend
-from testbed.chaos.brood import Brood
-from testbed.chaos.ground import NvmlGround
-from testbed.chaos.staging import staged
+from apportion.agent.devices.simulated.backend import SimulatedBackend
+from testbed.chaos.agentpool import AgentPool
+from testbed.chaos.fakehardware import NvmlHardware
+from testbed.chaos.nodesetup import chaos_node
 from testbed.controlplane import ControlPlane
-from testbed.fakes.nvml import build
+from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.killablenode import KillableNode
 from tests.agent.places import MakeBackend
-from tests.agent.scene import Scene
 from tests.agent.simulated_node import SimulatedNode, install, simulated_node
 
 
@@ -47,20 +47,20 @@ def make_node(installed: ControlPlane) -> Callable[..., AbstractAsyncContextMana
 
 
 @pytest.fixture(scope="session")
-async def brood() -> AsyncIterator[Brood]:
-    """Keep a nursery of agent processes that find the fake driver."""
-    async with Brood({"LD_LIBRARY_PATH": str(build().parent)}) as nursery:
-        yield nursery
+async def agent_pool() -> AsyncIterator[AgentPool]:
+    """Keep a pool of agent processes that find the fake driver."""
+    async with AgentPool({"LD_LIBRARY_PATH": str(FakeNvml.build().parent)}) as pool:
+        yield pool
 
 
 @pytest.fixture
-async def scene(installed: ControlPlane, brood: Brood) -> AsyncIterator[Scene]:
+async def killable(installed: ControlPlane, agent_pool: AgentPool) -> AsyncIterator[KillableNode]:
     """Make a node with an H100 and an A100 behind the fake driver; its agents are real processes."""
     # A short path: unix sockets lie below it.
     folder = Path(tempfile.mkdtemp(prefix="g-"))
-    ground = NvmlGround(folder)
+    hardware = NvmlHardware(folder)
     try:
-        async with staged(installed, folder, ground, brood) as node:
-            yield Scene(node, ground)
+        async with chaos_node(installed, folder, hardware, agent_pool) as node:
+            yield KillableNode(node, hardware)
     finally:
         shutil.rmtree(folder)

@@ -2,18 +2,23 @@
 
 from collections.abc import Callable
 
-from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.devices.values import Kind, Placement, Spot
+from apportion.agent.devices.simulated.backend import SimulatedBackend
+from apportion.agent.devices.values import CardKind, PartitionPlace, Placement
 
 MakeBackend = Callable[..., SimulatedBackend]
 """The fixture `make_backend`: keyword arguments are the fields of a simulation file."""
 
-DRIVERS = {Kind.GPU: "gpu.apportion.dev", Kind.NPU: "npu.apportion.dev", Kind.NIC: "rdma.apportion.dev"}
+DRIVERS = {
+    CardKind.GPU: "gpu.apportion.dev",
+    CardKind.NPU: "npu.apportion.dev",
+    CardKind.NIC: "rdma.apportion.dev",
+}
+GPU, NPU, RDMA = DRIVERS.values()
 
 
-def spot(backend: SimulatedBackend, card: str, profile: str, start: int) -> Spot:
+def partition_place(backend: SimulatedBackend, card: str, profile: str, start: int) -> PartitionPlace:
     """Name a place the way the agent does: of MIG profiles the size is known, a vNPU has size 1."""
     found = next(c for c in backend.devices() if c.name == card).profile(profile)
     assert found is not None
     size = found.placements[0].size if found.placements else 1
-    return Spot(card, profile, Placement(start, size))
+    return PartitionPlace(card, profile, Placement(start, size))

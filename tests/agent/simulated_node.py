@@ -8,28 +8,25 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import grpc
 import yaml
 
 from apportion.agent.agent import run_agent
-from apportion.agent.devices.simulated_state import StateFile
-from apportion.agent.proto import dra_v1_pb2, health_v1_pb2, registration_pb2
+from apportion.agent.devices.simulated.state import StateFile
 from apportion.agent.settings import AgentOptions
-from testbed.api import Api
+from apportion.api.contract import AGENT_FINALIZER, COUNTER_SET_SUFFIX
+from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from tests.agent.places import DRIVERS
+from tests.agent.kubeletcalls import KubeletCalls
+from tests.agent.places import GPU, NPU, RDMA
 
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-GPU, NPU, RDMA = DRIVERS.values()
-Json = dict[str, Any]
 
 
-class SimulatedNode:
+class SimulatedNode(KubeletCalls):
     """One node. `agent` runs its agent in this process; the files stay from one agent to the next."""
 
     def __init__(
@@ -41,10 +38,8 @@ class SimulatedNode:
         kubeconfig: Path | None = None,
     ) -> None:
         self.api: Api = cluster.api
-        self.messages: ModuleType = dra_v1_pb2
-        """The version of the plugin's protocol that kubelet speaks."""
+        super().__init__(folder)
         self.name = name
-        self.folder = folder
         simulation_file = folder / "node.yaml"
         simulation_file.write_text(yaml.safe_dump(dict(simulation)), encoding="utf-8")
         boot = folder / "boot"
@@ -60,7 +55,7 @@ class SimulatedNode:
             boot_id=boot,
             health_interval=0.1,
             held_interval=0.1,
-            prepare_patience=5,
+            prepare_timeout=5,
         )
 
     @asynccontextmanager
@@ -119,7 +114,7 @@ class SimulatedNode:
         body = {
             "apiVersion": "apportion.dev/v1alpha1",
             "kind": "Partition",
-            "metadata": {"name": f"{self.name}-{device}", "finalizers": ["apportion.dev/agent"]},
+            "metadata": {"name": f"{self.name}-{device}", "finalizers": [AGENT_FINALIZER]},
             "spec": {
                 "nodeName": self.name,
                 "driver": driver,
@@ -192,69 +187,6 @@ class SimulatedNode:
         path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
         await self.api.patch(path, {"status": {"allocation": None, "reservedFor": None}})
 
-    # --- what kubelet does ---------------------------------------------------------------------------------
-
-    async def registered(self, driver: str = GPU) -> registration_pb2.PluginInfo:
-        """Ask the registration socket, as kubelet does when it appears."""
-        async with grpc.aio.insecure_channel(f"unix:{self.folder}/r/{driver}-reg.sock") as channel:
-            ask = channel.unary_unary(
-                "/pluginregistration.Registration/GetInfo",
-                request_serializer=registration_pb2.InfoRequest.SerializeToString,
-                response_deserializer=registration_pb2.PluginInfo.FromString,
-            )
-            answer: registration_pb2.PluginInfo = await ask(registration_pb2.InfoRequest())
-            return answer
-
-    async def prepare(
-        self, *claims: Json, driver: str = GPU
-    ) -> dict[str, dra_v1_pb2.NodePrepareResourceResponse]:
-        """Call NodePrepareResources."""
-        answer = await self._call("NodePrepareResources", "NodePrepareResource", claims, driver)
-        return dict(answer.claims)
-
-    async def unprepare(self, *claims: Json, driver: str = GPU) -> dict[str, str]:
-        """Call NodeUnprepareResources; returns the errors by claim UID."""
-        answer = await self._call("NodeUnprepareResources", "NodeUnprepareResource", claims, driver)
-        return {uid: row.error for uid, row in answer.claims.items()}
-
-    @asynccontextmanager
-    async def health(
-        self, messages: ModuleType = health_v1_pb2, driver: str = GPU
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-        """Open the health stream as kubelet does; gives an iterator of lists, each by device name."""
-        service = messages.DESCRIPTOR.services_by_name["DRAResourceHealth"].full_name
-        async with grpc.aio.insecure_channel(f"unix:{self.folder}/p/{driver}/dra.sock") as channel:
-            call = channel.unary_stream(
-                f"/{service}/NodeWatchResources",
-                request_serializer=messages.NodeWatchResourcesRequest.SerializeToString,
-                response_deserializer=messages.NodeWatchResourcesResponse.FromString,
-            )(messages.NodeWatchResourcesRequest())
-
-            async def lists() -> AsyncIterator[dict[str, Any]]:
-                async for answer in call:
-                    yield {row.device.device_name: row for row in answer.devices}
-
-            yield lists()
-
-    async def _call(self, method: str, message: str, claims: tuple[Json, ...], driver: str) -> Any:
-        request, response = (getattr(self.messages, f"{message}s{end}") for end in ("Request", "Response"))
-        service = self.messages.DESCRIPTOR.services_by_name["DRAPlugin"].full_name
-        async with grpc.aio.insecure_channel(f"unix:{self.folder}/p/{driver}/dra.sock") as channel:
-            call = channel.unary_unary(
-                f"/{service}/{method}",
-                request_serializer=request.SerializeToString,
-                response_deserializer=response.FromString,
-            )
-            refs = [
-                self.messages.Claim(
-                    namespace=claim["metadata"]["namespace"],
-                    uid=claim["metadata"]["uid"],
-                    name=claim["metadata"]["name"],
-                )
-                for claim in claims
-            ]
-            return await call(request(claims=refs))
-
     # --- what the cluster sees -----------------------------------------------------------------------------
 
     async def slices(self, driver: str = "") -> list[Json]:
@@ -280,7 +212,7 @@ class SimulatedNode:
         """Return what a card's counter set says."""
         for item in await self.slices(driver):
             for row in item["spec"].get("sharedCounters", ()):
-                if row["name"] == f"{card}-counter-set":
+                if row["name"] == f"{card}{COUNTER_SET_SUFFIX}":
                     return {name: value["value"] for name, value in row["counters"].items()}
         return {}
 

@@ -1,5 +1,6 @@
 """Which hardware an agent looks for."""
 
+import doctest
 import os
 import subprocess
 import sys
@@ -7,13 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
+from apportion.agent.devices import backend as protocol
+from apportion.agent.devices.backend import Backend
+from apportion.agent.devices.hardware import Hardware
 from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.nodeinventory import NodeInventory
+from apportion.agent.slices.pool import pools
 from apportion.errors import BrokenInput
-from testbed.fakes import dcmi_host, nvml_host
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.rdma_host import RdmaHost
+from testbed.fakes.dcmi import host as dcmi_host
+from testbed.fakes.dcmi.library import FakeDcmi
+from testbed.fakes.nvml import host as nvml_host
+from testbed.fakes.nvml.library import FakeNvml
+from testbed.fakes.rdma import RdmaHost
+from tests.agent.places import DRIVERS
 
 
 def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +37,7 @@ def test_a_node_without_known_hardware_has_no_backend() -> None:
     if fresh("import ctypes; ctypes.CDLL('libnvidia-ml.so.1')").returncode == 0:
         pytest.skip("this machine has NVIDIA's driver library")
     said = fresh(
-        "from apportion.agent.agent import backends; from apportion.agent.settings import AgentOptions;"
+        "from apportion.agent.backends import backends; from apportion.agent.settings import AgentOptions;"
         " print(backends(AgentOptions(node='n')))"
     )
     assert said.stdout.strip() == "()", said.stderr
@@ -46,7 +54,7 @@ def test_auto_finds_all_that_is_there(tmp_path: Path) -> None:
     both = gpus.environment | npus.environment
     both["LD_LIBRARY_PATH"] = f"{gpus.library.parent}:{npus.library.parent}"
     code = (
-        "from pathlib import Path; from apportion.agent.agent import backends;"
+        "from pathlib import Path; from apportion.agent.backends import backends;"
         " from apportion.agent.settings import AgentOptions;"
         f" found = backends(AgentOptions(node='n', host_root=Path({str(root)!r})));"
         " print(*(f'{card.name}@{card.location.pcie_root}' for each in found for card in each.devices()))"
@@ -75,3 +83,17 @@ def test_an_impossible_choice_is_refused_by_name(name: str, why: str) -> None:
     """Before anything is started."""
     with pytest.raises(BrokenInput, match=why):
         backends(AgentOptions(node="n", backend=name))
+
+
+async def test_the_example_of_the_protocol_runs_and_its_card_is_published() -> None:
+    """It has every method of the protocol, and the agent's own parts take it as it is."""
+    (example,) = [each for each in doctest.DocTestFinder().find(protocol, extraglobs=None) if each.examples]
+    runner = doctest.DocTestRunner()
+    assert runner.run(example, clear_globs=False).failed == 0
+    backend: Backend = example.globs["backend"]
+    wanted = {name for name, member in vars(Backend).items() if callable(member) and name[0] != "_"}
+    assert wanted <= set(dir(backend))
+    hardware = Hardware([backend])
+    cards = await hardware.discover()
+    (pool,) = pools(NodeInventory(cards=tuple(cards.values())), DRIVERS)
+    assert [row["name"] for content in pool.contents for row in content.rows] == ["gpu-0"]

@@ -92,5 +92,5 @@ def test_only_files_of_our_name_and_kind_count_as_ours(tmp_path: Path) -> None:
     (tmp_path / f"{DRIVER}_nvidia.json").write_text("{}")
     (tmp_path / f"k8s.{DRIVER}_{theirs}.json").write_text("{}")
     assert folder.claims(DRIVER) == {ours, damaged, unfinished}
-    assert folder.whole(DRIVER, ours)
-    assert not folder.whole(DRIVER, damaged)
+    assert folder.is_intact(DRIVER, ours)
+    assert not folder.is_intact(DRIVER, damaged)

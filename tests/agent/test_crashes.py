@@ -4,21 +4,16 @@ The checks look at the simulated hardware's state file, the CDI folder, the API 
 """
 
 import asyncio
-import json
-import os
-import sqlite3
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
-import grpc
 import pytest
 
+from testbed.api import Json
 from testbed.eventually import eventually
-from tests.agent.crashing_agent import PATHS
-from tests.agent.simulated_node import PARTITIONS, Json, SimulatedNode, holder
+from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.simulated_node import PARTITIONS, SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 T = TypeVar("T")
@@ -44,84 +39,11 @@ STEPS = [
 ]
 
 
-class Doomed:
-    """An agent process that dies at a step, and the one that is started after it."""
-
-    def __init__(self, node: SimulatedNode, step: str) -> None:
-        self._node = node
-        self._step = step
-        self._process: asyncio.subprocess.Process | None = None
-        self.deaths = 0
-
-    async def start(self) -> None:
-        """Start the agent; only the first one is doomed."""
-        fields = (*PATHS, "node", "backend", "health_interval", "held_interval", "prepare_patience")
-        values = {name: getattr(self._node.options, name) for name in fields}
-        text = json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in values.items()})
-        step = self._step if self.deaths == 0 else "never"
-        with (self._node.folder / "agent.log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.agent.crashing_agent", text, step, stdout=log, stderr=log,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            )  # fmt: skip
-
-    async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Do something as a patient partner would: when the agent dies under it, start a new one and do it again."""
-        async with asyncio.timeout(60):
-            while True:
-                doing = asyncio.ensure_future(act())
-                dying = asyncio.ensure_future(self._running().wait())
-                await asyncio.wait({doing, dying}, return_when=asyncio.FIRST_COMPLETED)
-                if doing.done() and doing.exception() is None:
-                    dying.cancel()
-                    return doing.result()
-                doing.cancel()
-                if doing.done() and not isinstance(doing.exception(), grpc.aio.AioRpcError):
-                    dying.cancel()
-                    await doing
-                if await asyncio.wait({dying}, timeout=0.05) and self._running().returncode is not None:
-                    assert self._running().returncode == -9, (self._node.folder / "agent.log").read_text()
-                    self.deaths += 1
-                    await self.start()
-                else:
-                    dying.cancel()
-
-    async def stop(self) -> None:
-        """End the agent that is left."""
-        if self._running().returncode is None:
-            self._running().kill()
-            await self._running().wait()
-
-    def _running(self) -> asyncio.subprocess.Process:
-        assert self._process is not None
-        return self._process
-
-
-@asynccontextmanager
-async def doomed(node: SimulatedNode, step: str) -> AsyncIterator[Doomed]:
-    """Run an agent that dies at a step."""
-    agent = Doomed(node, step)
-    await agent.start()
-    try:
-        yield agent
-    finally:
-        await agent.stop()
-
-
-def journal(node: SimulatedNode) -> tuple[list[str], list[str]]:
-    """Return the steps of partitions and claims that the journal still knows."""
-    with sqlite3.connect(node.folder / "state" / "journal.db") as db:
-        partitions = [row[0] for row in db.execute("SELECT step FROM partitions")]
-        claims = [row[0] for row in db.execute("SELECT step FROM claims")]
-    db.close()
-    return partitions, claims
-
-
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_kill_at_any_step_is_made_good(make_node: MakeNode, namespace: str, step: str) -> None:
     """One partition, never two; in use, never touched; at the end nothing is left anywhere."""
-    async with make_node(cards=[{"model": "H100-80GB"}]) as node, doomed(node, step) as agent:
-        claim = await node.claim(namespace, "lives", DEVICE)
+    async with make_node(cards=[{"model": "H100-80GB"}]) as node, killed_agent(node, step) as agent:
+        claim = await node.create_claim(namespace, "lives", DEVICE)
         uid = claim["metadata"]["uid"]
         await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
         ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
@@ -142,7 +64,7 @@ async def test_a_kill_at_any_step_is_made_good(make_node: MakeNode, namespace: s
         await node.remove(DEVICE)
         await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
         assert node.hardware() == []
-        assert journal(node) == ([], [])
+        assert journal_steps(node) == ([], [])
         assert agent.deaths == 1
 
 
@@ -167,7 +89,7 @@ async def test_a_prepared_partition_survives_the_loss_of_its_object(
     """In use means in use, whatever the API says; it goes when kubelet unprepares."""
     async with make_node(cards=[{"model": "H100-80GB"}]) as node:
         async with node.agent():
-            claim = await node.claim(namespace, "busy", DEVICE)
+            claim = await node.create_claim(namespace, "busy", DEVICE)
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
             assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         await node.api.patch(f"{PARTITIONS}/{node.name}-{DEVICE}", {"metadata": {"finalizers": []}})
@@ -185,7 +107,7 @@ async def test_after_a_reboot_partitions_are_made_again_and_nothing_is_prepared(
     """MIG instances, CDI files and containers are gone; the wishes are not."""
     async with make_node(cards=[{"model": "H100-80GB"}]) as node:
         async with node.agent():
-            claim = await node.claim(namespace, "again", DEVICE)
+            claim = await node.create_claim(namespace, "again", DEVICE)
             uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
             assert (await node.prepare(claim))[uid].error == ""
@@ -233,7 +155,7 @@ async def _hardware(node: SimulatedNode) -> list[Json]:
 
 
 async def _steps(node: SimulatedNode) -> list[str]:
-    return journal(node)[0]
+    return journal_steps(node)[0]
 
 
 async def test_two_agents_of_a_rolling_update_make_each_partition_once(
@@ -253,7 +175,7 @@ async def test_two_agents_of_a_rolling_update_make_each_partition_once(
         assert sorted(live["start"] for live in node.hardware()) == list(range(7))
         # Ids count creations: more than seven would mean that one was made, torn down and made again.
         assert max(int(live["instance"]["gpuInstance"]) for live in node.hardware()) == 7
-        claim = await node.claim(namespace, "either", profiles[0][0])
+        claim = await node.create_claim(namespace, "either", profiles[0][0])
         path = f"{PARTITIONS}/{node.name}-{profiles[0][0]}"
         await node.api.patch(path, {"spec": {"holder": holder(claim)}})
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""

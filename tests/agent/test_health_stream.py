@@ -1,34 +1,22 @@
 """The health that kubelet hears: whole lists, at once and at every change, until the agent leaves."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-from apportion.agent.bell import Bell
 from apportion.agent.devices.values import Health
 from apportion.agent.kubelet.health import DeviceHealth, HealthFeed
 from apportion.agent.proto import health_v1_pb2, health_v1alpha1_pb2
+from apportion.agent.wakeup import Wakeup
 from testbed.eventually import eventually
+from tests.agent.healthlists import MIG, heard
 from tests.agent.simulated_node import SimulatedNode
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
-MIG = "gpu-0-mig-1g10gb-19-3"
-Lists = AsyncIterator[dict[str, Any]]
-
-
-async def heard(lists: Lists, wanted: Callable[[dict[str, Any]], bool], within: float = 5) -> dict[str, Any]:
-    """Return the first list that is as wanted."""
-    async with asyncio.timeout(within):
-        async for found in lists:
-            if wanted(found):
-                return found
-    raise AssertionError("the stream ended")
 
 
 @pytest.mark.parametrize("messages", [health_v1_pb2, health_v1alpha1_pb2], ids=["v1", "v1alpha1"])
@@ -72,7 +60,7 @@ async def test_lists_are_repeated_before_kubelet_calls_them_old() -> None:
     """With the time of the last look, so that what nobody could see any more becomes unknown."""
     looked = 1000.0
     rows = (DeviceHealth("gpu-0", "gpu-0", Health.HEALTHY),)
-    feed = HealthFeed("pool", lambda: rows, looked=lambda: looked, changed=Bell(), period=0.01)
+    feed = HealthFeed("pool", lambda: rows, last_read=lambda: looked, changed=Wakeup(), period=0.01)
     lists = feed.lists(health_v1_pb2)
     first, second = [await anext(lists) for _ in range(2)]
     assert (first, first.devices[0].last_updated_time) == (second, 1000)

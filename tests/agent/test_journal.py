@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.devices.values import Placement, Spot
 from apportion.agent.journal import Journal
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Step
 from apportion.errors import NotReady
-
-ROW = PartitionRow(
-    uid="p1", name="node-a-x", device="x", spot=Spot("gpu-0", "1g.10gb", Placement(3, 1)), step=Step.INTENT
-)
+from tests.agent.journalrow import ROW
 
 
 def claim(uid: str, *devices: str, admin: bool = False) -> ClaimRow:
@@ -56,7 +52,7 @@ def test_a_write_that_returned_survives_a_kill(tmp_path: Path) -> None:
     """The process dies right after the call; nothing was flushed by hand."""
     path = tmp_path / "journal.db"
     code = (
-        "import os, signal, sys; from pathlib import Path; from tests.agent.test_journal import ROW;"
+        "import os, signal, sys; from pathlib import Path; from tests.agent.journalrow import ROW;"
         "from apportion.agent.journal import Journal;"
         f"Journal(Path({str(path)!r}), 'b').put_partition(ROW); os.kill(os.getpid(), signal.SIGKILL)"
     )

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.kubelet.metadata import Described, MetadataFolder, content, inside
+from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder, content, inside
 from apportion.dra.claim import Claim
 from testbed.api import Json
 from testbed.eventually import eventually
-from tests.agent.simulated_node import GPU, SimulatedNode, holder
+from tests.agent.places import GPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
@@ -41,7 +42,7 @@ async def test_a_container_reads_what_its_device_is(make_node: MakeNode, namespa
     """The mount is at the documented place; the attributes are the slice's, and the UUID that came with the cut."""
     device = "gpu-0-mig-1g10gb-19-3"
     async with make_node(cards=[H100]) as node, node.agent():
-        claim = await node.claim(namespace, "mine", device)
+        claim = await node.create_claim(namespace, "mine", device)
         await node.partition(device, "1g.10gb", holder=holder(claim))
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         (cdi,) = node.cdi().values()
@@ -69,7 +70,7 @@ async def test_a_static_partition_says_its_layout(make_node: MakeNode, namespace
     async with make_node(cards=[H100]) as node, node.agent():
         await node.partition(device, "1g.10gb", holder=layout, origin="Layout")
         devices = await eventually(node.devices, lambda found: device in found)
-        claim = await node.claim(namespace, "static", device)
+        claim = await node.create_claim(namespace, "static", device)
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         (cdi,) = node.cdi().values()
         (mount,) = cdi["devices"][0]["containerEdits"]["mounts"]
@@ -90,7 +91,9 @@ def test_the_place_is_one_that_the_pods_author_can_know(claim: Claim, folder: st
 
 def test_a_request_of_a_prioritized_list_is_named_in_full() -> None:
     """In the content with its subrequest, in the path without."""
-    (first, *_) = stream(content(FROM_TEMPLATE, "d", "r/best", [Described(("r/best",), "p", "gpu-0", {})]))
+    (first, *_) = stream(
+        content(FROM_TEMPLATE, "d", "r/best", [DeviceDescription(("r/best",), "p", "gpu-0", {})])
+    )
     assert first["requests"][0]["name"] == "r/best"
     assert first["podClaimName"] == "gpu"
     assert first["kind"] == "DeviceMetadata"
@@ -99,7 +102,7 @@ def test_a_request_of_a_prioritized_list_is_named_in_full() -> None:
 def test_the_path_of_a_subrequest_leaves_it_out(tmp_path: Path) -> None:
     """A consumer knows the request from the claim's spec, not which alternative was taken."""
     folder = MetadataFolder(tmp_path, "d")
-    mounts = folder.write(CLAIM, [Described(("r/best",), "p", "gpu-0", {})])
+    mounts = folder.write(CLAIM, [DeviceDescription(("r/best",), "p", "gpu-0", {})])
     assert mounts["r"].container_path == f"{BASE}/resourceclaims/mine/r/d-metadata.json"
     assert Path(mounts["r"].host_path).is_file()
     assert folder.claims() == {CLAIM.uid}

@@ -17,12 +17,13 @@ import yaml
 from typer.testing import CliRunner
 
 from apportion import __main__ as program
-from apportion.agent.devices.marks import Marks
+from apportion.agent.devices.stickyerrors import StickyErrors
 from testbed.api import Json
 from testbed.eventually import eventually
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import lay_out
-from tests.agent.simulated_node import GPU, SimulatedNode, holder
+from testbed.fakes.nvml.host import lay_out
+from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.places import GPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
@@ -235,7 +236,7 @@ def test_the_same_on_nvidias_library(tmp_path: Path) -> None:
     run("unprepare", "--claim-file", str(claim))
     assert (fake.instances(), fake.mode(0)) == ((), (False, False))
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    Marks(tmp_path / "state" / "sick", boot).add(card["uuid"], "XID 62")
+    StickyErrors(tmp_path / "state" / "sick", boot).add(card["uuid"], "XID 62")
     assert run("discover")["cards"][0]["health"] == "Sick"
     assert run("recover", "gpu-0") == {
         "card": "gpu-0",
@@ -260,7 +261,7 @@ async def test_a_running_agent_respects_what_was_prepared_by_hand(
 
         await shell.apart("prepare", "--claim-file", str(file))
         await eventually(node.devices, lambda found: "apportion.dev/held" in keys(found))
-        other = await node.claim(namespace, "other", DEVICE)
+        other = await node.create_claim(namespace, "other", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(other))
         said = (await node.prepare(other))[other["metadata"]["uid"]].error
         assert "is held by ResourceClaim team/mine" in said

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apportion.agent.devices.models import names
-from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.devices.values import Health, Placement, Spot
-from apportion.agent.slices.inventory import Inventory, StaticPartition, held_for
-from apportion.agent.slices.naming import cut_of, cuts
+from apportion.agent.devices.simulated.backend import SimulatedBackend
+from apportion.agent.devices.values import Health, PartitionPlace, Placement
+from apportion.agent.slices.naming import partition_device, partition_devices
+from apportion.agent.slices.nodeinventory import NodeInventory, StaticPartition, held_for
 from apportion.agent.slices.pool import pools
 from apportion.dra.quantity import Quantity
 from apportion.errors import NoRoom
-from tests.agent.places import DRIVERS, MakeBackend, spot
+from tests.agent.places import DRIVERS, MakeBackend, partition_place
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 NICS = [
@@ -28,7 +28,7 @@ NICS = [
 
 def published(backend: SimulatedBackend, **inventory: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Every device and counter set of a node, by name, as the API server would get them."""
-    made = pools(Inventory(cards=backend.devices(), **inventory), DRIVERS)
+    made = pools(NodeInventory(cards=backend.devices(), **inventory), DRIVERS)
     rows = [(content.field, row) for pool in made for content in pool.contents for row in content.rows]
     devices = {row["name"]: row for field, row in rows if field == "devices"}
     counters = {row["name"]: row["counters"] for field, row in rows if field == "sharedCounters"}
@@ -53,7 +53,7 @@ def test_every_model_stays_within_the_limits_of_the_api(
     """Limits of resource.k8s.io/v1: 64 devices, 8 sets, 32 counters, 32 attributes and capacities, short ids."""
     node = "n" * 63
     backend = make_backend(node, cards=[{"model": model, "count": count}], nics=NICS)
-    made = pools(Inventory(cards=backend.devices()), DRIVERS)
+    made = pools(NodeInventory(cards=backend.devices()), DRIVERS)
     for pool in made:
         assert len({content.key for content in pool.contents}) == len(pool.contents)
         seen = Counter(row["name"] for content in pool.contents for row in content.rows)
@@ -87,7 +87,7 @@ def test_devices_consume_only_counters_that_exist(make_backend: MakeBackend, mod
 def test_eight_h100_with_eight_nics_are_17_slices_and_216_devices(make_backend: MakeBackend) -> None:
     """One slice per GPU, one for the counters, one for the NICs."""
     backend = make_backend(cards=[{"model": "H100-80GB", "count": 8}], nics=NICS)
-    gpu, nic = pools(Inventory(cards=backend.devices()), DRIVERS)
+    gpu, nic = pools(NodeInventory(cards=backend.devices()), DRIVERS)
     assert [content.field for content in gpu.contents] == ["sharedCounters"] + ["devices"] * 8
     assert sum(len(content.rows) for content in gpu.contents if content.field == "devices") == 208
     assert len(nic.contents) == 1
@@ -99,7 +99,7 @@ def test_a_node_with_more_than_eight_chips_needs_a_second_slice_of_counters(
 ) -> None:
     """A slice holds eight counter sets at most."""
     backend = make_backend(cards=[{"model": "910B4", "count": 16}])
-    (npu,) = pools(Inventory(cards=backend.devices()), DRIVERS)
+    (npu,) = pools(NodeInventory(cards=backend.devices()), DRIVERS)
     assert [content.field for content in npu.contents][:3] == ["sharedCounters", "sharedCounters", "devices"]
 
 
@@ -185,10 +185,10 @@ def test_every_device_name_leads_back_to_its_profile_and_place(make_backend: Mak
     """The agent acts on names; a name that it cannot read back would be a dead device."""
     for model in names():
         for card in make_backend(cards=[{"model": model}]).devices():
-            for cut in cuts(card):
-                assert cut_of(card, cut.name) == cut
-                assert cut_of(card, f"{cut.name}-static") == cut
-            assert cut_of(card, card.name) is None
+            for part in partition_devices(card):
+                assert partition_device(card, part.name) == part
+                assert partition_device(card, f"{part.name}-static") == part
+            assert partition_device(card, card.name) is None
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -203,17 +203,19 @@ def test_counters_admit_exactly_what_the_hardware_admits(
     backend = make_backend(cards=[{"model": model}])
     (card,) = backend.devices()
     devices, counters = published(backend)
-    offered = list(cuts(card))
-    chosen = data.draw(st.lists(st.sampled_from(offered), unique_by=lambda cut: cut.name, max_size=8))
+    offered = list(partition_devices(card))
+    chosen = data.draw(st.lists(st.sampled_from(offered), unique_by=lambda part: part.name, max_size=8))
     ids = iter(card.instance_ids)
     refused = False
-    for cut in chosen:
+    for part in chosen:
         try:
-            backend.create(Spot(card.name, cut.profile.name, cut.placement or Placement(next(ids), 1)))
+            backend.create(
+                PartitionPlace(card.name, part.profile.name, part.placement or Placement(next(ids), 1))
+            )
         except NoRoom:
             refused = True
             break
-    assert fits([devices[cut.name] for cut in chosen], counters) is not refused
+    assert fits([devices[part.name] for part in chosen], counters) is not refused
 
 
 @pytest.mark.parametrize("model", ["H100-80GB", "910B4", "310P"])
@@ -222,8 +224,8 @@ def test_a_split_card_cannot_be_used_whole(make_backend: MakeBackend, model: str
     backend = make_backend(cards=[{"model": model}])
     (card,) = backend.devices()
     devices, counters = published(backend)
-    for cut in cuts(card):
-        assert not fits([devices[card.name], devices[cut.name]], counters)
+    for part in partition_devices(card):
+        assert not fits([devices[card.name], devices[part.name]], counters)
 
 
 def test_what_a_foreign_partition_takes_is_gone_from_the_counters(make_backend: MakeBackend) -> None:
@@ -232,22 +234,22 @@ def test_what_a_foreign_partition_takes_is_gone_from_the_counters(make_backend: 
         cards=[{"model": "H100-80GB"}], foreign=[{"card": "gpu-0", "profile": "3g.40gb", "start": 4}]
     )
     (foreign,) = backend.partitions()
-    devices, counters = published(backend, occupied=(foreign.spot,))
+    devices, counters = published(backend, occupied=(foreign.place,))
     (card,) = backend.devices()
-    for cut in cuts(card):
+    for part in partition_devices(card):
         try:
-            backend.destroy(backend.create(Spot("gpu-0", cut.profile.name, cut.placement)))
+            backend.destroy(backend.create(PartitionPlace("gpu-0", part.profile.name, part.placement)))
             free = True
         except NoRoom:
             free = False
-        assert fits([devices[cut.name]], counters) is free, cut.name
+        assert fits([devices[part.name]], counters) is free, part.name
     assert not fits([devices["gpu-0"]], counters)
 
 
 def test_a_layouts_partition_is_a_device_of_its_own(make_backend: MakeBackend) -> None:
     """It has a UUID and a layout and shares no counters; its place is subtracted by the caller's `occupied`."""
     backend = make_backend(cards=[{"model": "910B4"}])
-    place = spot(backend, "npu-0", "vir05_1c_8g", 100)
+    place = partition_place(backend, "npu-0", "vir05_1c_8g", 100)
     made = StaticPartition("npu-0-vir05-1c-8g-0-static", "npu-0", "vir05_1c_8g", None, "VNPU-1", "nightly")
     devices, counters = published(backend, static=(made,), occupied=(place,))
     static = devices["npu-0-vir05-1c-8g-0-static"]
@@ -286,5 +288,5 @@ def test_a_lost_card_evicts(make_backend: MakeBackend) -> None:
 def test_the_same_inventory_gives_the_same_slices(make_backend: MakeBackend) -> None:
     """Stable order: no difference, no write."""
     backend = make_backend(cards=[{"model": "910B4", "count": 9}], nics=NICS)
-    inventory = Inventory(cards=backend.devices())
+    inventory = NodeInventory(cards=backend.devices())
     assert pools(inventory, DRIVERS) == pools(inventory, DRIVERS)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from tests.agent.simulated_node import GPU, SimulatedNode
+from tests.agent.places import GPU
+from tests.agent.simulated_node import SimulatedNode
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}

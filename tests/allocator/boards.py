@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from apportion.agent.devices.simulated_cards import make
-from apportion.agent.devices.simulation import Simulation
-from apportion.agent.devices.values import Kind
-from apportion.agent.slices.inventory import Inventory
+from apportion.agent.devices.simulated.cards import make
+from apportion.agent.devices.simulated.simulation import Simulation
+from apportion.agent.devices.values import CardKind
+from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import pools
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
@@ -31,7 +31,11 @@ from apportion.dra.taint import Toleration
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "manifests" / "policies"
-DRIVERS = {Kind.GPU: "gpu.apportion.dev", Kind.NPU: "npu.apportion.dev", Kind.NIC: "rdma.apportion.dev"}
+DRIVERS = {
+    CardKind.GPU: "gpu.apportion.dev",
+    CardKind.NPU: "npu.apportion.dev",
+    CardKind.NIC: "rdma.apportion.dev",
+}
 GUARD = Toleration(key="apportion.dev/guard", operator="Exists")
 Raw = dict[str, Any]
 
@@ -75,7 +79,7 @@ class Board:
 
     def __init__(self, cards: Raw, node: str = "n1") -> None:
         simulation = Simulation.model_validate(cards)
-        inventory = Inventory(cards=tuple(card for card, _ in make(simulation, node)))
+        inventory = NodeInventory(cards=tuple(card for card, _ in make(simulation, node)))
         self.node = node
         self.slices: list[Raw] = []
         for pool in pools(inventory, DRIVERS):
@@ -175,9 +179,9 @@ def claim(*asks: Ask, name: str = "c") -> Claim:
         exact: Raw = {"deviceClassName": ask.device_class, "allocationMode": "ExactCount", "count": ask.count}
         if ask.profile:
             driver, key = (
-                (DRIVERS[Kind.GPU], "profile")
+                (DRIVERS[CardKind.GPU], "profile")
                 if "mig" in ask.device_class
-                else (DRIVERS[Kind.NPU], "template")
+                else (DRIVERS[CardKind.NPU], "template")
             )
             text = f'device.attributes["{driver}"].{key} == "{ask.profile}"'
             exact["selectors"] = [{"cel": {"expression": text}}]

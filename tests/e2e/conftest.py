@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tenant import LEASE, MANAGED, Tenant, serving
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.fleet import fleet
+from testbed.demo.nodes import demo_nodes
 from testbed.installation import Installation
+from tests.e2e.tenant import LEASE, MANAGED, Tenant, serving
 
 _TAIL = 60
 """Lines of each log that a failed test shows."""
@@ -19,7 +19,7 @@ async def installation(binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on a control plane of its own: other tests install things too."""
     async with (
         ControlPlane(binaries=binaries) as cluster,
-        Installation(cluster, fleet(), operator_options=LEASE) as installed,
+        Installation(cluster, demo_nodes(), operator_options=LEASE) as installed,
     ):
         await serving(installed)
         yield installed

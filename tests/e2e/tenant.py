@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 
 from testbed.api import Json
-from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import Installation
 
@@ -174,11 +173,7 @@ class Tenant:
         await self._api.delete(path)
 
         async def gone() -> bool:
-            try:
-                await self._api.get(path)
-            except ApiError as error:
-                return error.status == 404
-            return False
+            return await self._api.find(path) is None
 
         await eventually(gone, within=PATIENCE)
 

@@ -1,17 +1,17 @@
 """Bad input gets an answer that names object, field and reason, and nothing else stops working."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tenant import (
+
+from testbed.errors import ApiError
+from testbed.installation import Installation
+from tests.e2e.clusterobjects import condition, objects, served_beside
+from tests.e2e.tenant import (
     CLASSES,
     GPU,
-    MIG,
     NPU,
     OWN,
-    PATIENCE,
     SLICES,
     Tenant,
     claim,
@@ -19,47 +19,11 @@ from tenant import (
     device_slice,
     devices,
     pod,
-    profile,
     request,
 )
 
-from testbed.errors import ApiError
-from testbed.eventually import eventually
-from testbed.installation import Installation
-
 LAYOUTS, POLICIES = f"{OWN}/partitionlayouts", f"{OWN}/allocationpolicies"
 DRIVER = "broken.example.com"
-
-
-@asynccontextmanager
-async def objects(installation: Installation, *made: tuple[str, dict[str, Any]]) -> AsyncIterator[None]:
-    """Make cluster-wide objects, and delete them again."""
-    api = installation.cluster.api
-    for path, body in made:
-        await api.create(path, body)
-    try:
-        yield
-    finally:
-        for path, body in made:
-            await api.delete(f"{path}/{body['metadata']['name']}")
-
-
-async def served_beside(tenant: Tenant) -> None:
-    """Check that an ordinary claim, newer than the bad one, gets its device and its pod runs."""
-    await tenant.make(claim("ordinary", request(MIG, profile("1g.10gb"))))
-    await tenant.make(pod("ordinary", "ordinary"))
-    await tenant.running("ordinary")
-
-
-async def condition(installation: Installation, path: str, kind: str) -> dict[str, Any]:
-    """Wait until an object of ours has a condition with a status, and return it."""
-
-    async def now() -> dict[str, Any]:
-        found = await installation.cluster.api.get(path)
-        rows = found.get("status", {}).get("conditions", ())
-        return next((row for row in rows if row["type"] == kind and row["status"] == "False"), {})
-
-    return await eventually(now, within=PATIENCE)
 
 
 async def test_an_unknown_class(team: Tenant) -> None:

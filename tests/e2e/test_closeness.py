@@ -1,31 +1,18 @@
 """Devices of a pod are close to each other, by the ladder of the policy or the usual one."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-from tenant import OWN, PATIENCE, SLICES, Tenant, claim, device_class, request
 
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.installation import Installation
+from tests.e2e.clusterobjects import device_attributes
+from tests.e2e.tenant import OWN, PATIENCE, Tenant, claim, device_class, request
 
 ROOT, NUMA = "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"
 IMMEDIATE = {"apportion.dev/allocation": "Immediate"}
 CLASS = "any-gpu.example.com"
-
-
-async def places(installation: Installation, names: list[str]) -> list[dict[str, Any]]:
-    """Return the attributes of devices, given as pool/device."""
-    slices, _ = await installation.cluster.api.items(SLICES)
-    found = {
-        f"{piece['spec']['pool']['name']}/{device['name']}": {
-            name: next(iter(value.values())) for name, value in device["attributes"].items()
-        }
-        for piece in slices
-        for device in piece["spec"].get("devices", ())
-    }
-    return [found[name] for name in names]
 
 
 @pytest.fixture
@@ -55,7 +42,9 @@ async def test_two_gpus_sit_behind_one_pcie_root_without_any_policy(
     await team.allocated("one")
     await team.make(claim("two", request("gpu.apportion.dev", count=2), annotations=IMMEDIATE))
 
-    one, *two = await places(installation, [*await team.allocated("one"), *await team.allocated("two")])
+    one, *two = await device_attributes(
+        installation, [*await team.allocated("one"), *await team.allocated("two")]
+    )
 
     assert two[0][ROOT] == two[1][ROOT] != one[ROOT]
 
@@ -71,7 +60,7 @@ async def test_a_policys_ladder_is_obeyed(installation: Installation, team: Tena
     )
     await team.make(claim("four", request(CLASS, count=4), annotations=IMMEDIATE))
 
-    four = await places(installation, await team.allocated("four"))
+    four = await device_attributes(installation, await team.allocated("four"))
 
     assert len({place[NUMA] for place in four}) == 1
     assert len({place[ROOT] for place in four}) > 1

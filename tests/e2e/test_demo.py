@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it."""
+"""`make demo` from start to end."""
 
 import asyncio
 import sys
@@ -8,6 +8,7 @@ import psutil
 
 from testbed.binaries import Binaries
 from testbed.installation import REPOSITORY
+from testbed.process import Identity
 
 
 async def test_the_demo_ends_well_and_leaves_nothing_running(binaries: Binaries) -> None:
@@ -28,14 +29,6 @@ async def test_the_demo_ends_well_and_leaves_nothing_running(binaries: Binaries)
     output = (await reading)[0].decode()
     assert demo.returncode == 0, output[-4000:]
     assert "Everything ended as expected" in output
-    left = [pid for pid, started in seen.items() if _runs(pid, started)]
+    left = [pid for pid, started in seen.items() if Identity(pid, started).running()]
     assert len(seen) > 8
     assert left == []
-
-
-def _runs(pid: int, started: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        return process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -1,12 +1,12 @@
 """Every example ends as its file says, and leaves nothing behind."""
 
 import pytest
-from tenant import PARTITIONS, PATIENCE, Tenant
 
-from testbed.demo.show import read_examples
+from testbed.demo.demo import read_examples
 from testbed.eventually import eventually
 from testbed.example import Example, View
 from testbed.installation import Installation
+from tests.e2e.tenant import PARTITIONS, PATIENCE, Tenant
 
 
 @pytest.mark.parametrize("example", read_examples(), ids=lambda each: each.name)

@@ -1,10 +1,9 @@
 """A cut that fails costs a gated pod nothing: another placement is found."""
 
-from tenant import MIG, PARTITIONS, Tenant, claim, pod, profile, request
-
-from apportion.agent.devices.simulated_state import StateFile
+from apportion.agent.devices.simulated.state import StateFile
 from testbed.eventually import eventually
 from testbed.installation import Installation
+from tests.e2e.tenant import MIG, PARTITIONS, Tenant, claim, pod, profile, request
 
 NODE = "h100-b"
 

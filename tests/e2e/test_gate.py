@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-from tenant import (
+
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from tests.e2e.clusterobjects import bound
+from tests.e2e.tenant import (
     CLASSES,
     GATE,
     MIG,
@@ -22,9 +25,6 @@ from tenant import (
     request,
 )
 
-from testbed.eventually import eventually
-from testbed.installation import Installation
-
 OTHER_CLASS, OTHER_DRIVER = "others.example.com", "others.example.com"
 
 
@@ -38,11 +38,6 @@ async def others(installation: Installation) -> AsyncIterator[str]:
     yield OTHER_CLASS
     await api.delete(f"{SLICES}/others")
     await api.delete(f"{CLASSES}/{OTHER_CLASS}")
-
-
-async def bound(tenant: Tenant, name: str) -> dict[str, Any]:
-    """Wait until a pod has a node."""
-    return await eventually(lambda: tenant.pod(name), lambda found: found["spec"].get("nodeName"), within=30)
 
 
 async def test_only_labelled_namespaces_get_the_gate(team: Tenant, plain: Tenant) -> None:

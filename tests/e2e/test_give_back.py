@@ -3,7 +3,10 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tenant import (
+
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from tests.e2e.tenant import (
     CLASSES,
     GATE,
     MIG,
@@ -19,9 +22,6 @@ from tenant import (
     profile,
     request,
 )
-
-from testbed.eventually import eventually
-from testbed.installation import Installation
 
 POLICIES = f"{OWN}/allocationpolicies"
 WHOLE = 'device.driver == "npu.apportion.dev" && device.attributes["npu.apportion.dev"].type == "npu"'

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tenant import MIG, NPU, PATIENCE, Tenant, chip, claim, devices, pod, profile, request, serving
-
 from testbed.installation import Installation
+from tests.e2e.tenant import MIG, NPU, PATIENCE, Tenant, chip, claim, devices, pod, profile, request, serving
 
 KEYLESS = [{"operator": "Exists"}]
 """Tolerates every taint, so the guard as well (resource.k8s.io/v1 DeviceToleration)."""

@@ -3,7 +3,15 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tenant import (
+
+from testbed.binaries import Binaries
+from testbed.controlplane import ControlPlane
+from testbed.demo.nodes import ascend, h100
+from testbed.errors import ApiError
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from testbed.versions import OLDEST
+from tests.e2e.tenant import (
     GATE,
     LEASE,
     MANAGED,
@@ -20,14 +28,6 @@ from tenant import (
     request,
     serving,
 )
-
-from testbed.binaries import Binaries
-from testbed.controlplane import ControlPlane
-from testbed.demo.fleet import ascend, h100
-from testbed.errors import ApiError
-from testbed.eventually import eventually
-from testbed.installation import Installation
-from testbed.versions import OLDEST
 
 
 @pytest.fixture(scope="module")

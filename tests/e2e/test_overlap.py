@@ -1,25 +1,8 @@
 """Overlaps: nothing in Kubernetes stops a second allocation of a device, so the operator finds it."""
 
-from typing import Any
-
-from tenant import NPU, RESOURCE, Tenant, chip, claim, devices, pod, request
-
 from testbed.installation import Installation
-
-
-async def allocate_by_hand(tenant: Tenant, name: str, allocation: dict[str, Any], **status: Any) -> None:
-    """Write an allocation as an administrator with too many rights could."""
-    await tenant.installation.cluster.api.patch(
-        f"{RESOURCE}/namespaces/{tenant.namespace}/resourceclaims/{name}",
-        {
-            "metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]},
-        },
-    )
-    await tenant.installation.cluster.api.patch(
-        f"{RESOURCE}/namespaces/{tenant.namespace}/resourceclaims/{name}/status",
-        {"status": {"allocation": {**allocation, "allocationTimestamp": "2099-01-01T00:00:00Z"}, **status}},
-        fieldManager="somebody",
-    )
+from tests.e2e.clusterobjects import allocate_by_hand
+from tests.e2e.tenant import NPU, Tenant, chip, claim, devices, pod, request
 
 
 async def test_the_later_allocation_that_nobody_reserved_is_cleared(

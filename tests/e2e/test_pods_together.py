@@ -1,25 +1,7 @@
 """Groups of pods: devices for all of them on whatever nodes, or for none, on a real control plane."""
 
-from typing import Any
-
-from tenant import GPU, Tenant, claim, gates, pod, request
-
-GROUP = "apportion.dev/pod-group"
-LEAST = "apportion.dev/pod-group-min-count"
-
-
-def member(name: str, group: str, least: str) -> dict[str, Any]:
-    """Return a pod of a group with a claim of its own name."""
-    raw = pod(name, name)
-    raw["metadata"]["labels"][GROUP] = group
-    raw["metadata"]["annotations"] = {LEAST: least}
-    return raw
-
-
-async def with_gpus(team: Tenant, name: str, group: str, least: str, count: int = 5) -> None:
-    """Make a pod of a group that asks for so many of a node's eight GPUs."""
-    await team.make(claim(name, request(GPU, count=count)))
-    await team.make(member(name, group, least))
+from tests.e2e.specialpods import LEAST, with_gpus
+from tests.e2e.tenant import Tenant, gates
 
 
 async def test_a_group_gets_its_devices_together_or_not_at_all(team: Tenant) -> None:

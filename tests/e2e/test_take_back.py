@@ -1,26 +1,13 @@
 """Take-backs: kube-scheduler refuses our node for a reason that we do not model. Another node, and never a loop."""
 
 import asyncio
-from typing import Any
-
-from tenant import NPU, Tenant, chip, claim, first_available, metric, pod, request
 
 from testbed.installation import Installation
+from tests.e2e.specialpods import against, beside
+from tests.e2e.tenant import NPU, Tenant, chip, claim, first_available, metric, pod, request
 
 MOST = 3
 """A handful: what the requirement allows for one pod."""
-
-
-def against(label: str) -> dict[str, Any]:
-    """Return the affinity of a pod that will not stand beside pods of this label."""
-    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-def beside(label: str) -> dict[str, Any]:
-    """Return the affinity of a pod that stands only beside pods of this label."""
-    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 async def test_a_refused_node_is_left_for_another(installation: Installation, team: Tenant) -> None:

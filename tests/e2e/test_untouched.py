@@ -1,9 +1,10 @@
 """What is not ours stays as it is, byte for byte, less what the control plane itself writes."""
 
-import json
 from typing import Any
 
-from tenant import (
+from testbed.installation import Installation
+from tests.e2e.clusterobjects import without_server_fields
+from tests.e2e.tenant import (
     CLASSES,
     MIG,
     OPERATOR,
@@ -19,20 +20,8 @@ from tenant import (
     serving,
 )
 
-from testbed.installation import Installation
-
 DRIVER = "untouched.example.com"
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-
-
-def core(found: dict[str, Any]) -> str:
-    """Return an object without what every write or the control plane changes."""
-    metadata = {
-        key: value
-        for key, value in found["metadata"].items()
-        if key not in ("managedFields", "resourceVersion", "generation")
-    }
-    return json.dumps({**found, "metadata": metadata, "status": None}, sort_keys=True)
 
 
 async def test_objects_of_others_are_unchanged(
@@ -44,7 +33,7 @@ async def test_objects_of_others_are_unchanged(
 
     async def keep(path: str, body: dict[str, Any]) -> None:
         stored = await api.create(path, body)
-        made[f"{path}/{stored['metadata']['name']}"] = core(stored)
+        made[f"{path}/{stored['metadata']['name']}"] = without_server_fields(stored)
 
     await keep(CLASSES, device_class(DRIVER, f'device.driver == "{DRIVER}"', managed=False))
     await keep(SLICES, device_slice("untouched", DRIVER, {"name": "one"}))
@@ -57,7 +46,7 @@ async def test_objects_of_others_are_unchanged(
         await keep(pods, pod("gated", gates=["queue.example.com/admission"], schedulerName="nobody"))
     for name in installation.nodes:
         path = f"/api/v1/nodes/{name}"
-        made[path] = core(await api.get(path))
+        made[path] = without_server_fields(await api.get(path))
 
     for tenant in (team, plain):
         await tenant.make(claim("ours", request(MIG, profile("1g.10gb"))))
@@ -69,7 +58,7 @@ async def test_objects_of_others_are_unchanged(
     for tenant in (team, plain):
         await tenant.delete("Pod", "ours")
 
-    changed = {path: core(await api.get(path)) for path in made}
+    changed = {path: without_server_fields(await api.get(path)) for path in made}
     written = {
         (each.resource, each.namespace, each.name)
         for each in installation.cluster.audited()

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fakes.nvml import FakeNvml
-from tests.fakes.vendor import Vendor, run
+from testbed.fakes.nvml.library import FakeNvml
+from tests.fakes.nvml_program import Vendor, run
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.fakes.dcmi import FakeDcmi
-from tests.fakes.dcmi_vendor import run
+from testbed.fakes.dcmi.library import FakeDcmi
+from tests.fakes.dcmi_program import run
 
 INVALID, NOT_PERMITTED, INNER, NOT_EXIST, NOT_READY, FILE, OCCUPIED, NOT_SUPPORTED = (
     -8001, -8002, -8005, -8008, -8012, -8014, -8020, -8255,
@@ -272,7 +272,7 @@ def test_alarms_come_with_their_event(b4: FakeDcmi) -> None:
     answer = [number("dcmi_get_device_health", 1, 0), count.value,
               events.raw[40:296].split(b"\\0")[0].decode(), struct.unpack_from("<IH4xBB", events.raw, 8)[2:]]
     """
-    b4.ail(0, 3, "HBM multi bit ECC")
+    b4.set_health(0, 3, "HBM multi bit ECC")
     assert run(b4, script) == [3, 1, "HBM multi bit ECC", [3, 1]]
     b4.heal()
     assert run(b4, script)[:2] == [0, 0]

@@ -1,18 +1,14 @@
 """The fake NVML keeps the rules of the real one, for nvidia-ml-py as it is."""
 
-import signal
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from testbed.errors import Unavailable
-from testbed.fakes import nvml
-from testbed.fakes.nvml import FakeNvml
-from tests.fakes.vendor import Vendor
+from testbed.fakes.nvml.library import FakeNvml
+from tests.fakes.nvml_program import Vendor
 
-IN_USE, NO_ROOM, NOT_SUPPORTED, INVALID, NOT_FOUND, LOST = 19, 23, 3, 2, 6, 15
+IN_USE, NO_ROOM, NOT_SUPPORTED, INVALID, NOT_FOUND = 19, 23, 3, 2, 6
 
 
 def test_the_vendors_binding_enumerates_the_gpus(tmp_path: Path, vendor: Vendor) -> None:
@@ -193,86 +189,6 @@ def test_mig_mode_stays_while_an_instance_is_there(h100: FakeNvml, vendor: Vendo
     assert vendor(h100, script) == [IN_USE, [1, 1]]
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_killed_process_leaves_what_it_had_done(h100: FakeNvml, vendor: Vendor, *, after: bool) -> None:
-    """A crash point ends the process for real, before or after the call took effect; the next process finds the rest."""
-    h100.kill("nvmlDeviceCreateGpuInstanceWithPlacement", after=after)
-    vendor(h100, "cut(gpu(), 9, 4, 4)", code=-signal.SIGKILL)
-    assert [(one.profile, one.start, one.compute) for one in h100.instances()] == (
-        [("3g.40gb", 4, ())] if after else []
-    )
-    assert vendor(h100, "answer = [mig_devices(gpu()), instances(gpu(), 9)]") == [[], [1] if after else []]
-    # The crash point is used up.
-    assert vendor(h100, "answer = refused(cut, gpu(), 9, 0, 4)") == 0
-
-
-def test_faults_come_as_often_as_asked_for(h100: FakeNvml, vendor: Vendor) -> None:
-    """One call passes, two fail, then all is well; another function is not concerned."""
-    h100.fail("nvmlDeviceGetName", 4, times=2, skip=1)
-    script = (
-        "answer = [refused(nvmlDeviceGetName, gpu()) for _ in range(4)] + [refused(nvmlDeviceGetUUID, gpu())]"
-    )
-    assert vendor(h100, script) == [0, 4, 4, 0, 0]
-
-
-def test_a_lost_gpu_refuses_every_call(tmp_path: Path, vendor: Vendor) -> None:
-    """Its neighbour goes on, and it is still counted."""
-    fake = FakeNvml.create(tmp_path / "nvml", ["H100-80GB"] * 2)
-    fake.lose(0)
-    script = "answer = [refused(gpu, 0), refused(gpu, 1), nvmlDeviceGetCount()]"
-    assert vendor(fake, script) == [LOST, 0, 2]
-
-
-def test_a_slow_call_holds_up_nobody_else(h100: FakeNvml, vendor: Vendor) -> None:
-    """Latency is the caller's own: the state is free meanwhile."""
-    h100.delay("nvmlDeviceCreateGpuInstanceWithPlacement", 1.5)
-    slow = threading.Thread(target=vendor, args=(h100, "cut(gpu(), 9, 0, 4)"))
-    slow.start()
-    deadline = time.monotonic() + 20
-    while "nvmlDeviceCreateGpuInstanceWithPlacement" not in h100.calls():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    began = time.monotonic()
-    assert h100.instances() == ()
-    assert time.monotonic() - began < 1
-    slow.join()
-    assert len(h100.instances()) == 1
-
-
-def test_latency_comes_beside_other_faults(h100: FakeNvml, vendor: Vendor) -> None:
-    """A slow driver fails and crashes like a fast one."""
-    h100.delay("*", 0.001)
-    h100.fail("nvmlDeviceGetName", 4)
-    assert vendor(h100, "answer = [refused(nvmlDeviceGetName, gpu()) for _ in range(2)]") == [4, 0]
-    h100.kill("nvmlDeviceGetName", after=False)
-    vendor(h100, "nvmlDeviceGetName(gpu())", code=-signal.SIGKILL)
-
-
-def test_an_xid_reaches_those_who_listen(h100: FakeNvml, vendor: Vendor) -> None:
-    """With its number and its GPU instance; what happened before the set was made does not come."""
-    h100.xid(0, 31)
-    script = """
-    events = nvmlEventSetCreate()
-    nvmlDeviceRegisterEvents(gpu(), nvmlEventTypeXidCriticalError, events)
-    early = refused(nvmlEventSetWait, events, 0)
-    open(%r, "w").close()
-    event = nvmlEventSetWait(events, 20000)
-    answer = [early, event.eventType, event.eventData, event.gpuInstanceId, refused(nvmlEventSetWait, events, 0)]
-    """
-    listening = h100.path.with_name("listening")
-
-    def report() -> None:
-        while not listening.exists():
-            time.sleep(0.02)
-        h100.xid(0, 94, instance=3, compute=0)
-
-    reporter = threading.Thread(target=report)
-    reporter.start()
-    timeout = 10
-    assert vendor(h100, script % str(listening)) == [timeout, 8, 94, 3, timeout]
-    reporter.join()
-
-
 def test_nvlinks_and_switches_are_told_apart(tmp_path: Path, vendor: Vendor) -> None:
     """A link names what is at its other end; where there is none the call is not supported."""
     fake = FakeNvml.create(tmp_path / "nvml", ["A100-80GB"] * 3)
@@ -305,4 +221,4 @@ def test_without_a_compiler_the_reason_is_clear(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(Unavailable, match=r"libnvidia-ml.so.1 .* no C compiler \(cc\)"):
-        nvml.build(tmp_path)
+        FakeNvml.build(tmp_path)

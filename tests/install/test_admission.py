@@ -1,6 +1,5 @@
 """Gate and finalizer: added where a namespace asks for it, and nothing else is touched anywhere."""
 
-import copy
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,45 +7,17 @@ import pytest
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from tests.install.gatedobjects import CLAIM_SPEC, comparable, make_claim, make_pod
 
 GATE = {"name": "apportion.dev/allocation"}
 PROTECTION = "resource.kubernetes.io/delete-protection"
 MANAGED = {"apportion.dev/managed": "true"}
 
-CLAIM_SPEC: Json = {
-    "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.apportion.dev"}}]}
-}
 POD_SPEC: Json = {
     "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
     "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
 }
 PLAIN: Json = {"containers": [{"name": "main", "image": "none"}]}
-
-
-async def make_pod(cluster: ControlPlane, namespace: str, spec: Json, **metadata: object) -> Json:
-    """Make a pod of this spec and return what the server stored."""
-    body = {"metadata": {"generateName": "p-", **metadata}, "spec": spec}
-    return await cluster.api.create(f"/api/v1/namespaces/{namespace}/pods", body, fieldValidation="Strict")
-
-
-async def make_claim(cluster: ControlPlane, namespace: str, **metadata: object) -> Json:
-    """Make a claim and return what the server stored."""
-    body = {"metadata": {"generateName": "c-", **metadata}, "spec": CLAIM_SPEC}
-    path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-    return await cluster.api.create(path, body, fieldValidation="Strict")
-
-
-def comparable(found: Json) -> Json:
-    """Return an object without what differs between any two objects."""
-    kept = copy.deepcopy(found)
-    for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "managedFields"):
-        del kept["metadata"][name]
-    for volume in kept["spec"].get("volumes", []):
-        volume["name"] = "token"
-    for container in kept["spec"].get("containers", []):
-        for mount in container["volumeMounts"]:
-            mount["name"] = "token"
-    return kept
 
 
 class Admission:

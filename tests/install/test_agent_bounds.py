@@ -1,107 +1,27 @@
 """An agent's token reaches as far as its own node: slices, Partitions, their status and their finalizers."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 import pytest
 
-from testbed.api import Api, Json
+from apportion.api.contract import AGENT_FINALIZER
+from testbed.api import Json
 from testbed.controlplane import ControlPlane
-from testbed.errors import ApiError
 from testbed.eventually import eventually
 from tests.install.refusal import refused
-
-SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
-OURS, OTHERS = "bounds-ours", "bounds-others"
-AGENT_FINALIZER = "apportion.dev/agent"
-
-
-@dataclass(frozen=True)
-class Users:
-    """Connections of those who write slices and Partitions."""
-
-    admin: Api
-    agent: Api
-    """The agent of node `bounds-ours`, its token bound to that node."""
-    in_pod: Api
-    """The same agent, its token bound to a pod there, as kubelet gives it."""
-    unbound: Api
-    """An agent's token that names no node."""
-    operator: Api
-    kubelet: Api
-    """The kubelet of node `bounds-others`."""
-
-
-def device_slice(name: str, node: str, pool: str | None = None) -> Json:
-    """Return a ResourceSlice with one device."""
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "driver": "gpu.apportion.dev",
-            "nodeName": node,
-            "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "gpu-0"}],
-        },
-    }
-
-
-def partition(name: str, node: str) -> Json:
-    """Return a Partition as the operator makes it: with the agent's finalizer, and here somebody else's too."""
-    return {
-        "apiVersion": "apportion.dev/v1alpha1",
-        "kind": "Partition",
-        "metadata": {
-            "name": name,
-            "finalizers": [AGENT_FINALIZER, "example.com/other"],
-            "labels": {"a": "b"},
-        },
-        "spec": {
-            "nodeName": node,
-            "driver": "gpu.apportion.dev",
-            "pool": node,
-            "device": "gpu-0-mig-1g10gb-19-3",
-            "parent": "gpu-0",
-            "profile": "1g.10gb",
-            "origin": "Warm",
-        },
-    }
-
-
-async def users_of(cluster: ControlPlane, stack: AsyncExitStack) -> Users:
-    """Make the nodes and open everybody's connection."""
-    for node in (OURS, OTHERS):
-        # Nobody else's pods shall land here.
-        await cluster.api.create(
-            "/api/v1/nodes", {"metadata": {"name": node}, "spec": {"unschedulable": True}}
-        )
-        stack.push_async_callback(cluster.api.delete, f"/api/v1/nodes/{node}")
-    pods = "/api/v1/namespaces/apportion-system/pods"
-    pod: Json = {
-        "metadata": {"name": "bounds-agent"},
-        "spec": {
-            "serviceAccountName": "apportion-agent",
-            "nodeName": OURS,
-            "containers": [{"name": "agent", "image": "none"}],
-        },
-    }
-    await cluster.api.create(pods, pod)
-    stack.push_async_callback(cluster.api.delete, f"{pods}/bounds-agent", grace=0)
-
-    async def connect(name: str, **bound: str) -> Api:
-        path = await cluster.service_account_kubeconfig("apportion-system", name, **bound)
-        return await stack.enter_async_context(Api.of(path))
-
-    kubelet = cluster.client_kubeconfig(f"system:node:{OTHERS}", ["system:nodes"])
-    return Users(
-        admin=cluster.api,
-        agent=await connect("apportion-agent", node=OURS),
-        in_pod=await connect("apportion-agent", pod="bounds-agent"),
-        unbound=await connect("apportion-agent"),
-        operator=await connect("apportion-operator"),
-        kubelet=await stack.enter_async_context(Api.of(kubelet)),
-    )
+from tests.install.users import (
+    OTHERS,
+    OURS,
+    PARTITIONS,
+    SLICES,
+    Users,
+    device_slice,
+    forget,
+    partition,
+    refusal_of,
+    users_of,
+)
 
 
 class Bounds:
@@ -290,22 +210,6 @@ class Bounds:
         await users.kubelet.delete(f"{SLICES}/wiped")
         with refused("not found", status=404):
             await users.admin.get(f"{SLICES}/wiped")
-
-
-async def refusal_of(request: Awaitable[object]) -> str:
-    """Return why a request is refused."""
-    try:
-        await request
-    except ApiError as error:
-        return error.message
-    raise AssertionError("the request was not refused")
-
-
-async def forget(users: Users, *names: str) -> None:
-    """Delete Partitions whatever finalizers they have."""
-    for name in names:
-        await users.admin.delete(f"{PARTITIONS}/{name}")
-        await users.admin.patch(f"{PARTITIONS}/{name}", {"metadata": {"finalizers": None}})
 
 
 @pytest.fixture(scope="module")

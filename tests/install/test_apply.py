@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from testbed.controlplane import ControlPlane
+from tests.install.applied import versions
 
 WORKLOADS = ("deployment.apps/apportion-operator", "daemonset.apps/apportion-agent")
 
@@ -30,19 +31,6 @@ class Apply:
 
         assert len(ours) == 2
         assert [item["status"]["typeChecking"] for item in ours] == [{}, {}]
-
-
-async def versions(cluster: ControlPlane, manifests: Path) -> dict[str, str]:
-    """Return the resourceVersion of every object of the install that is there."""
-    found = json.loads(
-        await cluster.kubectl("get", "--ignore-not-found", "--kustomize", str(manifests), "--output=json")
-    )
-    return {
-        f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
-        for item in found["items"]
-        # controller-manager counts pods in its status all the time.
-        if item["kind"] != "PodDisruptionBudget"
-    }
 
 
 class TestApply(Apply):

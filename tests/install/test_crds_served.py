@@ -8,25 +8,12 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from tests.install.written_objects import (
     ACCEPTED,
+    GROUP,
     IMMUTABLE,
-    KINDS,
     POLICY,
     REFUSED,
-    without,
+    create,
 )
-
-GROUP = "/apis/apportion.dev/v1alpha1"
-
-
-async def create(
-    cluster: ControlPlane, kind: str, change: Json, *, name: str = "x", keep: bool = False
-) -> Json:
-    """Ask the server to make an object, valid but for the change; a dry run unless it is to be kept."""
-    plural, spec = KINDS[kind]
-    spec = without({**spec, **change}, *(field for field, value in change.items() if value is None))
-    body = {"apiVersion": "apportion.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-    dry = {} if keep else {"dryRun": "All"}
-    return await cluster.api.create(f"{GROUP}/{plural}", body, fieldValidation="Strict", **dry)
 
 
 class Served:

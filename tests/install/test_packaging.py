@@ -1,23 +1,20 @@
 """Every path, flag, name and make target in Dockerfile, Tiltfile and manifests exists."""
 
-import ast
 import re
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-import yaml
 
 from apportion import __main__ as program
 from apportion import __version__
+from apportion.agent.devices.simulated.simulation import load
 from apportion.api import crd
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
+from tests.install.imagefiles import Dockerfile, Tiltfile
+from tests.install.rendered import ROOT, options, pods, rendered
 
-ROOT = Path(__file__).parents[2]
 OVERLAYS = (
     "manifests",
     "manifests/overlays/ascend",
@@ -27,39 +24,6 @@ OVERLAYS = (
 
 FOR_THE_LOADER = {"LD_LIBRARY_PATH"}
 """Variables that are no options of ours."""
-
-AGREED = {
-    "operator": {"--namespace", "--kubeconfig", "--log-format", "--health-port"},
-    "agent": {
-        "--node-name", "--backend", "--simulation", "--plugins-dir", "--registry-dir", "--cdi-dir", "--state-dir",
-        "--driver-gpu", "--driver-npu", "--driver-rdma", "--kubeconfig", "--log-format", "--health-port",
-    },
-}  # fmt: skip
-"""Options of a role that the command line does not have yet."""
-
-
-def options(role: str) -> set[str]:
-    """Return the options that `python -m apportion ROLE` takes."""
-    app = getattr(program, "app", None)
-    commands = getattr(typer.main.get_command(app), "commands", {}) if app is not None else {}
-    if role not in commands:
-        return AGREED[role]
-    return {option for parameter in commands[role].params for option in parameter.opts}
-
-
-def rendered(binaries: Binaries, folder: str) -> list[dict[str, Any]]:
-    """Return the objects that `kubectl apply -k FOLDER` would apply."""
-    done = subprocess.run(
-        [binaries["kubectl"], "kustomize", str(ROOT / folder)], check=True, capture_output=True, text=True
-    )
-    return list(yaml.safe_load_all(done.stdout))
-
-
-def pods(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the pod specs of all workloads."""
-    for item in objects:
-        if item["kind"] in {"Deployment", "DaemonSet"}:
-            yield item["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize("folder", OVERLAYS)
@@ -186,25 +150,9 @@ def test_an_agent_is_replaced_without_a_gap(binaries: Binaries) -> None:
 
 def test_the_simulated_cards_of_the_development_install_can_be_read() -> None:
     """The agent refuses unknown models and misspelt fields; better here than in a pod's log."""
-    simulation = pytest.importorskip("apportion.agent.devices.simulation", exc_type=ModuleNotFoundError)
-
-    described, _ = simulation.load(ROOT / "manifests/overlays/dev/simulation.yaml")
+    described, _ = load(ROOT / "manifests/overlays/dev/simulation.yaml")
 
     assert described.cards
-
-
-class Dockerfile:
-    """The instructions of the Dockerfile."""
-
-    def __init__(self) -> None:
-        text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-        self.lines = [
-            line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")
-        ]
-
-    def all(self, instruction: str) -> list[str]:
-        """Return the arguments of all instructions of this name."""
-        return [rest for name, rest in self.lines if name == instruction]
 
 
 def test_the_image_copies_what_exists_and_docker_may_see() -> None:
@@ -249,34 +197,6 @@ def test_the_image_installs_locked_packages_and_runs_as_nobody() -> None:
     assert requirements.count("==") <= requirements.count("--hash=")
     assert dockerfile.all("USER")[-1] == "65532:65532"
     assert dockerfile.all("ENTRYPOINT") == ['["/app/bin/python", "-m", "apportion"]']
-
-
-class Tiltfile:
-    """The calls in the Tiltfile. Starlark's syntax is Python's."""
-
-    def __init__(self) -> None:
-        tree = ast.parse((ROOT / "Tiltfile").read_text(encoding="utf-8"))
-        self._calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-
-    def all(self, function: str) -> list[tuple[list[Any], dict[str, Any]]]:
-        """Return the arguments of all calls of a function; nested calls are left out."""
-        return [
-            (
-                [ast.literal_eval(value) for value in call.args if plain(value)],
-                {
-                    word.arg: ast.literal_eval(word.value)
-                    for word in call.keywords
-                    if word.arg and plain(word.value)
-                },
-            )
-            for call in self._calls
-            if isinstance(call.func, ast.Name) and call.func.id == function
-        ]
-
-
-def plain(node: ast.expr) -> bool:
-    """Say whether an argument is a value and not a call."""
-    return not any(isinstance(inner, ast.Call) for inner in ast.walk(node))
 
 
 def test_tilt_builds_the_image_from_what_exists() -> None:

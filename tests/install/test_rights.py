@@ -6,6 +6,7 @@ from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError
 from testbed.eventually import eventually
+from tests.install.accessreview import allowed, named
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OPERATOR, AGENT = "apportion-operator", "apportion-agent"
@@ -44,42 +45,6 @@ NOT_ALLOWED = {
     ],
 }
 """By account: verb, resource with its group, subresource."""
-
-
-async def allowed(
-    cluster: ControlPlane, account: str, right: str, *, namespace: str = "", name: str = ""
-) -> bool:
-    """Ask the API server whether a ServiceAccount may do something, in all namespaces or in one, to all or to one object."""
-    verb, _, what = right.partition(" ")
-    resource, _, subresource = what.partition("/")
-    resource, _, group = resource.partition(".")
-    attributes = {
-        "namespace": namespace,
-        "name": name,
-        "verb": verb,
-        "group": group,
-        "resource": resource,
-        "subresource": subresource,
-    }
-    answer = await cluster.api.create(
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-        {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": f"system:serviceaccount:apportion-system:{account}",
-                "groups": ["system:serviceaccounts", "system:authenticated"],
-                "resourceAttributes": attributes,
-            },
-        },
-    )
-    return bool(answer["status"]["allowed"])
-
-
-def named(resource: str, group: str) -> str:
-    """Write a rule's resource as in the table above."""
-    name, slash, subresource = resource.partition("/")
-    return f"{name}.{group}{slash}{subresource}" if group else resource
 
 
 class Rights:

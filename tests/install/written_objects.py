@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from testbed.api import Json
+from testbed.controlplane import ControlPlane
 
 SHIPPED = Path(__file__).parents[2] / "manifests" / "policies"
 PARTITION: Json = {
@@ -263,3 +264,17 @@ IMMUTABLE = [
     {"placement": {"start": 4}},
     {"placement": None},
 ]
+
+
+GROUP = "/apis/apportion.dev/v1alpha1"
+
+
+async def create(
+    cluster: ControlPlane, kind: str, change: Json, *, name: str = "x", keep: bool = False
+) -> Json:
+    """Ask the server to make an object, valid but for the change; a dry run unless it is to be kept."""
+    plural, spec = KINDS[kind]
+    spec = without({**spec, **change}, *(field for field, value in change.items() if value is None))
+    body = {"apiVersion": "apportion.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    dry = {} if keep else {"dryRun": "All"}
+    return await cluster.api.create(f"{GROUP}/{plural}", body, fieldValidation="Strict", **dry)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from testbed.binaries import Binaries
-from testbed.realnode.bed import RealBed
+from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import MANAGED, Workload
 
 _TAIL = 60
@@ -13,31 +13,31 @@ _TAIL = 60
 
 
 @pytest.fixture(scope="session")
-async def bed(binaries: Binaries, node_binaries: Binaries) -> AsyncIterator[RealBed]:
+async def installation(binaries: Binaries, node_binaries: Binaries) -> AsyncIterator[RealNodeInstallation]:
     """Run control plane, operator, node and agent."""
-    async with RealBed(binaries=binaries, programs=node_binaries) as made:
+    async with RealNodeInstallation(binaries=binaries, programs=node_binaries) as made:
         yield made
 
 
 @pytest.fixture
-async def work(bed: RealBed) -> AsyncIterator[Workload]:
+async def work(installation: RealNodeInstallation) -> AsyncIterator[Workload]:
     """Give a namespace for pods; whatever a test leaves in it is ended."""
-    bed.cluster.check()
-    name = await bed.cluster.make_namespace("team", MANAGED)
-    work = Workload(bed.cluster, bed.node, name)
+    installation.cluster.check()
+    name = await installation.cluster.make_namespace("team", MANAGED)
+    work = Workload(installation.cluster, installation.node, name)
     yield work
     await work.empty()
-    await bed.cluster.drop_namespace(name)
-    await bed.nothing_left(warm=True)
+    await installation.cluster.drop_namespace(name)
+    await installation.nothing_left(warm=True)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Show what kubelet, containerd, agents and operator said last, when a test failed."""
     report = yield
-    made = getattr(item, "funcargs", {}).get("bed")
-    if isinstance(made, RealBed) and report.failed:
-        logs = [*made.node.cell.folder.glob("*.log"), *(each.log for each in made.installation.operators)]
+    made = getattr(item, "funcargs", {}).get("installation")
+    if isinstance(made, RealNodeInstallation) and report.failed:
+        logs = [*made.node.host.folder.glob("*.log"), *(each.log for each in made.product.operators)]
         for log in logs:
             lines = log.read_text(errors="replace").splitlines()
             report.sections.append((f"log {log.name}", "\n".join(lines[-_TAIL:])))

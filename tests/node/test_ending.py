@@ -1,4 +1,4 @@
-"""How a node ends: whatever happens to the process that started it, nothing of it stays on the machine."""
+"""How a node ends: whatever happens to the process that started it, nothing of it stays on the host."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from testbed.binaries import Binaries
 from testbed.eventually import eventually
 from testbed.process import Identity
 from testbed.realnode import cgroups, records
-from testbed.realnode.bed import RealBed
+from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.node import RealNode
 
 _ROOT = Path(__file__).parents[2]
@@ -26,25 +26,25 @@ _OWNER = """
 import asyncio, subprocess, sys, tempfile
 from pathlib import Path
 from testbed.realnode import records
-from testbed.realnode.cell import Cell
+from testbed.realnode.isolatedhost import IsolatedHost
 
 async def main():
     folder = Path(tempfile.mkdtemp(prefix="apportion-node-"))
-    cell = Cell(folder, folder.name)
-    await cell.start()
-    records.save(records.Record(records.this_process(), cell.init, cell.group, str(folder)))
+    host = IsolatedHost(folder, folder.name)
+    await host.start()
+    records.save(records.Record(records.this_process(), host.init, host.group, str(folder)))
     # A program that left its parents, as a container's shim does, in a group as kubelet makes them.
     inside = "setsid sleep 4711 & echo $! > /run/orphan; mkdir /sys/fs/cgroup/$0/$1/pods; echo $! > /sys/fs/cgroup/$0/$1/pods/cgroup.procs"
-    subprocess.run(cell.command("sh", "-c", inside, sys.argv[1], cell.group), check=True)
-    print(cell.group, flush=True)
+    subprocess.run(host.command("sh", "-c", inside, sys.argv[1], host.group), check=True)
+    print(host.group, flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())
 """
 _PROBE = """
 import asyncio
-from testbed.realnode.probe import unfit
-print(asyncio.run(unfit()))
+from testbed.realnode.probe import unsupported_reason
+print(asyncio.run(unsupported_reason()))
 """
 
 
@@ -90,7 +90,7 @@ async def test_a_killed_test_leaves_no_process_and_the_next_start_cleans_up(node
 
 
 async def test_ctrl_c_leaves_nothing(node_binaries: Binaries, binaries: Binaries) -> None:
-    """In the middle of `make real-node`, with pods and all: one SIGINT, and the machine is as before."""
+    """In the middle of `make real-node`, with pods and all: one SIGINT, and the host is as before."""
     before = _traces()
     show = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "testbed", "real-node"),
@@ -109,16 +109,18 @@ async def test_ctrl_c_leaves_nothing(node_binaries: Binaries, binaries: Binaries
     assert not _traces() & during
 
 
-async def test_two_nodes_live_side_by_side(bed: RealBed, node_binaries: Binaries) -> None:
+async def test_two_nodes_live_side_by_side(
+    installation: RealNodeInstallation, node_binaries: Binaries
+) -> None:
     """Each has its own kubelet, containerd and /var/lib; the end of one is no matter to the other."""
-    async with RealNode(bed.cluster, "other", node_binaries) as other:
-        nodes, _ = await bed.cluster.api.items("/api/v1/nodes")
+    async with RealNode(installation.cluster, "other", node_binaries) as other:
+        nodes, _ = await installation.cluster.api.items("/api/v1/nodes")
         assert {each["metadata"]["name"]: _ready(each) for each in nodes} == {"real": True, "other": True}
         ids = {each["status"]["nodeInfo"]["bootID"] for each in nodes}
         assert len(ids) == 2
-        assert other.cell.group != bed.node.cell.group
-    assert _ready(await bed.node.ready())
-    assert await bed.node.containerd.containers() == []
+        assert other.host.group != installation.node.host.group
+    assert _ready(await installation.node.ready())
+    assert await installation.node.containerd.containers() == []
 
 
 def _ready(node: Json) -> bool:

@@ -3,11 +3,13 @@
 from typing import Any
 
 from testbed.eventually import eventually
-from testbed.realnode.bed import RealBed
+from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import Workload, mig
 
 
-async def test_a_pod_shows_that_its_card_is_unwell_and_well_again(bed: RealBed, work: Workload) -> None:
+async def test_a_pod_shows_that_its_card_is_unwell_and_well_again(
+    installation: RealNodeInstallation, work: Workload
+) -> None:
     """Kubelet asks by itself for the stream; its word in the pod and ours in the claim are about the same device."""
     seen = await work.run("mig", mig("1g.10gb"))
     pod, claim = seen.pod["metadata"], seen.claim["metadata"]
@@ -15,7 +17,7 @@ async def test_a_pod_shows_that_its_card_is_unwell_and_well_again(bed: RealBed, 
     claim_path = f"/apis/resource.k8s.io/v1/namespaces/{claim['namespace']}/resourceclaims/{claim['name']}"
 
     async def in_pod() -> list[tuple[str, str]]:
-        raw: dict[str, Any] = await bed.cluster.api.get(pod_path)
+        raw: dict[str, Any] = await installation.cluster.api.get(pod_path)
         (container,) = raw["status"]["containerStatuses"]
         return [
             (resource["health"], resource.get("message", ""))
@@ -24,13 +26,13 @@ async def test_a_pod_shows_that_its_card_is_unwell_and_well_again(bed: RealBed, 
         ]
 
     async def in_claim() -> dict[str, str]:
-        raw: dict[str, Any] = await bed.cluster.api.get(claim_path)
+        raw: dict[str, Any] = await installation.cluster.api.get(claim_path)
         (entry,) = raw["status"].get("devices", [{"conditions": []}])
         return {row["type"]: row["status"] for row in entry["conditions"]}
 
     await eventually(in_pod, lambda rows: [health for health, _ in rows] == ["Healthy"], within=30)
     await eventually(in_claim, lambda found: found == {"Ready": "True"})
-    bed.hardware.nvml.ecc(0, 1)
+    installation.hardware.nvml.ecc(0, 1)
     try:
         rows = await eventually(
             in_pod, lambda rows: [health for health, _ in rows] == ["Unhealthy"], within=30
@@ -38,7 +40,7 @@ async def test_a_pod_shows_that_its_card_is_unwell_and_well_again(bed: RealBed, 
         assert "reports errors" in rows[0][1]
         await eventually(in_claim, lambda found: found == {"Ready": "True", "Healthy": "False"})
     finally:
-        bed.hardware.nvml.ecc(0, 0)
+        installation.hardware.nvml.ecc(0, 0)
     await eventually(in_pod, lambda rows: [health for health, _ in rows] == ["Healthy"], within=30)
     await eventually(in_claim, lambda found: found == {"Ready": "True", "Healthy": "True"})
     await work.delete("mig")

@@ -3,20 +3,22 @@
 import json
 
 from testbed.eventually import eventually
-from testbed.realnode.bed import RealBed
+from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import Workload, mig, vnpu
 
 
-async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(bed: RealBed, work: Workload) -> None:
+async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(
+    installation: RealNodeInstallation, work: Workload
+) -> None:
     """Control files, its GPU's file and its own two capability files, by the driver's numbers; UUID and metadata by request."""
     seen = await work.run("mig", mig("1g.10gb"))
-    (live,) = bed.hardware.nvml.instances()
+    (live,) = installation.hardware.nvml.instances()
     (compute,) = live.compute
     assert seen.environment["APPORTION_PART"] == seen.device
     assert seen.environment["APPORTION_PART_UUID"] == compute.uuid
     assert seen.environment["APPORTION_PARTITION_UUID"] == compute.uuid
     assert seen.environment["NVIDIA_VISIBLE_DEVICES"] == "void"
-    rows = (bed.hardware.root / "proc/driver/nvidia-caps/mig-minors").read_text().splitlines()
+    rows = (installation.hardware.root / "proc/driver/nvidia-caps/mig-minors").read_text().splitlines()
     minors = dict(row.split() for row in rows)
     instance = f"gpu0/gi{live.id}"
     caps = [minors[f"{instance}/access"], minors[f"{instance}/ci{compute.id}/access"]]
@@ -33,21 +35,23 @@ async def test_a_container_has_its_mig_device_and_nothing_stays_of_it(bed: RealB
         "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/mig/part/gpu.apportion.dev-metadata.json"
     )
     (device,) = json.JSONDecoder().raw_decode(content)[0]["requests"][0]["devices"]
-    assert (device["name"], device["pool"]) == (seen.device, bed.name)
+    assert (device["name"], device["pool"]) == (seen.device, installation.name)
     assert device["attributes"]["uuid"] == {"string": compute.uuid}
-    (file,) = bed.cdi()
+    (file,) = installation.cdi()
     assert seen.claim["metadata"]["uid"] in file
-    assert len(bed.node.processes()) == 2, "a sandbox and a container"
+    assert len(installation.node.processes()) == 2, "a sandbox and a container"
 
     await work.delete("mig")
-    await bed.nothing_left(warm=True)
-    assert bed.hardware.nvml.instances() == (live,), "the warm one, for the next claim"
+    await installation.nothing_left(warm=True)
+    assert installation.hardware.nvml.instances() == (live,), "the warm one, for the next claim"
 
 
-async def test_a_container_has_its_vnpu_and_nothing_stays_of_it(bed: RealBed, work: Workload) -> None:
+async def test_a_container_has_its_vnpu_and_nothing_stays_of_it(
+    installation: RealNodeInstallation, work: Workload
+) -> None:
     """The vNPU's file under the name of a chip's, the driver's manager files, and not the chip's own file."""
     seen = await work.run("vnpu", vnpu("vir05_1c_8g"))
-    (live,) = bed.hardware.dcmi.vnpus()
+    (live,) = installation.hardware.dcmi.vnpus()
     assert live.template == "vir05_1c_8g"
     assert seen.environment["APPORTION_PART"] == seen.device
     assert seen.environment["ASCEND_VISIBLE_DEVICES"] == "void"
@@ -57,37 +61,41 @@ async def test_a_container_has_its_vnpu_and_nothing_stays_of_it(bed: RealBed, wo
         "/dev/devmm_svm": "235:251",
         "/dev/hisi_hdc": "235:252",
     }
-    (file,) = bed.cdi()
+    (file,) = installation.cdi()
     assert seen.claim["metadata"]["uid"] in file
 
     await work.delete("vnpu")
-    await bed.nothing_left(warm=True)
-    assert bed.hardware.dcmi.vnpus() == (live,), "the warm one, for the next claim"
+    await installation.nothing_left(warm=True)
+    assert installation.hardware.dcmi.vnpus() == (live,), "the warm one, for the next claim"
 
 
-async def test_a_warm_partition_serves_the_next_pod_as_it_is(bed: RealBed, work: Workload) -> None:
+async def test_a_warm_partition_serves_the_next_pod_as_it_is(
+    installation: RealNodeInstallation, work: Workload
+) -> None:
     """The second pod gets the first one's partition, and the driver is asked for none."""
     first = await work.run("first", mig("2g.20gb"))
     await work.delete("first")
-    await bed.nothing_left(warm=True)
-    cut = bed.hardware.nvml.calls()["nvmlDeviceCreateGpuInstanceWithPlacement"]
+    await installation.nothing_left(warm=True)
+    cut = installation.hardware.nvml.calls()["nvmlDeviceCreateGpuInstanceWithPlacement"]
     second = await work.run("second", mig("2g.20gb"))
     assert second.environment["APPORTION_PART_UUID"] == first.environment["APPORTION_PART_UUID"]
-    assert bed.hardware.nvml.calls()["nvmlDeviceCreateGpuInstanceWithPlacement"] == cut
+    assert installation.hardware.nvml.calls()["nvmlDeviceCreateGpuInstanceWithPlacement"] == cut
 
 
-async def test_two_pods_see_their_own_partition_only(bed: RealBed, work: Workload) -> None:
+async def test_two_pods_see_their_own_partition_only(
+    installation: RealNodeInstallation, work: Workload
+) -> None:
     """Two partitions of one card, in two containers: different UUIDs, different capability files."""
     one, other = await work.run("one", mig("1g.10gb")), await work.run("other", mig("1g.10gb"))
     assert one.environment["APPORTION_PART_UUID"] != other.environment["APPORTION_PART_UUID"]
     caps = [{path for path in seen.devices if "nvidia-cap" in path} for seen in (one, other)]
     assert [len(each) for each in caps] == [2, 2]
     assert not caps[0] & caps[1]
-    for file in bed.cdi():
-        json.loads((bed.node.cell.run / "cdi" / file).read_text())
+    for file in installation.cdi():
+        json.loads((installation.node.host.run / "cdi" / file).read_text())
 
 
-async def test_a_pod_shows_how_its_device_fares(bed: RealBed, work: Workload) -> None:
+async def test_a_pod_shows_how_its_device_fares(installation: RealNodeInstallation, work: Workload) -> None:
     """What the chip's driver reports comes to the pod's status through kubelet's health stream, and goes again."""
     await work.run("patient", vnpu("vir05_1c_8g"))
 
@@ -98,9 +106,9 @@ async def test_a_pod_shows_how_its_device_fares(bed: RealBed, work: Workload) ->
 
     await eventually(health, lambda found: found[0] == "Healthy")
     try:
-        bed.hardware.dcmi.ail(0, 2)
+        installation.hardware.dcmi.set_health(0, 2)
         ill = await eventually(health, lambda found: found[0] == "Unhealthy")
         assert "npu-0" in ill[1]
     finally:
-        bed.hardware.dcmi.ail(0, 0)
+        installation.hardware.dcmi.set_health(0, 0)
     await eventually(health, lambda found: found[0] == "Healthy")

@@ -4,7 +4,7 @@ from apportion.cel import Programs
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
 from apportion.partitions.controller import PartitionController
-from testbed import acting
+from testbed.cycle import now
 from tests.partitions.layoutworld import cards
 from tests.world import GPU
 
@@ -20,7 +20,7 @@ async def test_reserving_says_whether_anything_changed_since_the_last_plan(unans
         Programs(),
         fence=lambda: None,
         clock=world.clock,
-        now=acting.now,
+        now=now,
     )
     assert controller.reserve()
     assert world.snapshot.state.holders(DeviceId(GPU, "n1", "gpu-0-mig-3g40gb-9-4")) != ()

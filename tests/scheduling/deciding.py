@@ -8,7 +8,7 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import waiting_demands
 from apportion.scheduling.writer import Writer
-from testbed import acting
+from testbed.cycle import MANAGER, now
 from tests.world import World
 
 
@@ -19,7 +19,7 @@ class Deciding:
         snapshot, recorder = world.snapshot, world.recorder(client)
         self._world = world
         self.exclusions = Exclusions(world.clock)
-        writer = Writer(client, fence=lambda: None, now=acting.now)
+        writer = Writer(client, fence=lambda: None, now=now)
         writes = BackgroundWrites(snapshot, writer, recorder, clock=world.clock, wake=lambda: None)
         self._decider = Decider(
             snapshot,
@@ -28,7 +28,7 @@ class Deciding:
             self.exclusions,
             StillPrepared(snapshot, world.clock),
             clock=world.clock,
-            manager=acting.MANAGER,
+            manager=MANAGER,
         )
 
     def decide(self, meanwhile: float = 0.0) -> dict[str, int]:

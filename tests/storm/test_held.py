@@ -1,26 +1,22 @@
 """A device is free when its container has stopped, not when its pod is gone."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
 
 from testbed.binaries import Binaries
-from testbed.checker import Checker
-from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
-from testbed.installation import Installation, SimulatedNode
 from testbed.podrecord import PodRecord
 from testbed.violations import uses
 from tests.storm import workload
+from tests.storm.slownode import slow_node
 
 
 @pytest.mark.slow
 async def test_the_next_pod_waits_for_the_container_of_a_pod_deleted_by_force(binaries: Binaries) -> None:
     """On the only card: whole, cut, whole, and whole again. The allocation is free at once, the card is not."""
     names = {"gpu": "gpu", "mig": "1g10gb", "whole": "gpu", "again": "gpu"}
-    async with _slow_node(binaries, cards=1, stop_seconds=2.5) as (cluster, installation, checker):
+    async with slow_node(binaries, cards=1, stop_seconds=2.5) as (cluster, installation, checker):
         namespace = await cluster.make_namespace("held", {"apportion.dev/managed": "true"})
         pods = f"/api/v1/namespaces/{namespace}/pods"
         kubelet = installation.kubelets["n1"]
@@ -54,7 +50,7 @@ async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(
     binaries: Binaries, spec: str
 ) -> None:
     """Its next pod would start at once, and with the old devices: kubelet prepares a claim once for all of its pods."""
-    async with _slow_node(binaries, cards=2, stop_seconds=4.0) as (cluster, installation, checker):
+    async with slow_node(binaries, cards=2, stop_seconds=4.0) as (cluster, installation, checker):
         namespace = await cluster.make_namespace("again", {"apportion.dev/managed": "true"})
         claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -75,17 +71,3 @@ async def test_a_claim_gets_no_other_devices_where_its_former_pod_still_runs(
         claim = await cluster.api.get(f"{claims}/one")
         assert later.devices == {claim["metadata"]["uid"]: {use.device for use in uses(claim)}}
         assert earlier.uid != later.uid
-
-
-@asynccontextmanager
-async def _slow_node(
-    binaries: Binaries, *, cards: int, stop_seconds: float
-) -> AsyncIterator[tuple[ControlPlane, Installation, Checker]]:
-    """Run everything for one node whose containers take their time to stop."""
-    node = SimulatedNode("n1", {"cards": [{"model": "H100-80GB", "count": cards}]})
-    async with (
-        ControlPlane(binaries=binaries) as cluster,
-        Installation(cluster, [node], kubelet_options={"stop_seconds": stop_seconds}) as installation,
-        Checker(installation) as checker,
-    ):
-        yield cluster, installation, checker

@@ -2,13 +2,9 @@
 
 import asyncio
 import hashlib
-import io
 import os
 import shutil
-import tarfile
-from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,50 +12,18 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from rich.console import Console
 
-from testbed.binaries import Provider
-from testbed.cache import Cache
 from testbed.errors import MissingBinariesError
-from testbed.gobuild import GoBuild
-from testbed.local import Assets, SearchPath
 from testbed.projects import PROJECTS
-from testbed.release import Release
-
-VERSION = "1.37.0"
-SYSTEM_PATH = "/usr/bin:/bin"
-
-
-def _script(version: str, origin: str) -> str:
-    return f"#!/bin/sh\n# from {origin}\necho Kubernetes v{version}\n"
-
-
-def _place(folder: Path, name: str, version: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / name
-    program.write_text(_script(version, str(folder)))
-    program.chmod(0o755)
-    return program
-
-
-@dataclass
-class Site:
-    """A release site on this machine: files by path, and how often each was asked for."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    asked: Counter[str] = field(default_factory=Counter)
-    address: str = ""
-
-    def publish(self, name: str, content: bytes, *, checksum: str | None = None) -> None:
-        machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-        path = f"/release/v{VERSION}/bin/linux/{machine}/{name}"
-        self.files[path] = content
-        self.files[f"{path}.sha256"] = (checksum or hashlib.sha256(content).hexdigest()).encode()
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked[request.path.rpartition("/")[2]] += 1
-        if request.path not in self.files:
-            return web.Response(status=404)
-        await asyncio.sleep(0.05)
-        return web.Response(body=self.files[request.path])
+from tests.testbed.releasesite import (
+    SYSTEM_PATH,
+    VERSION,
+    Site,
+    archive,
+    program_in,
+    provided,
+    provider_in,
+    script,
+)
 
 
 @pytest.fixture
@@ -73,69 +37,53 @@ async def site() -> AsyncIterator[Site]:
         yield site
 
 
-def _provider(tmp_path: Path, **environment: str) -> Provider:
-    """Return the usual sources with an empty cache, no Go, and nothing on the PATH but the system's programs."""
-    environment = {"PATH": SYSTEM_PATH, **environment}
-    cache = Cache(tmp_path / "cache")
-    return Provider(
-        finders=(Assets(environment), SearchPath(environment), cache),
-        makers=(Release(environment), GoBuild({**environment, "PATH": environment.get("GO_PATH", "")})),
-        cache=cache,
-    )
-
-
-async def _one(provider: Provider, name: str = "kube-scheduler") -> tuple[Path, str]:
-    found = await provider.provide(VERSION, [name], Console(quiet=True))
-    return found[name], found.sources[name]
-
-
 async def test_the_sources_are_asked_in_order(tmp_path: Path, site: Site) -> None:
     """Assets before PATH before cache before the release site; each is used once those before it have nothing."""
-    site.publish("kube-scheduler", _script(VERSION, "site").encode())
-    assets = _place(tmp_path / "assets", "kube-scheduler", VERSION)
-    on_path = _place(tmp_path / "path", "kube-scheduler", VERSION)
-    provider = _provider(
+    site.publish("kube-scheduler", script(VERSION, "site").encode())
+    assets = program_in(tmp_path / "assets", "kube-scheduler", VERSION)
+    on_path = program_in(tmp_path / "path", "kube-scheduler", VERSION)
+    provider = provider_in(
         tmp_path,
         KUBEBUILDER_ASSETS=str(tmp_path / "assets"),
         PATH=f"{tmp_path / 'path'}:{SYSTEM_PATH}",
         APPORTION_RELEASE_URL=site.address,
     )
-    assert await _one(provider) == (assets, "KUBEBUILDER_ASSETS")
+    assert await provided(provider) == (assets, "KUBEBUILDER_ASSETS")
     assets.unlink()
-    assert await _one(provider) == (on_path, "PATH")
+    assert await provided(provider) == (on_path, "PATH")
     on_path.unlink()
     cached = tmp_path / "cache" / VERSION / "kube-scheduler"
-    assert await _one(provider) == (cached, "release site")
+    assert await provided(provider) == (cached, "release site")
     assert "# from site" in cached.read_text()
-    assert await _one(provider) == (cached, "cache")
+    assert await provided(provider) == (cached, "cache")
     assert site.asked["kube-scheduler"] == 1
 
 
 async def test_a_program_of_another_minor_version_is_passed_over(tmp_path: Path, site: Site) -> None:
     """What lies around on a machine is used only if it is what was asked for; another patch version will do."""
-    site.publish("kube-scheduler", _script(VERSION, "site").encode())
-    _place(tmp_path / "assets", "kube-scheduler", "1.32.4")
-    path = _place(tmp_path / "path", "kube-scheduler", "1.37.9")
+    site.publish("kube-scheduler", script(VERSION, "site").encode())
+    program_in(tmp_path / "assets", "kube-scheduler", "1.32.4")
+    path = program_in(tmp_path / "path", "kube-scheduler", "1.37.9")
     folders = {"KUBEBUILDER_ASSETS": str(tmp_path / "assets"), "PATH": f"{tmp_path / 'path'}:{SYSTEM_PATH}"}
-    provider = _provider(tmp_path, APPORTION_RELEASE_URL=site.address, **folders)
-    assert await _one(provider) == (path, "PATH")
-    _place(tmp_path / "path", "kube-scheduler", "1.36.3")
-    assert (await _one(provider))[1] == "release site"
+    provider = provider_in(tmp_path, APPORTION_RELEASE_URL=site.address, **folders)
+    assert await provided(provider) == (path, "PATH")
+    program_in(tmp_path / "path", "kube-scheduler", "1.36.3")
+    assert (await provided(provider))[1] == "release site"
 
 
 async def test_a_wrong_checksum_is_refused(tmp_path: Path, site: Site) -> None:
     """Nothing of a download that is not what was published reaches the cache."""
     site.publish("kube-scheduler", b"something else", checksum="0" * 64)
     with pytest.raises(MissingBinariesError, match=f"published is {'0' * 64}"):
-        await _one(_provider(tmp_path, APPORTION_RELEASE_URL=site.address))
+        await provided(provider_in(tmp_path, APPORTION_RELEASE_URL=site.address))
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size]
 
 
 async def test_the_error_lists_what_was_tried_for_each_program(tmp_path: Path, site: Site) -> None:
     """A file that the site lacks does not stop the next program, and every source gives its own reason."""
-    site.publish("kube-scheduler", _script(VERSION, "site").encode())
-    _place(tmp_path / "path", "kubectl", "1.32.4")
-    provider = _provider(
+    site.publish("kube-scheduler", script(VERSION, "site").encode())
+    program_in(tmp_path / "path", "kubectl", "1.32.4")
+    provider = provider_in(
         tmp_path, APPORTION_RELEASE_URL=site.address, PATH=f"{tmp_path / 'path'}:{SYSTEM_PATH}"
     )
     with pytest.raises(MissingBinariesError) as raised:
@@ -147,15 +95,6 @@ async def test_the_error_lists_what_was_tried_for_each_program(tmp_path: Path, s
     assert "kubectl is 1.32.4, wanted is 1.37" in for_kubectl
     for expected in ("PATH: no kube-apiserver", "cache: ", "404 Not Found", "Go is not installed"):
         assert expected in for_apiserver
-
-
-def _archive(member: str, content: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as made:
-        entry = tarfile.TarInfo(member)
-        entry.size = len(content)
-        made.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -184,13 +123,13 @@ async def test_the_programs_of_a_node_come_from_their_projects_releases(
     """Each project names its files in its own way; what is taken out of an archive is the program alone."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
     script = b"#!/bin/sh\n"
-    content = _archive(member, script) if member else script
+    content = archive(member, script) if member else script
     path = f"/{file.format(arch=machine)}"
     name = path.rpartition("/")[2]
     site.files[path] = content
     digest = hashlib.sha256(content).hexdigest()
     site.files[f"/{sums.format(arch=machine)}"] = f"{'0' * 64}  other\n{digest} *{name}\n".encode()
-    place, source = await _one(_provider(tmp_path, **{variable: site.address}), program)
+    place, source = await provided(provider_in(tmp_path, **{variable: site.address}), program)
     assert source == "release site"
     assert place.read_bytes() == script
 
@@ -204,14 +143,14 @@ async def test_a_containerd_of_another_minor_version_is_passed_over(tmp_path: Pa
         (folder / name).chmod(0o755)
     path = {"PATH": f"{folder}:{SYSTEM_PATH}"}
     nowhere = {"APPORTION_CONTAINERD_RELEASE_URL": "http://127.0.0.1:9"}
-    assert await _one(_provider(tmp_path, **path), "runc") == (folder / "runc", "PATH")
+    assert await provided(provider_in(tmp_path, **path), "runc") == (folder / "runc", "PATH")
     with pytest.raises(MissingBinariesError, match=r"containerd is 1\.7\.20, wanted is 2\.3"):
-        await _one(_provider(tmp_path, **path, **nowhere), "containerd")
+        await provided(provider_in(tmp_path, **path, **nowhere), "containerd")
 
 
 async def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> None:
     """Without a network five programs fail at once, not after five time-outs."""
-    provider = _provider(tmp_path, APPORTION_RELEASE_URL="http://127.0.0.1:9")
+    provider = provider_in(tmp_path, APPORTION_RELEASE_URL="http://127.0.0.1:9")
     with pytest.raises(MissingBinariesError) as raised:
         await provider.provide(VERSION, ["kubectl", "kube-scheduler"], Console(quiet=True))
     assert str(raised.value).count("not asked again") == 1
@@ -219,9 +158,9 @@ async def test_a_site_that_cannot_be_reached_is_asked_once(tmp_path: Path) -> No
 
 async def test_two_testbeds_at_once_get_a_program_once(tmp_path: Path, site: Site) -> None:
     """The second one waits for the first and takes its result from the cache."""
-    site.publish("kube-scheduler", _script(VERSION, "site").encode())
-    providers = [_provider(tmp_path, APPORTION_RELEASE_URL=site.address) for _ in range(2)]
-    results = await asyncio.gather(*map(_one, providers))
+    site.publish("kube-scheduler", script(VERSION, "site").encode())
+    providers = [provider_in(tmp_path, APPORTION_RELEASE_URL=site.address) for _ in range(2)]
+    results = await asyncio.gather(*map(provided, providers))
     assert sorted(source for _, source in results) == ["cache", "release site"]
     assert site.asked["kube-scheduler"] == 1
 
@@ -232,9 +171,9 @@ async def test_the_build_says_what_go_said(tmp_path: Path) -> None:
     go.parent.mkdir()
     go.write_text("#!/bin/sh\necho runtime >&2\necho 'disk is full, sorry' >&2\nexit 3\n")
     go.chmod(0o755)
-    provider = _provider(tmp_path, APPORTION_RELEASE_URL="http://127.0.0.1:9", GO_PATH=str(go.parent))
+    provider = provider_in(tmp_path, APPORTION_RELEASE_URL="http://127.0.0.1:9", GO_PATH=str(go.parent))
     with pytest.raises(MissingBinariesError, match="Go modules: go build exited with 3: disk is full, sorry"):
-        await _one(provider)
+        await provided(provider)
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="this machine has no Go")

@@ -12,6 +12,7 @@ from testbed.components import APISERVER, ETCD, SCHEDULER
 from testbed.controlplane import ControlPlane
 from testbed.errors import ApiError, ComponentDiedError
 from testbed.eventually import eventually
+from tests.testbed.bearer import pod_on, user_extra
 
 
 @pytest.fixture
@@ -20,25 +21,6 @@ async def node(control_plane: ControlPlane) -> AsyncIterator[str]:
     made = await control_plane.api.create("/api/v1/nodes", {"metadata": {"generateName": "bare-"}})
     yield made["metadata"]["name"]
     await control_plane.api.delete(f"/api/v1/nodes/{made['metadata']['name']}")
-
-
-async def _who(kubeconfig: Api) -> dict[str, list[str]]:
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await kubeconfig.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-    extra: dict[str, list[str]] = answer["status"]["userInfo"].get("extra", {})
-    return extra
-
-
-async def _pod_on(control_plane: ControlPlane, namespace: str, node: str) -> str:
-    made = await control_plane.api.create(
-        f"/api/v1/namespaces/{namespace}/pods",
-        {
-            "metadata": {"generateName": "bound-"},
-            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none"}]},
-        },
-    )
-    name: str = made["metadata"]["name"]
-    return name
 
 
 async def test_the_server_is_of_the_version_that_was_asked_for(control_plane: ControlPlane) -> None:
@@ -58,17 +40,17 @@ async def test_a_token_bound_to_a_node_carries_its_name(control_plane: ControlPl
     """A ValidatingAdmissionPolicy can compare this claim with spec.nodeName."""
     path = await control_plane.service_account_kubeconfig("default", "default", node=node)
     async with Api.of(path) as agent:
-        assert (await _who(agent))["authentication.kubernetes.io/node-name"] == [node]
+        assert (await user_extra(agent))["authentication.kubernetes.io/node-name"] == [node]
 
 
 async def test_a_token_bound_to_a_pod_carries_the_name_of_its_node(
     control_plane: ControlPlane, namespace: str, node: str
 ) -> None:
     """This is the token that an agent gets as a pod of a DaemonSet."""
-    pod = await _pod_on(control_plane, namespace, node)
+    pod = await pod_on(control_plane, namespace, node)
     path = await control_plane.service_account_kubeconfig(namespace, "default", pod=pod)
     async with Api.of(path) as agent:
-        extra = await _who(agent)
+        extra = await user_extra(agent)
     assert extra["authentication.kubernetes.io/node-name"] == [node]
     assert extra["authentication.kubernetes.io/pod-name"] == [pod]
     await control_plane.api.delete(f"/api/v1/namespaces/{namespace}/pods/{pod}", grace=0)
@@ -78,7 +60,7 @@ async def test_a_plain_token_carries_no_node(control_plane: ControlPlane) -> Non
     """Nothing but a binding makes the node's name appear."""
     path = await control_plane.service_account_kubeconfig("default", "default")
     async with Api.of(path) as client:
-        assert "authentication.kubernetes.io/node-name" not in await _who(client)
+        assert "authentication.kubernetes.io/node-name" not in await user_extra(client)
 
 
 async def test_rbac_binds_a_client_certificate_user(control_plane: ControlPlane) -> None:

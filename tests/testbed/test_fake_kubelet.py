@@ -10,14 +10,14 @@ from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from testbed.node import NodeShape
 from testbed.nodes import simulated_nodes
+from tests.testbed.kubeletnode import SLICES, KubeletNode
 from tests.testbed.small_plugin import DRIVER, SmallPlugin
-from tests.testbed.stage import SLICES, Stage
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
 @pytest.fixture
-async def stage(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Stage]:
+async def node(control_plane: ControlPlane, namespace: str) -> AsyncIterator[KubeletNode]:
     """Make a simulated node with two devices of the small driver."""
     await control_plane.api.patch(
         f"{CLASSES}/{DRIVER}",
@@ -32,20 +32,20 @@ async def stage(control_plane: ControlPlane, namespace: str) -> AsyncIterator[St
     )
     name = f"node-{namespace}"
     async with simulated_nodes(control_plane, [name], wiping_delay=0.6) as kubelets:
-        stage = Stage(control_plane, namespace, kubelets[name])
-        await stage.publish()
-        yield stage
+        node = KubeletNode(control_plane, namespace, kubelets[name])
+        await node.publish()
+        yield node
         await control_plane.api.delete_all(SLICES, fieldSelector=f"spec.nodeName={name}")
 
 
-async def test_a_pod_gets_its_device_and_gives_it_back(stage: Stage) -> None:
+async def test_a_pod_gets_its_device_and_gives_it_back(node: KubeletNode) -> None:
     """Registration, prepare, injection, Running; then unprepare, deletion and deallocation."""
-    async with SmallPlugin(stage.kubelet) as plugin:
-        await stage.claim("mine")
-        await stage.pod("user", "mine")
-        running = await stage.phase("user", "Running")
+    async with SmallPlugin(node.kubelet) as plugin:
+        await node.claim("mine")
+        await node.pod("user", "mine")
+        running = await node.phase("user", "Running")
         assert running["status"]["podIP"]
-        record = stage.kubelet.record("user", stage.namespace)
+        record = node.kubelet.record("user", node.namespace)
         assert record.injected["main"].environment == {"DEVICE": "mine"}
         assert record.injected["main"].device_nodes == ["/dev/null"]
         assert record.injected["beside"].environment == {}, "it does not name the claim"
@@ -57,123 +57,123 @@ async def test_a_pod_gets_its_device_and_gives_it_back(stage: Stage) -> None:
         ran = await eventually(noted)
         assert record.bound <= (record.prepared or 0) <= (ran or 0)
 
-        await stage.cluster.api.delete(stage.path("pods", "user"))
-        await stage.gone("pods", "user")
+        await node.cluster.api.delete(node.path("pods", "user"))
+        await node.gone("pods", "user")
         assert plugin.calls == [("prepare", "mine"), ("unprepare", "mine")]
         await eventually(
-            lambda: stage.cluster.api.get(stage.path("resourceclaims", "mine")),
+            lambda: node.cluster.api.get(node.path("resourceclaims", "mine")),
             lambda claim: "allocation" not in claim.get("status", {}),
         )
 
 
-async def test_a_refused_prepare_is_shown_and_tried_again(stage: Stage) -> None:
+async def test_a_refused_prepare_is_shown_and_tried_again(node: KubeletNode) -> None:
     """The plugin's own words reach the pod's Events; once the plugin agrees, the pod runs."""
-    async with SmallPlugin(stage.kubelet, refusal="the device is on fire") as plugin:
-        await stage.claim("mine")
-        await stage.pod("user", "mine")
-        events = await eventually(lambda: stage.events("user"))
+    async with SmallPlugin(node.kubelet, refusal="the device is on fire") as plugin:
+        await node.claim("mine")
+        await node.pod("user", "mine")
+        events = await eventually(lambda: node.events("user"))
         assert [reason for reason, _ in events] == ["FailedPrepareDynamicResources"]
         assert "the device is on fire" in events[0][1]
         plugin.refusal = ""
-        await stage.phase("user", "Running")
-        await stage.cluster.api.delete(stage.path("pods", "user"))
-        await stage.gone("pods", "user")
+        await node.phase("user", "Running")
+        await node.cluster.api.delete(node.path("pods", "user"))
+        await node.gone("pods", "user")
 
 
-async def test_a_shared_claim_is_prepared_once_and_unprepared_after_the_last_pod(stage: Stage) -> None:
+async def test_a_shared_claim_is_prepared_once_and_unprepared_after_the_last_pod(node: KubeletNode) -> None:
     """Two pods with one claim both see the device; the first one's end takes nothing from the second."""
-    async with SmallPlugin(stage.kubelet) as plugin:
-        await stage.claim("ours")
-        await asyncio.gather(stage.pod("first", "ours"), stage.pod("second", "ours"))
+    async with SmallPlugin(node.kubelet) as plugin:
+        await node.claim("ours")
+        await asyncio.gather(node.pod("first", "ours"), node.pod("second", "ours"))
         for pod in ("first", "second"):
-            await stage.phase(pod, "Running")
-            assert stage.kubelet.record(pod).injected["main"].environment == {"DEVICE": "ours"}
-        await stage.cluster.api.delete(stage.path("pods", "first"))
-        await stage.gone("pods", "first")
+            await node.phase(pod, "Running")
+            assert node.kubelet.record(pod).injected["main"].environment == {"DEVICE": "ours"}
+        await node.cluster.api.delete(node.path("pods", "first"))
+        await node.gone("pods", "first")
         assert plugin.calls == [("prepare", "ours")]
-        await stage.cluster.api.delete(stage.path("pods", "second"))
-        await stage.gone("pods", "second")
+        await node.cluster.api.delete(node.path("pods", "second"))
+        await node.gone("pods", "second")
         assert plugin.calls == [("prepare", "ours"), ("unprepare", "ours")]
 
 
-async def test_an_id_that_no_spec_file_defines_keeps_the_pod_from_running(stage: Stage) -> None:
+async def test_an_id_that_no_spec_file_defines_keeps_the_pod_from_running(node: KubeletNode) -> None:
     """As a container runtime would: the id is named, and the pod waits until it can be resolved."""
-    async with SmallPlugin(stage.kubelet, writes_cdi=False):
-        await stage.claim("mine")
-        await stage.pod("user", "mine")
-        events = await eventually(lambda: stage.events("user"))
+    async with SmallPlugin(node.kubelet, writes_cdi=False):
+        await node.claim("mine")
+        await node.pod("user", "mine")
+        events = await eventually(lambda: node.events("user"))
         assert events[0][0] == "Failed"
         assert f"unresolvable CDI devices {DRIVER}/device=" in events[0][1]
-        found = await stage.cluster.api.get(stage.path("pods", "user"))
+        found = await node.cluster.api.get(node.path("pods", "user"))
         assert found["status"]["phase"] == "Pending"
-        await stage.cluster.api.delete(stage.path("pods", "user"))
-        await stage.gone("pods", "user")
+        await node.cluster.api.delete(node.path("pods", "user"))
+        await node.gone("pods", "user")
 
 
-async def test_a_pod_waits_while_its_plugin_is_away(stage: Stage) -> None:
+async def test_a_pod_waits_while_its_plugin_is_away(node: KubeletNode) -> None:
     """A pod that ends while the plugin restarts is released by the plugin that comes back under the same paths."""
-    async with SmallPlugin(stage.kubelet):
-        await stage.claim("mine")
-        await stage.pod("user", "mine")
-        await stage.phase("user", "Running")
-    await stage.cluster.api.delete(stage.path("pods", "user"))
-    problems = stage.kubelet.record("user").problems
+    async with SmallPlugin(node.kubelet):
+        await node.claim("mine")
+        await node.pod("user", "mine")
+        await node.phase("user", "Running")
+    await node.cluster.api.delete(node.path("pods", "user"))
+    problems = node.kubelet.record("user").problems
 
     async def complained() -> list[str]:
         return problems
 
     await eventually(complained)
-    assert (await stage.cluster.api.get(stage.path("pods", "user")))["metadata"]["deletionTimestamp"]
-    async with SmallPlugin(stage.kubelet) as second:
-        await stage.gone("pods", "user")
+    assert (await node.cluster.api.get(node.path("pods", "user")))["metadata"]["deletionTimestamp"]
+    async with SmallPlugin(node.kubelet) as second:
+        await node.gone("pods", "user")
         assert second.calls == [("unprepare", "mine")]
 
 
-async def test_slices_are_wiped_when_a_plugin_stays_away(stage: Stage) -> None:
+async def test_slices_are_wiped_when_a_plugin_stays_away(node: KubeletNode) -> None:
     """A short absence costs nothing; a longer one makes the devices disappear, as with the real kubelet."""
-    async with SmallPlugin(stage.kubelet):
-        await stage.registered()
+    async with SmallPlugin(node.kubelet):
+        await node.registered()
     await asyncio.sleep(0.2)
-    async with SmallPlugin(stage.kubelet):
-        await stage.registered()
+    async with SmallPlugin(node.kubelet):
+        await node.registered()
         await asyncio.sleep(1.0)
-        assert len(await stage.slices()) == 1, "it came back in time"
-    await eventually(stage.slices, lambda found: not found)
+        assert len(await node.slices()) == 1, "it came back in time"
+    await eventually(node.slices, lambda found: not found)
 
 
-async def test_a_restarted_kubelet_prepares_again_and_releases_what_vanished(stage: Stage) -> None:
+async def test_a_restarted_kubelet_prepares_again_and_releases_what_vanished(node: KubeletNode) -> None:
     """Prepare must be idempotent; a pod that was deleted by force meanwhile is unprepared afterwards."""
-    async with SmallPlugin(stage.kubelet) as plugin:
-        await stage.claim("kept")
-        await stage.claim("lost")
-        await stage.pod("stays", "kept")
-        await stage.pod("leaves", "lost")
-        await stage.phase("stays", "Running")
-        await stage.phase("leaves", "Running")
-        await stage.kubelet.stop()
-        await stage.cluster.api.delete(stage.path("pods", "leaves"), grace=0)
+    async with SmallPlugin(node.kubelet) as plugin:
+        await node.claim("kept")
+        await node.claim("lost")
+        await node.pod("stays", "kept")
+        await node.pod("leaves", "lost")
+        await node.phase("stays", "Running")
+        await node.phase("leaves", "Running")
+        await node.kubelet.stop()
+        await node.cluster.api.delete(node.path("pods", "leaves"), grace=0)
         plugin.calls.clear()
-        await stage.kubelet.start()
+        await node.kubelet.start()
 
         async def calls() -> set[tuple[str, str]]:
             return set(plugin.calls)
 
         await eventually(calls, lambda seen: seen == {("prepare", "kept"), ("unprepare", "lost")})
-        await stage.cluster.api.delete(stage.path("pods", "stays"))
-        await stage.gone("pods", "stays")
+        await node.cluster.api.delete(node.path("pods", "stays"))
+        await node.gone("pods", "stays")
 
 
-async def test_an_annotated_pod_succeeds_by_itself(stage: Stage) -> None:
+async def test_an_annotated_pod_succeeds_by_itself(node: KubeletNode) -> None:
     """Job-like pods end after the seconds that they name, and their claims are released first."""
-    async with SmallPlugin(stage.kubelet) as plugin:
-        await stage.claim("mine")
-        await stage.pod("job", "mine", **{"testbed/complete-after": "0.3"})
-        await stage.phase("job", "Succeeded")
+    async with SmallPlugin(node.kubelet) as plugin:
+        await node.claim("mine")
+        await node.pod("job", "mine", **{"testbed/complete-after": "0.3"})
+        await node.phase("job", "Succeeded")
         assert plugin.calls == [("prepare", "mine"), ("unprepare", "mine")]
-        record = stage.kubelet.record("job")
+        record = node.kubelet.record("job")
         assert (record.succeeded or 0) - (record.running or 0) >= 0.3
-        await stage.cluster.api.delete(stage.path("pods", "job"))
-        await stage.gone("pods", "job")
+        await node.cluster.api.delete(node.path("pods", "job"))
+        await node.gone("pods", "job")
 
 
 async def test_twenty_nodes_run_in_one_process(control_plane: ControlPlane, namespace: str) -> None:

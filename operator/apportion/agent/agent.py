@@ -7,57 +7,45 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from apportion.agent.backends import backends
 from apportion.agent.cdi import CdiFolder
-from apportion.agent.devices.ascend import AscendBackend
-from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.nvml import NvmlBackend
-from apportion.agent.devices.rdma import RdmaBackend
-from apportion.agent.devices.simulated import SimulatedBackend
-from apportion.agent.devices.values import Kind
-from apportion.agent.foreign import Foreign
+from apportion.agent.devices.values import CardKind
+from apportion.agent.foreign import ForeignPolicy
+from apportion.agent.hardwaremonitor import HardwareMonitor
+from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.journal import Journal
 from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.kubelet.claimstatus import ClaimStatusWriter
 from apportion.agent.kubelet.health import HealthFeed
-from apportion.agent.kubelet.held import Held
+from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
-from apportion.agent.kubelet.recollect import recollect
-from apportion.agent.kubelet.reports import Reports
-from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.lifecycle.outcome import Phase
-from apportion.agent.lifecycle.wish import Wish, Wishes
+from apportion.agent.kubelet.recoverclaims import recover_claims
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
-from apportion.agent.notices import Notices
+from apportion.agent.nodeevents import NodeEvents
+from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
-from apportion.agent.view import View
-from apportion.agent.watch import HardwareWatch
-from apportion.agent.web import serve
+from apportion.api.partition import Partition, Phase
 from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
-from apportion.errors import ApportionError, BrokenInput, NotReady
+from apportion.errors import ApportionError, NotReady
 
 _log = structlog.get_logger()
-
-REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBackend]] = {
-    "nvml": lambda options: NvmlBackend(options.host_root, at=options.at, marks=options.marks()),
-    "ascend": lambda options: AscendBackend(options.host_root, at=options.at),
-    "rdma": lambda options: RdmaBackend(options.host_root),
-}
-"""Backends of real hardware; each knows whether its hardware is there."""
-KNOWN = ("auto", *REAL, "simulated")
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
@@ -70,7 +58,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
         try:
             await agent.run(stop)
         except ExceptionGroup as group:
-            # One part failed for good and the others were stopped for it: its error is the one to tell.
+            # One part failed for good and the task group stopped the others: report its error.
             known, unknown = group.split(ApportionError)
             if unknown is not None or known is None:
                 raise
@@ -81,61 +69,41 @@ def _first(group: BaseException) -> BaseException:
     return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
 
 
-def backends(options: AgentOptions) -> tuple[Backend, ...]:
-    """Return the backends that the options ask for; a node without hardware that we know has none."""
-    wanted = options.backend.split(",")
-    unknown = [name for name in wanted if name not in KNOWN]
-    if unknown:
-        raise BrokenInput(f"unknown backend {unknown[0]!r}; known are {', '.join(KNOWN)}", field="backend")
-    if wanted == ["auto"]:
-        wanted = ["simulated"] if options.simulation is not None else [*REAL]
-    if "auto" in wanted:
-        raise BrokenInput("auto stands alone, or backends by their names", field="backend")
-    return tuple(found for name in wanted if (found := _backend(name, options)) is not None)
-
-
-def _backend(name: str, options: AgentOptions) -> Backend | None:
-    if name == "simulated":
-        if options.simulation is None:
-            raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
-        return SimulatedBackend(options.simulation, options.node, at=options.at)
-    found = REAL[name](options)
-    return found if options.backend != "auto" or found.present() else None
-
-
 class Agent:
     """All parts of one agent, wired."""
 
     def __init__(self, options: AgentOptions, client: Client, hardware: Hardware, journal: Journal) -> None:
         self._options = options
         self._hardware = hardware
-        self.desk = Desk(
+        self.context = AgentContext(
             client,
             hardware,
             journal,
-            Wishes(self._wished),
+            DesiredPartitions(self._partition_changed),
             locks_dir=options.state_dir / "locks",
-            patience=options.patience,
+            timeouts=options.timeouts,
             at=options.at,
-            adopting=options.foreign is Foreign.ADOPT,
+            adopt_foreign=options.foreign is ForeignPolicy.ADOPT,
         )
-        self._held = Held(self.desk, interval=options.held_interval, abandon=self._abandon)
-        self._view = View(self.desk, self._held, quarantine=options.foreign is Foreign.QUARANTINE)
-        self.publisher = Publisher(client, options.node, options.drivers, self._view.inventory)
-        self.desk.published = self.publisher.ring
+        self._held_claims = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
+        self._inventory = InventoryBuilder(
+            self.context, self._held_claims, quarantine=options.foreign is ForeignPolicy.QUARANTINE
+        )
+        self.publisher = Publisher(client, options.node, options.drivers, self._inventory.build)
+        self.context.slices_changed = self.publisher.wake
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
             client, component="apportion-agent", clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
-        self._reports = Reports(client, self.desk.now)
-        self._notices = Notices(client, self._recorder, options.node)
-        self._watch = HardwareWatch(
-            self.desk,
-            self._view,
-            self._notices,
-            self._reports,
-            changed=self._look_everywhere,
-            look_again=self._look_again,
+        self._claim_status = ClaimStatusWriter(client, self.context.now)
+        self._events = NodeEvents(client, self._recorder, options.node)
+        self._monitor = HardwareMonitor(
+            self.context,
+            self._inventory,
+            self._events,
+            self._claim_status,
+            changed=self._wake_all,
+            rediscover=self._rediscover,
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
@@ -145,7 +113,7 @@ class Agent:
         self._tasks: asyncio.TaskGroup | None = None
         self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
         self.plugins: tuple[Plugin, ...] = ()
-        self._served: frozenset[Kind] = frozenset()
+        self._served: frozenset[CardKind] = frozenset()
         self.registry = CollectorRegistry()
         self._prepare_seconds = Histogram(
             "apportion_agent_prepare_seconds",
@@ -156,7 +124,11 @@ class Agent:
         for name, text, count in (
             ("partitions", "Partitions in the journal", lambda: len(journal.partitions())),
             ("claims", "Claims prepared on this node", lambda: len(journal.claims())),
-            ("held_claims", "Claims that hold devices which they lost", lambda: len(self._held.rows())),
+            (
+                "held_claims",
+                "Claims that hold devices which they lost",
+                lambda: len(self._held_claims.rows()),
+            ),
         ):
             Gauge(f"apportion_agent_{name}", text, registry=self.registry).set_function(count)
 
@@ -168,7 +140,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._hardware.discover()
-        await self._view.look()
+        await self._inventory.read_health()
         self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
@@ -177,22 +149,19 @@ class Agent:
                 stack.push_async_callback(runner.cleanup)
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                running = [
-                    tasks.create_task(self._partitions.run()),
-                    tasks.create_task(self._slices.run()),
-                ]
-                # Without the whole list a partition of a claim would look like one that nobody wants.
+                running = [tasks.create_task(self._partitions.run()), tasks.create_task(self._slices.run())]
+                # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
-                await self._recollect(self._served)
-                for row in self.desk.journal.partitions().values():
-                    self._worker(row.spot.card)
+                await self._recover_claims(self._served)
+                for row in self.context.journal.partitions().values():
+                    self._worker(row.place.card)
                 for card in cards:
                     self._worker(card)
                 running += [
                     tasks.create_task(self.publisher.run()),
-                    tasks.create_task(self._held.run()),
+                    tasks.create_task(self._held_claims.run()),
                     tasks.create_task(self._recorder.run()),
-                    tasks.create_task(self._reports.run()),
+                    tasks.create_task(self._claim_status.run()),
                 ]
                 self.plugins = tuple(
                     self._plugin(driver, kind)
@@ -201,8 +170,8 @@ class Agent:
                 )
                 preparers = [plugin.preparer for plugin in self.plugins]
                 running += [
-                    tasks.create_task(self._watch.run()),
-                    tasks.create_task(self._watch.keep_files(preparers)),
+                    tasks.create_task(self._monitor.run()),
+                    tasks.create_task(self._monitor.keep_files(preparers)),
                 ]
                 try:
                     for plugin in self.plugins:
@@ -217,15 +186,21 @@ class Agent:
                 for task in (*running, *self._worker_tasks):
                     task.cancel()
 
-    async def _recollect(self, kinds: Collection[Kind]) -> None:
+    async def _recover_claims(self, kinds: Collection[CardKind]) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
-        if self.desk.journal.fresh:
-            begun = (wish for wish in self.desk.wishes.all() if wish.status.get("phase") == Phase.CREATING)
-            self.desk.forgotten = frozenset(wish.uid for wish in begun)
+        if self.context.journal.fresh:
+            begun = (
+                partition
+                for partition in self.context.desired.all()
+                if partition.status.phase is Phase.CREATING
+            )
+            self.context.interrupted = frozenset(partition.metadata.uid for partition in begun)
         for kind, driver in self._options.drivers.items():
             if kind in kinds:
                 cdi, metadata = self._files(driver)
-                await recollect(self.desk, cdi, metadata, driver=driver, kind=kind, node=self._options.node)
+                await recover_claims(
+                    self.context, cdi, metadata, driver=driver, kind=kind, node=self._options.node
+                )
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
         options = self._options
@@ -237,25 +212,25 @@ class Agent:
         found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
         return bool(found) and await found[0].abandon(ref)
 
-    def _plugin(self, driver: str, kind: Kind) -> Plugin:
+    def _plugin(self, driver: str, kind: CardKind) -> Plugin:
         options = self._options
         preparer = Preparer(
-            self.desk,
+            self.context,
             *self._files(driver),
             driver=driver,
             kind=kind,
             node=options.node,
-            urge=lambda card, partition: self._worker(card).urge(partition),
-            reports=self._reports,
-            freed=self._held.forget,
-            timed=self._prepare_seconds.labels(driver).observe,
-            patience=options.prepare_patience,
+            try_now=lambda card, partition: self._worker(card).try_now(partition),
+            claim_status=self._claim_status,
+            on_unprepared=self._held_claims.released,
+            observe_seconds=self._prepare_seconds.labels(driver).observe,
+            timeout=options.prepare_timeout,
         )
         health = HealthFeed(
             options.node,
-            lambda: self._view.devices(kind),
-            looked=lambda: self._view.looked,
-            changed=self._watch.health,
+            lambda: self._inventory.devices(kind),
+            last_read=lambda: self._inventory.last_read,
+            changed=self._monitor.health,
         )
         return Plugin(
             preparer,
@@ -266,29 +241,29 @@ class Agent:
         )
 
     def _partition_seen(self, kind: ResourceKind, change: str, item: Object) -> None:
-        self.desk.wishes.observe(kind, change, item)
-        self._notices.observe(kind, change, item)
+        self.context.desired.observe(kind, change, item)
+        self._events.observe(kind, change, item)
 
-    def _look_everywhere(self) -> None:
+    def _wake_all(self) -> None:
         """The hardware is not as it was."""
-        self.publisher.ring()
+        self.publisher.wake()
         for worker in self._workers.values():
-            worker.ring()
+            worker.wake()
 
-    def _wished(self, wish: Wish) -> None:
-        self.desk.moved.ring()
+    def _partition_changed(self, partition: Partition) -> None:
+        self.context.partition_changed.wake()
         if self._partitions.synced.is_set():
-            self._worker(wish.parent).ring()
+            self._worker(partition.spec.parent).wake()
 
     def _worker(self, card: str) -> CardWorker:
-        """Return the card's worker, started if need be: also for cards that are wished for but not there."""
+        """Return the card's worker, started if needed; Partitions may name cards that this node has not."""
         if card not in self._workers:
-            worker = self._workers[card] = CardWorker(self.desk, card)
+            worker = self._workers[card] = CardWorker(self.context, card)
             if self._tasks is not None:
                 self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
         return self._workers[card]
 
-    async def _look_again(self) -> None:
+    async def _rediscover(self) -> None:
         """Take up cards that did not answer before: after a reset, or when their driver is ready at last."""
         if not self._hardware.incomplete:
             return
@@ -300,6 +275,6 @@ class Agent:
                 raise NotReady(
                     f"{name} answers now, the first of its kind: the agent starts anew to serve it"
                 )
-            self._worker(name).ring()
+            self._worker(name).wake()
         if found.keys() != known.keys():
-            self.publisher.ring()
+            self.publisher.wake()

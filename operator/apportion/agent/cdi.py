@@ -48,7 +48,7 @@ class CdiFolder:
         return self._folder / f"{driver}_{claim}.json"
 
     def write(self, driver: str, claim: str, injections: Sequence[Injection]) -> bool:
-        """Write the claim's file, or leave it if it says the same already (a reboot empties the folder)."""
+        """Write the claim's file, or leave it if it has this content already (a reboot empties the folder)."""
         text = json.dumps(spec(driver, claim, injections), indent=1, sort_keys=True)
         return files.write(self.path(driver, claim), text)
 
@@ -58,14 +58,14 @@ class CdiFolder:
         path.unlink(missing_ok=True)
         path.with_suffix(files.UNFINISHED).unlink(missing_ok=True)
 
-    def whole(self, driver: str, claim: str) -> bool:
+    def is_intact(self, driver: str, claim: str) -> bool:
         """Say whether the claim's file is there and can be read."""
         return _kind(self.path(driver, claim)) == f"{driver}/claim"
 
     def claims(self, driver: str) -> set[str]:
         """Return the UIDs of the claims that have a file of this driver, unfinished ones included.
 
-        Only files whose name is exactly a driver of ours and a UID, and that do not say that they are somebody else's.
+        Only files whose name is this driver and a UID count, and whose kind, if they can be read, is this driver's.
         """
         ours = re.compile(rf"{re.escape(driver)}_({files.UID.pattern})(\.json|{re.escape(files.UNFINISHED)})")
         if not self._folder.is_dir():
@@ -90,17 +90,13 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
         "kind": f"{driver}/claim",
         "containerEdits": {"env": _environment(common), **_shared(injections)},
         "devices": [
-            {
-                "name": f"{claim}-{row.device}",
-                "containerEdits": _edits(row, injections),
-            }
-            for row in injections
+            {"name": f"{claim}-{row.device}", "containerEdits": _edits(row, injections)} for row in injections
         ],
     }
 
 
 def _kind(path: Path) -> str:
-    """Return the kind that a file says it is of, "" for one that cannot be read: ours, if a crash left it."""
+    """Return a file's CDI kind, "" if it cannot be read: a crash may have left it."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -123,7 +119,7 @@ def _shared(injections: Sequence[Injection]) -> Json:
 def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
     names: dict[str, str] = {}
     for request in row.requests:
-        # Every device of the request says the same, so it does not matter which one the runtime applies last.
+        # Every device of a request sets the same variables, so the order in which the runtime applies them does not matter.
         rows = [other for other in all_rows if request in other.requests]
         stem = f"APPORTION_{re.sub('[^A-Z0-9]', '_', request.upper())}"
         names[stem] = ",".join(other.device for other in rows)

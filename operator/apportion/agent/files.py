@@ -1,6 +1,6 @@
-"""Files that others read while we write them: whole or not at all.
+"""Files that other processes read while we write them: replaced in one step.
 
-In: a path and a text. Out: the file, by default on the disk when the call returns. Whoever reads it sees the old text or the new one.
+In: a path and a text. Out: the file, by default on the disk when the call returns. A reader sees the old text or the new one.
 """
 
 import os
@@ -14,7 +14,7 @@ UNFINISHED = ".new"
 
 
 def write(path: Path, text: str, *, sync: bool = True) -> bool:
-    """Write a file, or leave it if it says the same already; returns whether it was written.
+    """Write a file, or leave it if it has this text already; returns whether it was written.
 
     Without `sync` a power failure may lose it: for files that a reboot makes worthless anyway.
     """

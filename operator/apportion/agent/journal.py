@@ -18,9 +18,9 @@ from typing import Any
 
 import structlog
 
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.agent.schema import bring_up
+from apportion.agent.schema import migrate
 from apportion.errors import BrokenInput, NotReady
 
 _log = structlog.get_logger()
@@ -61,8 +61,7 @@ class Journal:
     def partitions(self) -> dict[str, PartitionRow]:
         """Return all partition rows by UID."""
         with self._lock:
-            rows = self._db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
-        return {row["uid"]: _partition(row) for row in rows}
+            return _partitions(self._db)
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
@@ -80,7 +79,7 @@ class Journal:
 
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
-        place = row.spot.placement
+        place = row.place.placement
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO partitions VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (uid) DO UPDATE SET"
@@ -90,8 +89,8 @@ class Journal:
                     row.uid,
                     row.name,
                     row.device,
-                    row.spot.card,
-                    row.spot.profile,
+                    row.place.card,
+                    row.place.profile,
                     place.start,
                     place.size,
                     row.layout,
@@ -109,8 +108,7 @@ class Journal:
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
         with self._lock:
-            rows = self._db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
-        return tuple(_claim(row) for row in rows)
+            return _claims(self._db)
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
@@ -145,8 +143,8 @@ class Journal:
         with self._transaction() as db:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
 
-    def unless_claimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
-        """Do something while it is certain that nobody begins with this claim; returns False when somebody has."""
+    def if_unclaimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
+        """Act inside a transaction in which no claim row can appear; returns False, without acting, if there is one."""
         with self._transaction() as db:
             if db.execute("SELECT 1 FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone():
                 return False
@@ -180,7 +178,7 @@ class Journal:
                 raise NotReady(f"the journal cannot be written: {error}") from None
 
 
-def look(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
+def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
     """Read a journal that another process may be keeping, and change nothing; one that is not there is empty.
 
     Raises BrokenInput when it cannot be read.
@@ -190,11 +188,17 @@ def look(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
             db.row_factory = sqlite3.Row
-            rows = db.execute("SELECT * FROM partitions ORDER BY rowid").fetchall()
-            claims = db.execute("SELECT * FROM claims ORDER BY rowid").fetchall()
+            return _partitions(db), _claims(db)
     except sqlite3.DatabaseError as error:
         raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
-    return {row["uid"]: _partition(row) for row in rows}, tuple(_claim(row) for row in claims)
+
+
+def _partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
+    return {row["uid"]: _partition(row) for row in db.execute("SELECT * FROM partitions ORDER BY rowid")}
+
+
+def _claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
+    return tuple(_claim(row) for row in db.execute("SELECT * FROM claims ORDER BY rowid"))
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -214,7 +218,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     (found,) = db.execute("PRAGMA quick_check").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    bring_up(db)
+    migrate(db)
 
 
 def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
@@ -237,7 +241,7 @@ def _partition(row: sqlite3.Row) -> PartitionRow:
         uid=row["uid"],
         name=row["name"],
         device=row["device"],
-        spot=Spot(row["card"], row["profile"], Placement(row["start"], row["size"])),
+        place=PartitionPlace(row["card"], row["profile"], Placement(row["start"], row["size"])),
         step=Step(row["step"]),
         layout=row["layout"],
         instance=json.loads(row["instance"]),

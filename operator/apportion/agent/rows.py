@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from apportion.agent.devices.values import Spot
+from apportion.agent.devices.values import PartitionPlace
 
 
 class Step(StrEnum):
@@ -32,13 +32,16 @@ class ClaimStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """One partition that we made, make or remove."""
+    """What the journal knows of one partition that this agent makes, has made or removes.
+
+    A Partition (API) says what is wanted, a LivePartition what is on the hardware; a row says how far we are, and survives a crash.
+    """
 
     uid: str
     """UID of the Partition object: what it belongs to."""
     name: str
     device: str
-    spot: Spot
+    place: PartitionPlace
     step: Step
     layout: str = ""
     """The PartitionLayout that asked for it; empty for claims and warm ones."""
@@ -46,7 +49,7 @@ class PartitionRow:
     uuid: str = ""
 
 
-OWNER = "by-hand"
+BY_HAND = "by-hand"
 """Begins the UID of a partition that was cut without a Partition object."""
 
 
@@ -62,12 +65,12 @@ class ClaimDevice:
     partition: str = ""
     """UID of the Partition behind it; empty for whole cards."""
     admin: bool = False
-    """Admin access excludes nobody."""
+    """Allocated with admin access: other claims may use the device too."""
 
     @property
     def by_hand(self) -> bool:
         """Whether its partition was cut without a Partition object."""
-        return self.partition.startswith(OWNER)
+        return self.partition.startswith(BY_HAND)
 
     def clashes(self, other: "ClaimDevice") -> bool:
         """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""

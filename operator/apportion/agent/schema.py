@@ -27,7 +27,7 @@ The agent of the last release may still have the file open (rolling update): a s
 """
 
 
-def bring_up(db: sqlite3.Connection) -> None:
+def migrate(db: sqlite3.Connection) -> None:
     """Take the steps that a file lacks. Raises DatabaseError for a file of a later release."""
     while _version(db) < len(STEPS):
         with db:

@@ -5,16 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from apportion.agent.devices.marks import Marks
-from apportion.agent.devices.values import Kind
-from apportion.agent.foreign import Foreign
-from apportion.agent.lifecycle.desk import Patience
+from apportion.agent.devices.stickyerrors import StickyErrors
+from apportion.agent.devices.values import CardKind
+from apportion.agent.foreign import ForeignPolicy
+from apportion.agent.lifecycle.context import Timeouts
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def _nothing(_: str) -> None:
-    return
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +60,35 @@ class AgentOptions:
     boot_id: Path = BOOT_ID
     """File that holds another text after every reboot."""
 
-    foreign: Foreign = Foreign.LEAVE
-    """What to do about partitions that somebody made by hand."""
+    foreign: ForeignPolicy = ForeignPolicy.LEAVE
+    """What to do about partitions that apportion did not make."""
 
     health_interval: float = 2.0
-    """Seconds between two looks at the hardware for what nobody tells: health, partitions made by hand."""
+    """Seconds between two polls of the hardware: health, foreign partitions."""
 
     held_interval: float = 10.0
     """Seconds between two looks at every prepared claim (one GET each, answered from the API server's memory)."""
 
     files_interval: float = 60.0
-    """Seconds between two looks at the files of claims: some are in nobody's use any more, some were removed by hand."""
+    """Seconds between two checks of the files of claims: for orphans, and for files that are gone."""
 
-    prepare_patience: float = 30.0
+    prepare_timeout: float = 30.0
     """Seconds that a prepare call waits for its partition; kubelet gives up after 45."""
 
-    patience: Patience = field(default_factory=Patience)
-    """Of the partitions' life cycle."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """How long workers wait."""
 
-    at: Callable[[str], None] = _nothing
+    at: Callable[[str], None] = lambda _: None
     """Called at every boundary between two steps; crash tests end the process in it."""
 
     @property
-    def drivers(self) -> dict[Kind, str]:
+    def drivers(self) -> dict[CardKind, str]:
         """The driver of each kind of card."""
-        return {Kind.GPU: self.driver_gpu, Kind.NPU: self.driver_npu, Kind.NIC: self.driver_rdma}
+        return {CardKind.GPU: self.driver_gpu, CardKind.NPU: self.driver_npu, CardKind.NIC: self.driver_rdma}
 
-    def marks(self) -> Marks:
-        """Return where marks of sick cards are kept: over restarts of the agent, not over a reboot."""
-        return Marks(self.state_dir / "sick", self.read_boot_id())
+    def sticky_errors(self) -> StickyErrors:
+        """Return the sticky errors of cards: they outlive the agent, not a reboot."""
+        return StickyErrors(self.state_dir / "sick", self.read_boot_id())
 
     def read_boot_id(self) -> str:
         """Return the boot id; a platform without one counts as never rebooted."""

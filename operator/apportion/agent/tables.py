@@ -8,7 +8,7 @@ from typing import Any
 
 from apportion.agent.devices.values import Card, Health, LivePartition
 from apportion.agent.rows import ClaimRow, PartitionRow
-from apportion.agent.slices.naming import cuts
+from apportion.agent.slices.naming import partition_devices
 from apportion.dra.semver import Semver
 
 Json = dict[str, Any]
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 def card_json(card: Card, health: Health) -> Json:
     """Return a card with all that it can be cut into."""
-    devices = [cut.name for cut in cuts(card)]
+    devices = [part.name for part in partition_devices(card)]
     return {
         "name": card.name,
         "kind": str(card.kind),
@@ -47,7 +47,9 @@ def card_json(card: Card, health: Health) -> Json:
 
 def partition_json(live: LivePartition, rows: Mapping[str, PartitionRow], claims: Sequence[ClaimRow]) -> Json:
     """Return a partition of the hardware and whose it is."""
-    row = next((row for row in rows.values() if row.spot == live.spot and row.uuid in ("", live.uuid)), None)
+    row = next(
+        (row for row in rows.values() if row.place == live.place and row.uuid in ("", live.uuid)), None
+    )
     users = [
         claim.key
         for claim in claims

@@ -1,4 +1,4 @@
-/* The frame of every call. DCMI has a start and no end: another state file is taken up by the next dcmi_init. */
+/* Begin and end of every call. DCMI has an init and no shutdown: the next dcmi_init opens another state file. */
 #include "call.h"
 
 #include <signal.h>
@@ -7,7 +7,7 @@
 const struct fake fake = {"fake DCMI", "APPORTION_FAKE_DCMI", MAGIC, LAYOUT, sizeof(struct state)};
 
 EXPORT int dcmi_init(void) {
-    int opened = frame_follow();
+    int opened = statefile_reopen();
     if (opened != OPENED) return opened == NO_DRIVER ? NOT_READY : INNER_ERROR;
     BEGIN(NO_CHIP, 0);
     DONE(OK);
@@ -19,23 +19,23 @@ struct chip *chip_at(struct state *state, int card, int device) {
     return NULL;
 }
 
-static struct state *state(void) { return (struct state *)frame_state(); }
+static struct state *state(void) { return (struct state *)statefile_header(); }
 
 int begin(struct call *call, const char *symbol, int card, int device) {
     memset(call, 0, sizeof *call);
     if (state() == NULL) return call->code = NOT_READY, 0;
-    if (!frame_lock()) return call->code = INNER_ERROR, 0;
+    if (!statefile_lock()) return call->code = INNER_ERROR, 0;
     call->state = state();
     if (card != NO_CHIP) call->chip = chip_at(call->state, card, device);
-    struct strike strike = frame_strike(symbol, call->chip ? (int)(call->chip - call->state->chip) : -1);
-    if (strike.microseconds > 0) {
-        frame_unlock();
-        frame_sleep(strike.microseconds);
-        if (!frame_lock()) return call->code = INNER_ERROR, 0;
+    struct fault fault = take_fault(symbol, call->chip ? (int)(call->chip - call->state->chip) : -1);
+    if (fault.microseconds > 0) {
+        statefile_unlock();
+        sleep_microseconds(fault.microseconds);
+        if (!statefile_lock()) return call->code = INNER_ERROR, 0;
     }
-    if (strike.action == KILL_BEFORE) raise(SIGKILL);
-    call->kill_after = strike.action == KILL_AFTER;
-    int code = strike.action == FAIL ? strike.code : OK;
+    if (fault.action == KILL_BEFORE) raise(SIGKILL);
+    call->kill_after = fault.action == KILL_AFTER;
+    int code = fault.action == FAIL ? fault.code : OK;
     if (code == OK && card != NO_CHIP && call->chip == NULL) code = INVALID_PARAMETER;
     if (code == OK && call->chip != NULL && call->chip->lost) code = DEVICE_NOT_EXIST;
     if (code == OK) return 1;
@@ -45,6 +45,6 @@ int begin(struct call *call, const char *symbol, int card, int device) {
 
 int finish(struct call *call, int code) {
     if (call->kill_after) raise(SIGKILL);
-    frame_unlock();
+    statefile_unlock();
     return code;
 }

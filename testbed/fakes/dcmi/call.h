@@ -34,12 +34,6 @@ int begin(struct call *call, const char *symbol, int card, int device);
 int finish(struct call *call, int code);
 
 struct chip *chip_at(struct state *state, int card, int device);
-int split(const struct chip *chip);
-struct amounts in_all(const struct chip *chip);
-struct amounts left(const struct chip *chip);
-
-/* Write the recovery file from the rows that are saved in it. */
-int save(const struct state *state);
 
 #define BEGIN(card, device)                                      \
     struct call call;                                            \

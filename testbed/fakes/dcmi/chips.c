@@ -1,4 +1,4 @@
-/* Who is there: cards, chips, what they are and where they are plugged in. */
+/* Enumeration of cards and chips, their identity and PCI addresses. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
-/* How chips fare: health, fault events, memory, load. */
+/* Health, fault events, memory and load of chips. */
 #include <stdio.h>
 #include <string.h>
 
 #include "call.h"
+#include "resources.h"
 
 /* 0 normal, 1 minor, 2 major, 3 critical; a chip that is gone is an answer of its own. */
 EXPORT int dcmi_get_device_health(int card, int device, unsigned *health) {

@@ -1,9 +1,7 @@
-/* What holds for the whole node: who may use vNPUs, the 910's work mode, and what comes back at boot. */
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
+/* Modes of the whole node: vNPUs for virtual machines, the 910's work mode, recovery at boot. */
 #include "call.h"
+#include "recovery.h"
+#include "resources.h"
 
 EXPORT int dcmi_get_vdevice_mode(int *mode) {
     BEGIN(NO_CHIP, 0);
@@ -50,20 +48,4 @@ EXPORT int dcmi_set_vnpu_config_recover_mode(unsigned mode) {
     for (unsigned i = 0; mode == 0 && i < call.state->chips; i++)
         for (int j = 0; j < VDEVICES; j++) call.state->chip[i].vdevice[j].saved = 0;
     DONE(save(call.state) == OK ? OK : INNER_ERROR);
-}
-
-int save(const struct state *state) {
-    if (state->recovery[0] == 0) return OK;
-    struct stat facts;
-    if (lstat(state->recovery, &facts) == 0 && !S_ISREG(facts.st_mode)) return FILE_FAILED;
-    FILE *file = fopen(state->recovery, "w");
-    if (file == NULL) return FILE_FAILED;
-    fprintf(file, "vnpu_config_recover:%s\n[vnpu-config start]\n", state->recover ? "enable" : "disable");
-    for (const struct chip *chip = state->chip; chip < state->chip + state->chips; chip++)
-        for (const struct vdevice *row = chip->vdevice; row < chip->vdevice + VDEVICES; row++)
-            if (row->used && row->saved)
-                fprintf(file, "%u:%u:npu-smi set -t create-vnpu -i %u -c %u -f %s -v %u\n", chip->phy, row->id, chip->card,
-                        chip->device, chip->template[row->template].name, row->id);
-    fprintf(file, "[vnpu-config end]\n");
-    return fclose(file) == 0 ? OK : FILE_FAILED;
 }

@@ -1,6 +1,6 @@
 /* The state of the fake driver: one file, mapped by every process, changed under flock.
  *
- * testbed/fakes/dcmi_layout.py mirrors this layout; `size` in the header keeps both honest. Whatever has a `used` field
+ * testbed/fakes/dcmi/layout.py mirrors this layout; `size` in the header keeps both honest. Whatever has a `used` field
  * exists from the moment that it is set, and it is set last: a process killed in the middle leaves no half-written row.
  */
 #ifndef FAKE_DCMI_STATE_H
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "frame.h"
+#include "statefile.h"
 
 enum {
     MAGIC = 0x494d4344,
@@ -66,7 +66,7 @@ struct state {
     uint32_t mode;      /* 0: containers, 1: virtual machines */
     uint32_t recover;   /* the driver makes vNPUs again at boot */
     uint32_t smp;       /* 910A: the work mode that refuses every vNPU */
-    uint32_t permitted; /* 0: as for a user who may not cut */
+    uint32_t permitted; /* 0: the caller may not change vNPUs */
     uint32_t unused;
     uint64_t next_serial;
     char driver[64];

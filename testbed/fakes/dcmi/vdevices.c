@@ -1,4 +1,4 @@
-/* vNPUs: what is left of a chip, making, removing and describing them.
+/* vNPUs: creating, removing and describing them.
  *
  * A vNPU takes what its template says, of every resource that the chip has, and on a 310P whole groups of two cores (two
  * of one core share a group). The driver gives ids in turn, so one that comes back rarely has its old number; a caller
@@ -9,43 +9,14 @@
 #include <string.h>
 
 #include "call.h"
+#include "recovery.h"
+#include "resources.h"
 
 enum { GROUP_CORES = 2 };
-
-static unsigned number_of(const struct chip *chip) {
-    unsigned found = 0;
-    for (int i = 0; i < VDEVICES; i++) found += chip->vdevice[i].used;
-    return found;
-}
-
-int split(const struct chip *chip) { return chip->sriov || number_of(chip) > 0; }
-
-struct amounts in_all(const struct chip *chip) {
-    struct amounts all = chip->total;
-    if (!split(chip)) all.aicpu = chip->aicpus;
-    return all;
-}
-
-static const struct amounts *amounts_of(const struct chip *chip, const struct vdevice *row) {
-    return &chip->template[row->template].amounts;
-}
-
-static struct amounts minus(struct amounts from, const struct amounts *what) {
-    return (struct amounts){from.aicore - what->aicore, from.aicpu - what->aicpu, from.vpc - what->vpc,
-                            from.vdec - what->vdec,     from.venc - what->venc,   from.jpegd - what->jpegd,
-                            from.jpege - what->jpege,   0,                        from.memory - what->memory};
-}
 
 static int fits(const struct amounts *what, const struct amounts *in) {
     return what->aicore <= in->aicore && what->aicpu <= in->aicpu && what->vpc <= in->vpc && what->vdec <= in->vdec &&
            what->venc <= in->venc && what->jpegd <= in->jpegd && what->jpege <= in->jpege && what->memory <= in->memory;
-}
-
-struct amounts left(const struct chip *chip) {
-    struct amounts rest = in_all(chip);
-    for (const struct vdevice *row = chip->vdevice; row < chip->vdevice + VDEVICES; row++)
-        if (row->used) rest = minus(rest, amounts_of(chip, row));
-    return rest;
 }
 
 /* The groups that a vNPU of so many cores can have, as bits; 0: none. */
@@ -78,13 +49,13 @@ static unsigned given_id(struct chip *chip) {
     return AUTO;
 }
 
-struct wish {
+struct vdevice_request {
     unsigned id, group;
     char template[32];
     unsigned char reserved[64];
 };
 
-struct made {
+struct vdevice_result {
     unsigned id, bus, slot, function, group;
     unsigned char reserved[32];
 };
@@ -128,23 +99,23 @@ static void remove_row(struct chip *chip, struct vdevice *row) {
 
 /* Between the driver's part and the recovery file's, as a step with a name for faults of its own. */
 static int keep(struct call *call, const char *step) {
-    struct strike strike = frame_strike(step, (int)(call->chip - call->state->chip));
-    if (strike.action == KILL_BEFORE) raise(SIGKILL);
-    int code = strike.action == FAIL ? strike.code : save(call->state);
-    if (strike.action == KILL_AFTER) raise(SIGKILL);
+    struct fault fault = take_fault(step, (int)(call->chip - call->state->chip));
+    if (fault.action == KILL_BEFORE) raise(SIGKILL);
+    int code = fault.action == FAIL ? fault.code : save(call->state);
+    if (fault.action == KILL_AFTER) raise(SIGKILL);
     return code;
 }
 
-EXPORT int dcmi_create_vdevice(int card, int device, const struct wish *wish, struct made *out) {
+EXPORT int dcmi_create_vdevice(int card, int device, const struct vdevice_request *request, struct vdevice_result *out) {
     BEGIN(card, device);
     struct chip *chip = call.chip;
     int code = permitted(&call);
     if (code != OK) DONE(code);
-    const struct template *template = named(chip, wish->template);
+    const struct template *template = named(chip, request->template);
     if (template == NULL) DONE(INVALID_PARAMETER);
-    if (wish->id != AUTO && (wish->id < chip->first_id || wish->id >= chip->first_id + chip->ids)) DONE(INVALID_PARAMETER);
+    if (request->id != AUTO && (request->id < chip->first_id || request->id >= chip->first_id + chip->ids)) DONE(INVALID_PARAMETER);
     if (chip->family == B910) chip->sriov = 1;
-    struct vdevice *row = make(&call, template, wish->id);
+    struct vdevice *row = make(&call, template, request->id);
     if (row == NULL) {
         if (number_of(chip) == 0) chip->sriov = 0;
         DONE(INNER_ERROR);
@@ -211,7 +182,7 @@ static void describe(const struct chip *chip, const struct amounts *what, struct
     out->computing.aicpu = (unsigned short)what->aicpu;
     out->media = (struct media){(float)what->jpegd, (float)what->jpege, (float)what->vpc, (float)what->vdec, -1,
                                 (float)what->venc, {0}};
-    /* A 910 does not tell its engines. */
+    /* A 910 does not report its engines. */
     if (chip->family == A910) out->media = (struct media){-1, -1, -1, -1, -1, -1, {0}};
 }
 

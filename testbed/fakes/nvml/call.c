@@ -1,4 +1,4 @@
-/* The frame of every call: session, lock, count, faults, handles. See call.h. */
+/* Begin and end of every call: session, lock, count, faults, handles. See call.h. */
 #include "call.h"
 
 #include <signal.h>
@@ -9,17 +9,17 @@
 
 const struct fake fake = {"fake NVML", "APPORTION_FAKE_NVML", MAGIC, LAYOUT, sizeof(struct state)};
 
-static struct state *mapped(void) { return (struct state *)frame_state(); }
+static struct state *mapped(void) { return (struct state *)statefile_header(); }
 
 EXPORT int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
-    int opened = frame_open();
+    int opened = statefile_open();
     return opened == OPENED ? SUCCESS : opened == NO_DRIVER ? DRIVER_NOT_LOADED : UNKNOWN;
 }
 
 EXPORT int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 
-EXPORT int nvmlShutdown(void) { return frame_close() ? SUCCESS : UNINITIALIZED; }
+EXPORT int nvmlShutdown(void) { return statefile_close() ? SUCCESS : UNINITIALIZED; }
 
 static int resolve(struct call *call, handle device, unsigned kinds) {
     unsigned kind = (unsigned)(device >> 56), index = (device >> 48) & 0xff;
@@ -42,23 +42,23 @@ static int resolve(struct call *call, handle device, unsigned kinds) {
 int begin(struct call *call, const char *symbol, handle device, unsigned kinds) {
     memset(call, 0, sizeof *call);
     if (mapped() == NULL) return call->code = UNINITIALIZED, 0;
-    if (!frame_lock()) return call->code = UNKNOWN, 0;
+    if (!statefile_lock()) return call->code = UNKNOWN, 0;
     call->state = mapped();
     if (mapped() == NULL) return finish(call, 0), call->code = UNINITIALIZED, 0; /* shut down meanwhile */
     int code = kinds ? resolve(call, device, kinds) : SUCCESS;
-    struct strike strike = frame_strike(symbol, call->gpu ? (int)(call->gpu - mapped()->gpu) : -1);
-    if (strike.microseconds > 0) {
+    struct fault fault = take_fault(symbol, call->gpu ? (int)(call->gpu - mapped()->gpu) : -1);
+    if (fault.microseconds > 0) {
         /* Others go on meanwhile; what the handle means is looked up again afterwards. */
-        frame_unlock();
-        frame_sleep(strike.microseconds);
-        if (!frame_lock()) return call->code = UNKNOWN, 0;
+        statefile_unlock();
+        sleep_microseconds(fault.microseconds);
+        if (!statefile_lock()) return call->code = UNKNOWN, 0;
         call->state = mapped();
         if (mapped() == NULL) return finish(call, 0), call->code = UNINITIALIZED, 0;
         if (kinds) code = resolve(call, device, kinds);
     }
-    if (strike.action == KILL_BEFORE) raise(SIGKILL);
-    call->kill_after = strike.action == KILL_AFTER;
-    if (strike.action == FAIL && strike.code != SUCCESS) code = strike.code;
+    if (fault.action == KILL_BEFORE) raise(SIGKILL);
+    call->kill_after = fault.action == KILL_AFTER;
+    if (fault.action == FAIL && fault.code != SUCCESS) code = fault.code;
     if (code == SUCCESS && call->gpu != NULL && call->gpu->lost) code = GPU_IS_LOST;
     if (code == SUCCESS) return 1;
     finish(call, code);
@@ -67,14 +67,14 @@ int begin(struct call *call, const char *symbol, handle device, unsigned kinds) 
 
 int finish(struct call *call, int code) {
     if (call->kill_after) raise(SIGKILL);
-    frame_unlock();
+    statefile_unlock();
     return code;
 }
 
 int pause_call(struct call *call, unsigned milliseconds) {
-    frame_unlock();
-    frame_sleep(milliseconds * 1000ULL);
-    if (!frame_lock()) return call->code = UNKNOWN, 0;
+    statefile_unlock();
+    sleep_microseconds(milliseconds * 1000ULL);
+    if (!statefile_lock()) return call->code = UNKNOWN, 0;
     call->state = mapped();
     if (mapped() != NULL) return 1;
     finish(call, 0);
@@ -113,7 +113,7 @@ int pids_out(const uint32_t *pids, unsigned *count, void *out, uint32_t instance
     return found <= room ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
-unsigned session_epoch(void) { return frame_epoch(); }
+unsigned session_epoch(void) { return statefile_epoch(); }
 
 uint64_t next_serial(struct call *call) { return call->state->next_serial++; }
 

@@ -1,4 +1,4 @@
-/* Compute instances, and the MIG devices that they are seen as. A GPU instance without one is seen by nobody here. */
+/* Compute instances, and the MIG devices that they appear as. A GPU instance without one appears nowhere. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* System and GPUs: who is there, what it is, how it is connected, how it fares. */
+/* System and GPUs: enumeration, identity, topology, health. */
 #include <stdio.h>
 #include <string.h>
 

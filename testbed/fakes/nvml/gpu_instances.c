@@ -1,6 +1,6 @@
 /* MIG mode and GPU instances, with the rules of the MIG User Guide.
  *
- * An instance needs a placement of its profile, memory slices that nobody has, compute slices, engines (as many as the
+ * An instance needs a placement of its profile, free memory slices, compute slices, engines (as many as the
  * largest profile has) and one of the profile's `most` instances. Whatever is missing, the answer is the same.
  */
 #include <stdio.h>
@@ -145,7 +145,7 @@ EXPORT int nvmlDeviceGetGpuInstanceRemainingCapacity(handle device, unsigned id,
     BEGIN(device, ON(GPU_KIND));
     const struct profile *found = by_id(call.gpu, id);
     if (!call.gpu->mode || found == NULL) DONE(NOT_SUPPORTED);
-    /* How many more fit beside each other: try on a copy. */
+    /* How many more fit together: tried on a copy. */
     struct gpu copy = *call.gpu;
     *count = 0;
     for (unsigned i = 0; i < found->places; i++) {

@@ -1,6 +1,6 @@
 /* The state of the fake driver: one file, mapped by every process, changed under flock.
  *
- * testbed/fakes/nvml_layout.py mirrors this layout; `size` in the header keeps both honest. Whatever has a `used` field
+ * testbed/fakes/nvml/layout.py mirrors this layout; `size` in the header keeps both honest. Whatever has a `used` field
  * exists from the moment that it is set, and it is set last: a process killed in the middle leaves no half-written row.
  */
 #ifndef FAKE_NVML_STATE_H
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "frame.h"
+#include "statefile.h"
 
 enum {
     MAGIC = 0x4c4d564e,

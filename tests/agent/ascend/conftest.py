@@ -1,18 +1,21 @@
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from testbed.fakes.dcmi import FakeDcmi, build
-from testbed.fakes.dcmi_host import lay_out
-from tests.agent.ascend.nodes import Node, Nodes
+from testbed.fakes.dcmi.host import lay_out
+from testbed.fakes.dcmi.library import FakeDcmi
+from tests.agent.ascend.nodes import MakeFake, MakeNode, Node, Nodes
+from tests.agent.simulated_node import SimulatedNode
 
 
 @pytest.fixture
 def node_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     """Make a node with chips of these models; one at a time."""
     monkeypatch.setenv(FakeDcmi.variable, "")
-    build()
+    FakeDcmi.build()
     # The machine that runs the tests may have an npu-smi of its own.
     monkeypatch.setenv("PATH", "")
     made = iter(range(100))
@@ -31,3 +34,23 @@ def node_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 def node(node_with: Nodes) -> Node:
     """Give a node with two 910B4."""
     return node_with(["910B4", "910B4"])
+
+
+@pytest.fixture
+def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
+    """Make a node whose agent processes find the fake driver."""
+
+    @asynccontextmanager
+    async def make(*models: str, recover: bool = False) -> AsyncIterator[tuple[SimulatedNode, FakeDcmi]]:
+        async with make_node() as node:
+            fake = FakeDcmi.create(
+                node.folder / "dcmi", models, recovery=node.folder / "vnpu.cfg", recover=recover
+            )
+            for name, value in fake.environment.items():
+                monkeypatch.setenv(name, value)
+            node.options = replace(
+                node.options, backend="ascend", host_root=lay_out(fake, node.folder / "root")
+            )
+            yield node, fake
+
+    return make

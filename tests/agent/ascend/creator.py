@@ -6,18 +6,18 @@ It prints the ids of what is there afterwards, and finds the fake driver through
 import sys
 from pathlib import Path
 
-from apportion.agent.devices.ascend import AscendBackend
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.values import PartitionPlace, Placement
 
 
 def main() -> None:
     root, verb, card, template, number = sys.argv[1:]
     backend = AscendBackend(Path(root))
-    spot = Spot(card, template, Placement(int(number), 1))
+    place = PartitionPlace(card, template, Placement(int(number), 1))
     if verb == "create":
-        backend.create(spot)
+        backend.create(place)
     else:
-        backend.destroy(next(live for live in backend.partitions() if live.spot == spot))
+        backend.destroy(next(live for live in backend.partitions() if live.place == place))
     sys.stdout.write("".join(f"vnpu {live.placement.start}\n" for live in backend.partitions()))
 
 

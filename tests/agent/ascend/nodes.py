@@ -1,12 +1,16 @@
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from apportion.agent.devices.ascend import AscendBackend
-from apportion.agent.devices.values import Placement, Spot
-from testbed.fakes.dcmi import FakeDcmi
+from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.values import PartitionPlace, Placement
+from testbed.fakes.dcmi.library import FakeDcmi
+from tests.agent.simulated_node import SimulatedNode
 
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeDcmi]]]
 Nodes = Callable[..., "Node"]
-WANTED = Spot("npu-0", "vir05_1c_8g", Placement(103, 1))
+WANTED = PartitionPlace("npu-0", "vir05_1c_8g", Placement(103, 1))
 """On a 910B4; not the first id, so that nobody gets it by chance."""
 
 

@@ -1,19 +1,17 @@
 """The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from testbed.eventually import eventually
-from testbed.fakes.dcmi import FakeDcmi
-from testbed.fakes.dcmi_host import lay_out
-from tests.agent.simulated_node import NPU, SimulatedNode, holder
-from tests.agent.test_crashes import doomed, journal
+from tests.agent.ascend.nodes import MakeFake
+from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.places import NPU
+from tests.agent.simulated_node import SimulatedNode, holder
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeDcmi]]]
 DEVICE = "npu-0-vir05-1c-8g-2"
 TEMPLATE = "vir05_1c_8g"
 CALLS = [
@@ -26,26 +24,6 @@ CALLS = [
 ]
 
 
-@pytest.fixture
-def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
-    """Make a node whose agent processes find the fake driver."""
-
-    @asynccontextmanager
-    async def make(*models: str, recover: bool = False) -> AsyncIterator[tuple[SimulatedNode, FakeDcmi]]:
-        async with make_node() as node:
-            fake = FakeDcmi.create(
-                node.folder / "dcmi", models, recovery=node.folder / "vnpu.cfg", recover=recover
-            )
-            for name, value in fake.environment.items():
-                monkeypatch.setenv(name, value)
-            node.options = replace(
-                node.options, backend="ascend", host_root=lay_out(fake, node.folder / "root")
-            )
-            yield node, fake
-
-    return make
-
-
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("call", "foreign"), CALLS, ids=str)
 async def test_a_kill_inside_a_driver_call_is_made_good(
@@ -54,11 +32,11 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
     """One vNPU, never two; its device file in the container; at the end only what is not ours is left."""
     async with faked("910B4", recover=True) as (node, fake):
         if foreign:
-            fake.plant(0, TEMPLATE, 115)
+            fake.create_by_hand(0, TEMPLATE, 115)
         theirs = fake.vnpus()
         fake.kill(call, after=after)
-        async with doomed(node, "never") as agent:
-            claim = await node.claim(namespace, "lives", DEVICE, driver=NPU)
+        async with killed_agent(node, "never") as agent:
+            claim = await node.create_claim(namespace, "lives", DEVICE, driver=NPU)
             uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, TEMPLATE, holder=holder(claim), driver=NPU)
             ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
@@ -82,15 +60,15 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
             assert fake.recovers == foreign
             fake.reboot()
             assert [row.id for row in fake.vnpus()] == [row.id for row in theirs]
-            assert journal(node) == ([], [])
+            assert journal_steps(node) == ([], [])
             assert agent.deaths == 1
 
 
 async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> None:
     """Beside ours on one chip, and the id that it has is not asked for."""
     async with faked("910B4") as (node, fake):
-        fake.plant(0, "vir10_3c_16g", 100)
-        async with doomed(node, "never") as agent:
+        fake.create_by_hand(0, "vir10_3c_16g", 100)
+        async with killed_agent(node, "never") as agent:
             await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase(DEVICE, "Idle"))
             assert [(row.id, row.template) for row in fake.vnpus()] == [
@@ -99,13 +77,13 @@ async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> N
             ]
             counters = await eventually(lambda: node.counters("npu-0", NPU), bool)
             assert (counters["aicore"], counters["aicpu"]) == ("10", "4")
-            fake.uproot(100)
+            fake.remove_by_hand(100)
             await eventually(lambda: node.counters("npu-0", NPU), lambda row: row.get("aicore") == "20")
 
 
 async def test_a_chip_that_does_not_answer_has_lost_nothing(faked: MakeFake) -> None:
     """Its vNPU stays Ready and in the journal while nobody can see it, and goes only when it was seen to go."""
-    async with faked("910B4", "910B4") as (node, fake), doomed(node, "never") as agent:
+    async with faked("910B4", "910B4") as (node, fake), killed_agent(node, "never") as agent:
         await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
         await agent.insist(lambda: node.phase(DEVICE, "Idle"))
         (made,) = fake.vnpus()
@@ -122,7 +100,7 @@ async def test_a_chip_that_does_not_answer_has_lost_nothing(faked: MakeFake) -> 
         await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU, origin="Warm")
         await agent.insist(lambda: node.phase("npu-1-vir05-1c-8g-0", "Idle"))
         assert (await node.see(DEVICE))["metadata"]["deletionTimestamp"]
-        assert journal(node)[0] == ["Ready", "Ready"]
+        assert journal_steps(node)[0] == ["Ready", "Ready"]
         assert made in fake.vnpus()
         fake.heal()
         await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
@@ -131,7 +109,7 @@ async def test_a_chip_that_does_not_answer_has_lost_nothing(faked: MakeFake) -> 
 
 async def test_a_lost_chip_fails_what_is_asked_of_it(faked: MakeFake) -> None:
     """So that the claim can go elsewhere; the reason is told."""
-    async with faked("910B4", "910B4") as (node, fake), doomed(node, "never") as agent:
+    async with faked("910B4", "910B4") as (node, fake), killed_agent(node, "never") as agent:
         await agent.insist(lambda: eventually(lambda: node.devices(NPU), lambda rows: "npu-0" in rows))
         fake.lose(0)
         await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
@@ -142,18 +120,18 @@ async def test_a_lost_chip_fails_what_is_asked_of_it(faked: MakeFake) -> None:
 async def test_a_chip_that_is_ready_late_is_taken_up(faked: MakeFake) -> None:
     """A driver takes its time after a boot. What the journal knows of such a chip stays until somebody can look."""
     async with faked("910B4", "910B4") as (node, fake):
-        async with doomed(node, "never") as agent:
+        async with killed_agent(node, "never") as agent:
             await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase(DEVICE, "Idle"))
         (made,) = fake.vnpus()
         fake.lose(0)
-        async with doomed(node, "never") as agent:
+        async with killed_agent(node, "never") as agent:
             await node.remove(DEVICE)
             await eventually(lambda: node.devices(NPU), lambda rows: "npu-1" in rows and "npu-0" not in rows)
             await node.partition("npu-1-vir05-1c-8g-0", TEMPLATE, driver=NPU, origin="Warm")
             await agent.insist(lambda: node.phase("npu-1-vir05-1c-8g-0", "Idle"))
             assert made in fake.vnpus()
-            assert journal(node)[0].count("Ready") == 2
+            assert journal_steps(node)[0].count("Ready") == 2
             fake.heal()
             await eventually(lambda: node.devices(NPU), lambda rows: "npu-0" in rows)
             await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
@@ -164,14 +142,14 @@ async def test_a_driver_that_refuses_without_a_reason_fails_the_partition(faked:
     """After some patience, with the driver's words, and without a trace in the journal."""
     async with faked("910B4") as (node, fake):
         fake.fail("dcmi_create_vdevice", -8005, times=-1)
-        async with doomed(node, "never") as agent:
+        async with killed_agent(node, "never") as agent:
             await node.partition(DEVICE, TEMPLATE, driver=NPU, origin="Warm")
             failed = await agent.insist(lambda: node.phase(DEVICE, "Failed", within=50))
             row = next(one for one in failed["status"]["conditions"] if one["reason"] == "Refused")
             assert "dcmi_create_vdevice: internal error (-8005)" in row["message"]
 
             async def steps() -> list[str]:
-                return journal(node)[0]
+                return journal_steps(node)[0]
 
             # It is tried again now and then; in between nothing is written down.
             await eventually(steps, lambda rows: rows == [])

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apportion.agent.devices import models
-from apportion.agent.devices.values import Card, Kind, LivePartition, Placement, Profile, Spot
+from apportion.agent.devices.values import Card, CardKind, LivePartition, PartitionPlace, Placement, Profile
 from apportion.errors import NoRoom
 from tests.agent.ascend.nodes import Nodes
 
-NPUS = [name for name in models.names() if models.model(name).kind is Kind.NPU]
+NPUS = [name for name in models.names() if models.model(name).kind is CardKind.NPU]
 
 
 def _fits(card: Card, live: list[LivePartition], profile: Profile) -> bool:
@@ -50,10 +50,10 @@ def test_a_vnpu_is_made_exactly_when_the_counters_admit_it(
         number = next((number for number in card.instance_ids if number not in taken), None)
         if number is None:
             continue
-        spot = Spot(card.name, profile.name, Placement(number, 1))
+        place = PartitionPlace(card.name, profile.name, Placement(number, 1))
         if _fits(card, live, profile):
-            live.append(node.backend.create(spot))
+            live.append(node.backend.create(place))
         else:
             with pytest.raises(NoRoom, match="not enough"):
-                node.backend.create(spot)
-        assert {one.spot for one in node.backend.partitions()} == {one.spot for one in live}
+                node.backend.create(place)
+        assert {one.place for one in node.backend.partitions()} == {one.place for one in live}

@@ -4,22 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from apportion.agent.agent import backends
-from apportion.agent.devices import ascend_templates, models
-from apportion.agent.devices.ascend import AscendBackend
-from apportion.agent.devices.ascend_chips import version_of
+from apportion.agent.backends import backends
+from apportion.agent.devices import models
+from apportion.agent.devices.ascend import templates
+from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.ascend.chips import version_of
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import MIB, UNCUT, Edits, Kind, Placement, Spot
+from apportion.agent.devices.values import MIB, UNCUT, CardKind, Edits, PartitionPlace, Placement
 from apportion.agent.settings import AgentOptions
-from apportion.agent.slices.inventory import Inventory
+from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import HardwareError, Lost, Unsupported
-from testbed.fakes import npu_smi
-from testbed.fakes.dcmi_models import models as faked
+from testbed.fakes.dcmi import npu_smi
+from testbed.fakes.dcmi.models import models as faked
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 from tests.agent.places import DRIVERS
 
-NPUS = [name for name in models.names() if models.model(name).kind is Kind.NPU]
+NPUS = [name for name in models.names() if models.model(name).kind is CardKind.NPU]
 
 
 @pytest.mark.parametrize("model", NPUS)
@@ -99,12 +100,12 @@ def test_an_unknown_chip_is_published_whole_and_says_why(node_with: Nodes) -> No
     assert card.attributes[UNCUT] == "UnknownChip"
     assert card.capacity["aicore"] == 24
     assert other.profiles
-    (pool,) = pools(Inventory((card,)), DRIVERS)
+    (pool,) = pools(NodeInventory((card,)), DRIVERS)
     (row,) = pool.contents[0].rows
     assert row["attributes"][UNCUT] == {"string": "UnknownChip"}
     with pytest.raises(Unsupported, match="offers no template"):
-        node.backend.create(Spot("npu-0", "vir12_4c_32g", Placement(100, 1)))
-    node.fake.plant(0, "vir12_4c_32g", 100)
+        node.backend.create(PartitionPlace("npu-0", "vir12_4c_32g", Placement(100, 1)))
+    node.fake.create_by_hand(0, "vir12_4c_32g", 100)
     (live,) = node.backend.partitions_of("npu-0")
     assert (live.profile, live.placement) == ("vir12_4c_32g", Placement(100, 1))
     with pytest.raises(HardwareError, match="npu-0: it is cut; npu-0 has vir12_4c_32g as 100"):
@@ -123,7 +124,7 @@ def test_with_npu_smi_a_chip_never_seen_before_is_cut(node_with: Nodes) -> None:
     }  # fmt: skip
     assert UNCUT not in card.attributes
     for number in (100, 101):
-        node.backend.create(Spot("npu-0", profile.name, Placement(number, 1)))
+        node.backend.create(PartitionPlace("npu-0", profile.name, Placement(number, 1)))
 
 
 @pytest.mark.parametrize("model", NPUS)
@@ -132,10 +133,10 @@ def test_npu_smi_and_the_table_agree(node_with: Nodes, model: str) -> None:
     node = node_with([model])
     alone = node.backend.devices()
     program = npu_smi.install(node.fake, node.root)
-    assert set(ascend_templates.parse(npu_smi.template_info(node.fake.read().chip[0]))) == {
+    assert set(templates.parse(npu_smi.template_info(node.fake.read().chip[0]))) == {
         profile.name for profile in alone[0].profiles
     }
-    assert ascend_templates.ask(1, node.root)
+    assert templates.ask(1, node.root)
     assert [replace(card, edits=Edits()) for card in AscendBackend(node.root).devices()] == [
         replace(card, edits=Edits()) for card in alone
     ]
@@ -156,7 +157,7 @@ def test_what_npu_smi_leaves_open_is_left_out() -> None:
     |vir99               NA        16        1         2              0              6         |
     |                                                  0              0              1         |
     """
-    assert ascend_templates.parse(text) == {
+    assert templates.parse(text) == {
         "vir05_1c_16g": {
             "aicore": 5,
             "memory": 16384 * MIB,
@@ -192,7 +193,7 @@ def test_a_910a_in_smp_mode_refuses_to_be_cut(node_with: Nodes) -> None:
     node.backend.devices()
     node.fake.set_mode(smp=True)
     with pytest.raises(Unsupported, match="not supported"):
-        node.backend.create(Spot("npu-0", "vir02", Placement(100, 1)))
+        node.backend.create(PartitionPlace("npu-0", "vir02", Placement(100, 1)))
 
 
 async def test_a_chip_that_does_not_answer_is_left_out(node: Node) -> None:

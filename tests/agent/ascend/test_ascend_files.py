@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import DeviceNode, Mount
-from testbed.fakes.dcmi_host import lay_out
+from testbed.fakes.dcmi.host import lay_out
 from tests.agent.ascend.nodes import WANTED, Node
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.agent.devices.ascend import AscendBackend
+from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError, Lost
 from tests.agent.ascend.nodes import WANTED, Node
@@ -20,7 +20,7 @@ from tests.agent.ascend.nodes import WANTED, Node
 )
 def test_the_drivers_grades(node: Node, grade: int, health: dict[str, Health]) -> None:
     """A minor alarm is none of ours; all of it passes."""
-    node.fake.ail(0, grade, "hbm ecc")
+    node.fake.set_health(0, grade, "hbm ecc")
     assert node.backend.health() == health
     node.fake.heal()
     assert node.backend.health() == {}
@@ -58,7 +58,7 @@ def test_a_lost_chip_keeps_its_vnpus_until_it_is_seen_without_them(node: Node) -
     for act in (lambda: node.backend.partitions_of("npu-0"), lambda: node.backend.destroy(made)):
         with pytest.raises(Lost):
             act()
-    node.fake.uproot(103)
+    node.fake.remove_by_hand(103)
     node.fake.heal()
     assert node.backend.partitions() == ()
 

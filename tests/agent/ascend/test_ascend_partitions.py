@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.devices import models
-from apportion.agent.devices.ascend_session import Session
+from apportion.agent.devices.ascend.session import Session
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import Kind, Placement, Spot
+from apportion.agent.devices.values import CardKind, PartitionPlace, Placement
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 
-NPUS = [name for name in models.names() if models.model(name).kind is Kind.NPU]
+NPUS = [name for name in models.names() if models.model(name).kind is CardKind.NPU]
 
 
-def process(node: Node, verb: str, spot: Spot, *, code: int = 0) -> list[str]:
+def process(node: Node, verb: str, place: PartitionPlace, *, code: int = 0) -> list[str]:
     """Use the backend in a process of its own; returns the ids that it saw."""
     script = Path(__file__).with_name("creator.py")
     done = subprocess.run(
-        [sys.executable, script, node.root, verb, spot.card, spot.profile, str(spot.placement.start)],
+        [sys.executable, script, node.root, verb, place.card, place.profile, str(place.placement.start)],
         env=os.environ | node.fake.environment,
         capture_output=True,
         text=True,
@@ -42,15 +42,15 @@ def test_every_template_of_every_model_fits_as_often_as_it_says(node_with: Nodes
     assert card.profiles
     for profile in card.profiles:
         ids = iter(card.instance_ids)
-        spots = [Spot("npu-0", profile.name, Placement(next(ids), 1)) for _ in range(profile.most)]
-        made = tuple(node.backend.create(spot) for spot in spots)
+        places = [PartitionPlace("npu-0", profile.name, Placement(next(ids), 1)) for _ in range(profile.most)]
+        made = tuple(node.backend.create(place) for place in places)
         assert [(row.id, row.template) for row in node.fake.vnpus()] == [
-            (spot.placement.start, spot.profile) for spot in spots
+            (place.placement.start, place.profile) for place in places
         ]
         number = next(ids, None)
         if number is not None:
             with pytest.raises(NoRoom):
-                node.backend.create(Spot("npu-0", profile.name, Placement(number, 1)))
+                node.backend.create(PartitionPlace("npu-0", profile.name, Placement(number, 1)))
         assert node.backend.partitions() == made
         for live in made:
             node.backend.destroy(live)
@@ -61,7 +61,7 @@ def test_two_processes_see_the_same(node: Node) -> None:
     """What one makes, the other lists and removes."""
     assert process(node, "create", WANTED) == ["103"]
     (live,) = node.backend.partitions()
-    assert (live.spot, live.complete, live.in_use) == (WANTED, True, False)
+    assert (live.place, live.complete, live.in_use) == (WANTED, True, False)
     node.backend.destroy(live)
     assert node.fake.vnpus() == ()
 
@@ -71,12 +71,12 @@ def test_a_killed_creation_is_made_or_not_made(node: Node, *, after: bool) -> No
     """Nothing is half made; what there is lies under the id that was asked for, and another try finds out."""
     node.fake.kill("dcmi_create_vdevice", after=after)
     process(node, "create", WANTED, code=-signal.SIGKILL)
-    assert [live.spot for live in node.backend.partitions()] == ([WANTED] if after else [])
+    assert [live.place for live in node.backend.partitions()] == ([WANTED] if after else [])
     if after:
         with pytest.raises(NoRoom, match="the id is taken; npu-0 has vir05_1c_8g as 103"):
             node.backend.create(WANTED)
     else:
-        assert node.backend.create(WANTED).spot == WANTED
+        assert node.backend.create(WANTED).place == WANTED
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -92,22 +92,22 @@ def test_a_killed_removal_is_done_or_not_done(node: Node, *, after: bool) -> Non
 
 def test_a_full_chip_says_what_it_lacks_and_what_it_has(node: Node) -> None:
     """The library only says that something went wrong."""
-    node.backend.create(Spot("npu-0", "vir10_4c_16g_m", Placement(100, 1)))
+    node.backend.create(PartitionPlace("npu-0", "vir10_4c_16g_m", Placement(100, 1)))
     with pytest.raises(NoRoom, match="not enough vpc, vdec, jpegd, jpege; npu-0 has vir10_4c_16g_m as 100"):
-        node.backend.create(Spot("npu-0", "vir10_3c_16g", Placement(101, 1)))
+        node.backend.create(PartitionPlace("npu-0", "vir10_3c_16g", Placement(101, 1)))
     # Without engines there is room beside it.
-    node.backend.create(Spot("npu-0", "vir10_3c_16g_nm", Placement(101, 1)))
+    node.backend.create(PartitionPlace("npu-0", "vir10_3c_16g_nm", Placement(101, 1)))
 
 
 def test_what_is_left_of_a_310p_may_lie_in_the_wrong_groups(node_with: Nodes) -> None:
     """Room may come when others go, so it is a lack of room, though the sums would do."""
     node = node_with(["310P"])
-    spots = [Spot("npu-0", "vir01", Placement(100 + number, 1)) for number in range(7)]
-    made = [node.backend.create(spot) for spot in spots]
+    places = [PartitionPlace("npu-0", "vir01", Placement(100 + number, 1)) for number in range(7)]
+    made = [node.backend.create(place) for place in places]
     for index in (1, 3):
         node.backend.destroy(made[index])
     with pytest.raises(NoRoom, match=r"internal error \(-8005\); npu-0 has vir01 as 100, vir01 as 102"):
-        node.backend.create(Spot("npu-0", "vir02_1c", Placement(107, 1)))
+        node.backend.create(PartitionPlace("npu-0", "vir02_1c", Placement(107, 1)))
 
 
 @pytest.mark.parametrize("code", [-8001, -8005])
@@ -125,7 +125,7 @@ def test_another_vnpu_under_the_id_is_left_alone(node: Node) -> None:
     """Ids are used again; the template tells a stranger's from ours."""
     old = node.backend.create(WANTED)
     node.backend.destroy(old)
-    new = node.backend.create(Spot("npu-0", "vir10_3c_16g", WANTED.placement))
+    new = node.backend.create(PartitionPlace("npu-0", "vir10_3c_16g", WANTED.placement))
     node.backend.destroy(old)
     assert node.backend.partitions() == (new,)
 
@@ -177,13 +177,13 @@ def test_a_refusal_is_told_with_its_words_and_its_code(node: Node, code: int, ki
 
 def test_places_and_templates_that_a_chip_does_not_have_are_refused(node: Node) -> None:
     """Before the driver is asked."""
-    for spot, why in (
-        (Spot("npu-0", "vir02", Placement(100, 1)), "npu-0 offers no template vir02"),
-        (Spot("npu-0", "vir05_1c_8g", Placement(116, 1)), "npu-0 has no such vNPU id"),
-        (Spot("npu-9", "vir05_1c_8g", Placement(100, 1)), "no NPU npu-9 on this node"),
+    for place, why in (
+        (PartitionPlace("npu-0", "vir02", Placement(100, 1)), "npu-0 offers no template vir02"),
+        (PartitionPlace("npu-0", "vir05_1c_8g", Placement(116, 1)), "npu-0 has no such vNPU id"),
+        (PartitionPlace("npu-9", "vir05_1c_8g", Placement(100, 1)), "no NPU npu-9 on this node"),
     ):
         with pytest.raises(Unsupported, match=why):
-            node.backend.create(spot)
+            node.backend.create(place)
     assert "dcmi_create_vdevice" not in node.fake.calls()
 
 
@@ -200,13 +200,13 @@ async def test_many_at_once_on_many_chips(node_with: Nodes) -> None:
     node = node_with(["910B4"] * 8)
     hardware = Hardware([node.backend])
     cards = await hardware.discover()
-    spots = [
-        Spot(card.name, "vir05_1c_8g", Placement(number, 1))
+    places = [
+        PartitionPlace(card.name, "vir05_1c_8g", Placement(number, 1))
         for card in cards.values()
         for number in card.instance_ids[:4]
     ]
-    made = await asyncio.gather(*(hardware.create(spot) for spot in spots))
-    assert {live.spot for live in made} == set(spots)
+    made = await asyncio.gather(*(hardware.create(place) for place in places))
+    assert {live.place for live in made} == set(places)
     assert len(node.fake.vnpus()) == 32
     await asyncio.gather(*(hardware.destroy(live) for live in made))
     assert node.fake.vnpus() == ()

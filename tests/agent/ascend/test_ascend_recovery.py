@@ -2,11 +2,11 @@
 
 import pytest
 
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.errors import HardwareError
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 
-OTHER = Spot("npu-1", "vir05_1c_8g", Placement(116, 1))
+OTHER = PartitionPlace("npu-1", "vir05_1c_8g", Placement(116, 1))
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_it_is_switched_off_before_the_first_vnpu_of_the_node(node: Node) -> Non
 
 def test_it_stays_where_somebody_else_has_vnpus(node: Node) -> None:
     """Theirs come back; ours too, under its id, and removing it removes its line."""
-    node.fake.plant(0, "vir05_1c_8g", 100)
+    node.fake.create_by_hand(0, "vir05_1c_8g", 100)
     made = node.backend.create(OTHER)
     assert node.fake.recovers
     node.fake.reboot()
@@ -38,7 +38,7 @@ def test_it_stays_where_somebody_else_has_vnpus(node: Node) -> None:
 
 def test_it_stays_where_a_chip_cannot_be_seen(node: Node) -> None:
     """Somebody's vNPUs may be on it, and switching it off forgets them."""
-    node.fake.plant(0, "vir05_1c_8g", 100)
+    node.fake.create_by_hand(0, "vir05_1c_8g", 100)
     node.backend.devices()
     node.fake.lose(0)
     node.backend.create(OTHER)
@@ -47,7 +47,7 @@ def test_it_stays_where_a_chip_cannot_be_seen(node: Node) -> None:
 
 def test_a_file_that_cannot_be_written_undoes_the_vnpu(node: Node) -> None:
     """The error names the file."""
-    node.fake.plant(0, "vir05_1c_8g", 100)
+    node.fake.create_by_hand(0, "vir05_1c_8g", 100)
     config = node.fake.path.with_name("vnpu.cfg")
     config.symlink_to("/dev/null")
     with pytest.raises(HardwareError, match=r"is /etc/vnpu.cfg writable, and no link\?"):

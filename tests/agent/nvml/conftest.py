@@ -1,13 +1,15 @@
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pynvml
 import pytest
 
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import lay_out
-from tests.agent.nvml.nodes import Node, Nodes
+from testbed.fakes.nvml.host import lay_out
+from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.nvml.nodes import MakeFake, MakeNode, Node, Nodes
+from tests.agent.simulated_node import SimulatedNode
 
 
 @pytest.fixture
@@ -38,3 +40,21 @@ def node_with(tmp_path: Path) -> Iterator[Nodes]:
 def node(node_with: Nodes) -> Node:
     """Give a node with two H100."""
     return node_with(["H100-80GB", "H100-80GB"])
+
+
+@pytest.fixture
+def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
+    """Make a node whose agent processes find the fake driver."""
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[tuple[SimulatedNode, FakeNvml]]:
+        async with make_node() as node:
+            fake = FakeNvml.create(node.folder / "nvml", ["H100-80GB"])
+            for name, value in fake.environment.items():
+                monkeypatch.setenv(name, value)
+            node.options = replace(
+                node.options, backend="nvml", host_root=lay_out(fake, node.folder / "root")
+            )
+            yield node, fake
+
+    return make

@@ -6,18 +6,18 @@ It prints the UUIDs of what is there afterwards, and finds the fake driver throu
 import sys
 from pathlib import Path
 
-from apportion.agent.devices.nvml import NvmlBackend
-from apportion.agent.devices.values import Placement, Spot
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.values import PartitionPlace, Placement
 
 
 def main() -> None:
     root, verb, profile, start, size = sys.argv[1:]
     backend = NvmlBackend(Path(root))
-    spot = Spot("gpu-0", profile, Placement(int(start), int(size)))
+    place = PartitionPlace("gpu-0", profile, Placement(int(start), int(size)))
     if verb == "create":
-        backend.create(spot)
+        backend.create(place)
     else:
-        backend.destroy(next(live for live in backend.partitions() if live.spot == spot))
+        backend.destroy(next(live for live in backend.partitions() if live.place == place))
     sys.stdout.write("".join(f"{live.uuid}\n" for live in backend.partitions()))
 
 

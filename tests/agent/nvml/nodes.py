@@ -1,9 +1,13 @@
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from apportion.agent.devices.nvml import NvmlBackend
-from testbed.fakes.nvml import FakeNvml
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.simulated_node import SimulatedNode
 
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+MakeFake = Callable[[], AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
 Nodes = Callable[..., "Node"]
 
 

@@ -1,19 +1,17 @@
 """The whole agent on the fake driver and a real API server: killed inside the driver's calls, nothing is lost or left."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from testbed.eventually import eventually
-from testbed.fakes.nvml import FakeNvml
-from testbed.fakes.nvml_host import CAPABILITIES_MAJOR, lay_out
+from testbed.fakes.nvml.host import CAPABILITIES_MAJOR
+from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.nvml.nodes import MakeFake
 from tests.agent.simulated_node import SimulatedNode, holder
-from tests.agent.test_crashes import doomed, journal
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-MakeFake = Callable[[], AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
 DEVICE = "gpu-0-mig-3g40gb-9-4"
 CALLS = [
     "nvmlDeviceSetMigMode",
@@ -24,24 +22,6 @@ CALLS = [
 ]
 
 
-@pytest.fixture
-def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
-    """Make a node whose agent processes find the fake driver."""
-
-    @asynccontextmanager
-    async def make() -> AsyncIterator[tuple[SimulatedNode, FakeNvml]]:
-        async with make_node() as node:
-            fake = FakeNvml.create(node.folder / "nvml", ["H100-80GB"])
-            for name, value in fake.environment.items():
-                monkeypatch.setenv(name, value)
-            node.options = replace(
-                node.options, backend="nvml", host_root=lay_out(fake, node.folder / "root")
-            )
-            yield node, fake
-
-    return make
-
-
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_kill_inside_a_driver_call_is_made_good(
@@ -50,8 +30,8 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
     """One partition, never two; its device files in the container; at the end no instance is left."""
     async with faked() as (node, fake):
         fake.kill(call, after=after)
-        async with doomed(node, "never") as agent:
-            claim = await node.claim(namespace, "lives", DEVICE)
+        async with killed_agent(node, "never") as agent:
+            claim = await node.create_claim(namespace, "lives", DEVICE)
             uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
             ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
@@ -73,7 +53,7 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
             # The mode goes with the instance, in a call of its own; left on it harms nobody until somebody wants the
             # whole GPU, and that makes it whole.
             assert fake.mode(0)[0] == (call == "nvmlGpuInstanceDestroy" and after)
-            assert journal(node) == ([], [])
+            assert journal_steps(node) == ([], [])
             assert agent.deaths == 1
 
 
@@ -82,8 +62,8 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
     async with faked() as (node, fake):
         fake.set_mode(0, on=True)
         fake.occupy_gpu(0, 4711)
-        async with doomed(node, "never") as agent:
-            claim = await node.claim(namespace, "whole", "gpu-0")
+        async with killed_agent(node, "never") as agent:
+            claim = await node.create_claim(namespace, "whole", "gpu-0")
             uid = claim["metadata"]["uid"]
             answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
             assert "MIG mode cannot be switched off while programs use the GPU" in answer[uid].error
@@ -97,9 +77,9 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
 
 
 async def test_nothing_is_prepared_on_a_card_that_does_not_answer(faked: MakeFake, namespace: str) -> None:
-    """What was seen last is no ground to start a container on; once the card answers, the claim gets its partition."""
-    async with faked() as (node, fake), doomed(node, "never") as agent:
-        claim = await node.claim(namespace, "lost", DEVICE)
+    """What was seen last is no hardware to start a container on; once the card answers, the claim gets its partition."""
+    async with faked() as (node, fake), killed_agent(node, "never") as agent:
+        claim = await node.create_claim(namespace, "lost", DEVICE)
         uid = claim["metadata"]["uid"]
         await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
         await agent.insist(lambda: node.phase(DEVICE, "Ready"))

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apportion.agent.devices import models
-from apportion.agent.devices.values import Card, Kind, LivePartition, Placement, Profile, Spot
+from apportion.agent.devices.values import Card, CardKind, LivePartition, PartitionPlace, Placement, Profile
 from apportion.errors import NoRoom
 from tests.agent.nvml.nodes import Nodes
 
-GPUS = [name for name in models.names() if models.model(name).kind is Kind.GPU]
+GPUS = [name for name in models.names() if models.model(name).kind is CardKind.GPU]
 
 
 def _fits(card: Card, live: list[LivePartition], profile: Profile, place: Placement) -> bool:
@@ -46,17 +46,17 @@ def test_a_partition_is_made_exactly_when_the_counters_admit_it(
     """In any order of creations and removals, for every model."""
     node = node_with([model], mig=True)
     (card,) = node.backend.devices()
-    places = [(profile, place) for profile in card.profiles for place in profile.placements]
+    placements = [(profile, placement) for profile in card.profiles for placement in profile.placements]
     live: list[LivePartition] = []
     for choice, verb in moves:
         if verb == 0 and live:
             node.backend.destroy(live.pop(choice % len(live)))
             continue
-        profile, place = places[choice % len(places)]
-        spot = Spot(card.name, profile.name, place)
-        if _fits(card, live, profile, place):
-            live.append(node.backend.create(spot))
+        profile, placement = placements[choice % len(placements)]
+        place = PartitionPlace(card.name, profile.name, placement)
+        if _fits(card, live, profile, placement):
+            live.append(node.backend.create(place))
         else:
             with pytest.raises(NoRoom):
-                node.backend.create(spot)
-        assert {one.spot for one in node.backend.partitions()} == {one.spot for one in live}
+                node.backend.create(place)
+        assert {one.place for one in node.backend.partitions()} == {one.place for one in live}

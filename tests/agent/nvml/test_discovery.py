@@ -9,28 +9,28 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from apportion.agent.agent import backends
+from apportion.agent.backends import backends
 from apportion.agent.devices import models, pci
-from apportion.agent.devices.nvml import NvmlBackend
-from apportion.agent.devices.nvml_cards import numbers
-from apportion.agent.devices.nvml_profiles import computed_name
-from apportion.agent.devices.values import MIB, UNCUT, Kind, Location
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.nvml.cards import numbers
+from apportion.agent.devices.nvml.profiles import computed_name
+from apportion.agent.devices.values import MIB, UNCUT, CardKind, Location
+from apportion.agent.inventorybuilder import compose
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.pool import pools
-from apportion.agent.view import compose
 from apportion.dra.semver import Semver
 from apportion.errors import BrokenInput, HardwareError, Lost
-from testbed.fakes import nvml_layout as layout
+from testbed.fakes.nvml import layout
 from tests.agent.nvml.nodes import Node, Nodes
 from tests.agent.places import DRIVERS
 
-GPUS = [name for name in models.names() if models.model(name).kind is Kind.GPU]
+GPUS = [name for name in models.names() if models.model(name).kind is CardKind.GPU]
 
 
 def test_a_gpu_has_the_attributes_of_nvidias_driver(node: Node) -> None:
     """Names as in NVIDIA's DRA driver, versions as versions; the device's place comes from sysfs."""
     _, card = node.backend.devices()
-    assert (card.name, card.kind, card.uuid[:4]) == ("gpu-1", Kind.GPU, "GPU-")
+    assert (card.name, card.kind, card.uuid[:4]) == ("gpu-1", CardKind.GPU, "GPU-")
     assert card.attributes == {
         "productName": "NVIDIA H100 80GB HBM3",
         "brand": "Nvidia",

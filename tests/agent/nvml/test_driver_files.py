@@ -5,42 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from apportion.agent.cdi import Injection, spec
-from apportion.agent.devices.nvml_driver import DriverFiles
+from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.values import Edits, Hook, Mount
+from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import Node
-
-VERSION = "999.10.01"
-UBUNTU = "usr/lib/x86_64-linux-gnu"
-
-
-def host(
-    root: Path,
-    folder: str = UBUNTU,
-    *,
-    version: str = VERSION,
-    module: str = VERSION,
-    tools: Sequence[str] = ("usr/bin/nvidia-cdi-hook",),
-) -> Path:
-    """Lay out a host with a driver; the version is one that nobody can have written down."""
-    libraries = root / folder
-    libraries.mkdir(parents=True, exist_ok=True)
-    for name in ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler"):
-        (libraries / f"{name}.so.{version}").touch()
-        (libraries / f"{name}.so.1").symlink_to(f"{name}.so.{version}")
-    (libraries / "libcuda.so").symlink_to("libcuda.so.1")
-    (libraries / "libcudart.so.12").touch()
-    if module:
-        told = root / "sys/module/nvidia"
-        told.mkdir(parents=True)
-        (told / "version").write_text(f"{module}\n", encoding="ascii")
-    for name in ("usr/bin/nvidia-smi", *tools):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch()
-    return root
 
 
 def mounted(edits: Edits) -> dict[str, str]:
@@ -184,7 +155,7 @@ def test_a_container_without_the_library_uses_the_hosts(node: Node) -> None:
     (node.root / f"usr/lib64/libnvidia-ml.so.{version}").unlink()
     shutil.copy(node.fake.library, node.root / f"usr/lib64/libnvidia-ml.so.{version}")
     program = (
-        "import json, sys; from pathlib import Path; from apportion.agent.devices.nvml import NvmlBackend\n"
+        "import json, sys; from pathlib import Path; from apportion.agent.devices.nvml.backend import NvmlBackend\n"
         "print(json.dumps([card.name for card in NvmlBackend(Path(sys.argv[1])).devices()]))"
     )
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from apportion.agent.cdi import Injection, spec
-from apportion.agent.devices.nvml_files import DeviceFiles
-from apportion.agent.devices.values import DeviceNode, Placement, Spot
-from testbed.fakes.nvml_host import CAPABILITIES_MAJOR, NVIDIA_MAJOR, UVM_MAJOR
+from apportion.agent.devices.nvml.devicefiles import DeviceFiles
+from apportion.agent.devices.values import DeviceNode, PartitionPlace, Placement
+from testbed.fakes.nvml.host import CAPABILITIES_MAJOR, NVIDIA_MAJOR, UVM_MAJOR
 from tests.agent.nvml.nodes import Node
 
 COMMON = (
@@ -25,7 +25,7 @@ def test_a_whole_gpu_is_its_minor(node: Node) -> None:
 
 def test_a_mig_device_adds_two_capabilities(node: Node) -> None:
     """Those of its GPU instance and of its compute instance, with the minors that the driver gave them."""
-    made = node.backend.create(Spot("gpu-0", "2g.20gb", Placement(2, 2)))
+    made = node.backend.create(PartitionPlace("gpu-0", "2g.20gb", Placement(2, 2)))
     instance = made.instance["gpuInstance"]
     minors = dict(
         line.split()
@@ -46,7 +46,7 @@ def test_a_mig_device_adds_two_capabilities(node: Node) -> None:
 
 def test_the_minors_stand_in_the_cdi_file(node: Node) -> None:
     """With type, major and minor the runtime makes the file, whether the host has it or not."""
-    made = node.backend.create(Spot("gpu-0", "7g.80gb", Placement(0, 8)))
+    made = node.backend.create(PartitionPlace("gpu-0", "7g.80gb", Placement(0, 8)))
     (device,) = spec("d", "c", [Injection("x", ("r",), made.uuid, True, made.edits)])["devices"]  # noqa: FBT003
     last = device["containerEdits"]["deviceNodes"][-1]
     minor = last["minor"]

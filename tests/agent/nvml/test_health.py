@@ -6,8 +6,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from apportion.agent.devices.marks import Marks
-from apportion.agent.devices.nvml import NvmlBackend
+from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError
 from tests.agent.nvml.nodes import Node
@@ -32,20 +32,20 @@ def test_an_error_is_not_forgotten_by_a_restart(node: Node, tmp_path: Path) -> N
     """An upgraded agent must not offer what the old one had found broken; a reboot or a person ends it."""
     folder = tmp_path / "sick"
     for boot, xid, wanted in (("a", 62, True), ("a", 0, True), ("b", 0, False), ("b", 62, True)):
-        backend = NvmlBackend(node.root, marks=Marks(folder, boot))
+        backend = NvmlBackend(node.root, sticky_errors=StickyErrors(folder, boot))
         backend.devices()
         if xid:
             node.fake.xid(0, xid)
         assert backend.health() == ({"gpu-0": Health.SICK} if wanted else {})
         backend.close()
     # Another process takes the mark off while this one looks.
-    running = NvmlBackend(node.root, marks=Marks(folder, "b"))
+    running = NvmlBackend(node.root, sticky_errors=StickyErrors(folder, "b"))
     (first, _) = running.devices()
     assert running.health() == {"gpu-0": Health.SICK}
-    assert Marks(folder, "b").all() == {first.uuid: "XID 62"}
-    assert Marks(folder, "b").remove(first.uuid)
+    assert StickyErrors(folder, "b").all() == {first.uuid: "XID 62"}
+    assert StickyErrors(folder, "b").remove(first.uuid)
     assert running.health() == {}
-    assert not Marks(folder, "b").remove(first.uuid)
+    assert not StickyErrors(folder, "b").remove(first.uuid)
     running.close()
 
 
@@ -54,7 +54,7 @@ def test_a_mark_that_cannot_be_read_or_kept_harms_nobody(node: Node, tmp_path: P
     folder = tmp_path / "sick"
     folder.mkdir()
     (folder / "GPU-x.json").write_text("{")
-    backend = NvmlBackend(node.root, marks=Marks(folder, "a"))
+    backend = NvmlBackend(node.root, sticky_errors=StickyErrors(folder, "a"))
     backend.devices()
     assert backend.health() == {}
     shutil.rmtree(folder)

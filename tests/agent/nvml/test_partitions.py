@@ -11,25 +11,25 @@ import pytest
 
 from apportion.agent.devices import models
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import Health, LivePartition, Placement, Spot
+from apportion.agent.devices.values import Health, LivePartition, PartitionPlace, Placement
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 from tests.agent.nvml.nodes import Node, Nodes
-from tests.fakes.vendor import run
+from tests.fakes.nvml_program import run
 
 PLACES = [
     pytest.param(profile.name, place, id=f"{profile.name}@{place.start}")
     for profile in models.model("H100-80GB").profiles
     for place in profile.placements
 ]
-WANTED = Spot("gpu-0", "3g.40gb", Placement(4, 4))
+WANTED = PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4))
 
 
-def _process(node: Node, verb: str, spot: Spot, *, code: int = 0) -> list[str]:
+def _process(node: Node, verb: str, place: PartitionPlace, *, code: int = 0) -> list[str]:
     """Use the backend in a process of its own; returns the UUIDs it saw."""
     script = Path(__file__).with_name("creator.py")
-    place = (spot.profile, str(spot.placement.start), str(spot.placement.size))
+    words = (place.profile, str(place.placement.start), str(place.placement.size))
     done = subprocess.run(
-        [sys.executable, script, node.root, verb, *place],
+        [sys.executable, script, node.root, verb, *words],
         env=os.environ | node.fake.environment,
         capture_output=True,
         text=True,
@@ -43,7 +43,7 @@ def _process(node: Node, verb: str, spot: Spot, *, code: int = 0) -> list[str]:
 @pytest.mark.parametrize(("profile", "place"), PLACES)
 def test_a_partition_lives_and_goes(node: Node, profile: str, place: Placement) -> None:
     """Every place of every profile: made there and nowhere else, listed alike, gone without a trace."""
-    made = node.backend.create(Spot("gpu-0", profile, place))
+    made = node.backend.create(PartitionPlace("gpu-0", profile, place))
     (row,) = node.fake.instances()
     assert (row.gpu, row.profile, row.start, row.size) == (0, profile, place.start, place.size)
     assert (made.uuid, made.complete, made.in_use) == (row.compute[0].uuid, True, False)
@@ -59,7 +59,7 @@ def test_two_processes_see_the_same(node: Node) -> None:
     """What one makes, the other lists and removes."""
     (uuid,) = _process(node, "create", WANTED)
     (live,) = node.backend.partitions()
-    assert (live.spot, live.uuid) == (WANTED, uuid)
+    assert (live.place, live.uuid) == (WANTED, uuid)
     node.backend.destroy(live)
     assert node.fake.instances() == ()
 
@@ -77,7 +77,7 @@ def test_a_half_made_instance_is_found_and_removed(node: Node, symbol: str, *, a
     node.fake.kill(symbol, after=after)
     _process(node, "create", WANTED, code=-signal.SIGKILL)
     (half,) = node.backend.partitions()
-    assert (half.spot, half.complete, half.uuid) == (WANTED, False, "")
+    assert (half.place, half.complete, half.uuid) == (WANTED, False, "")
     with pytest.raises(NoRoom, match=r"gpu-0 has 3g.40gb at 4 \(half made\)"):
         node.backend.create(WANTED)
     node.backend.destroy(half)
@@ -91,7 +91,7 @@ def test_a_half_removed_instance_is_found_and_removed(node: Node) -> None:
     node.fake.kill("nvmlComputeInstanceDestroy", after=True)
     _process(node, "destroy", WANTED, code=-signal.SIGKILL)
     (half,) = node.backend.partitions()
-    assert (half.spot, half.complete, half.uuid) == (WANTED, False, "")
+    assert (half.place, half.complete, half.uuid) == (WANTED, False, "")
     assert half.instance["gpuInstance"] == made.instance["gpuInstance"]
     # Who still means the partition with its UUID does not mean this one.
     node.backend.destroy(made)
@@ -189,22 +189,22 @@ def test_the_drivers_words_become_ours(node: Node, code: int, error: type[Hardwa
 
 
 @pytest.mark.parametrize(
-    ("spot", "said"),
+    ("place", "said"),
     [
-        (Spot("gpu-9", "3g.40gb", Placement(0, 4)), "no GPU gpu-9"),
-        (Spot("gpu-0", "5g.50gb", Placement(0, 4)), "gpu-0 offers no profile 5g.50gb"),
-        (Spot("gpu-0", "3g.40gb", Placement(2, 4)), "offers no such placement"),
+        (PartitionPlace("gpu-9", "3g.40gb", Placement(0, 4)), "no GPU gpu-9"),
+        (PartitionPlace("gpu-0", "5g.50gb", Placement(0, 4)), "gpu-0 offers no profile 5g.50gb"),
+        (PartitionPlace("gpu-0", "3g.40gb", Placement(2, 4)), "offers no such placement"),
     ],
 )
-def test_what_the_gpu_does_not_have_is_unsupported(node: Node, spot: Spot, said: str) -> None:
+def test_what_the_gpu_does_not_have_is_unsupported(node: Node, place: PartitionPlace, said: str) -> None:
     """Now or ever; nothing was asked of the driver."""
     with pytest.raises(Unsupported, match=said):
-        node.backend.create(spot)
+        node.backend.create(place)
 
 
 def test_mig_mode_comes_with_the_first_partition_and_goes_with_the_last(node: Node) -> None:
     """On Hopper it takes no reset; the other GPU keeps its mode."""
-    other = Spot("gpu-0", "1g.10gb", Placement(0, 1))
+    other = PartitionPlace("gpu-0", "1g.10gb", Placement(0, 1))
     first, second = node.backend.create(WANTED), node.backend.create(other)
     assert [node.fake.mode(0)[0], node.fake.mode(1)[0]] == [True, False]
     node.backend.destroy(first)
@@ -225,12 +225,12 @@ def test_mig_mode_waits_for_programs_to_leave(node: Node) -> None:
 def test_on_ampere_mig_mode_is_left_to_people(node_with: Nodes) -> None:
     """It stays on after the last partition; where it went off behind our back, the reason is told."""
     node = node_with(["A100-40GB"], mig=True)
-    spot = Spot("gpu-0", "3g.20gb", Placement(0, 4))
-    node.backend.destroy(node.backend.create(spot))
+    place = PartitionPlace("gpu-0", "3g.20gb", Placement(0, 4))
+    node.backend.destroy(node.backend.create(place))
     assert node.fake.mode(0) == (True, True)
     node.fake.set_mode(0, on=False)
     with pytest.raises(Unsupported, match="cannot be switched on without a reset"):
-        node.backend.create(spot)
+        node.backend.create(place)
     assert node.fake.mode(0) == (False, False)
 
 
@@ -252,7 +252,7 @@ def test_a_lost_gpu_still_shows_what_was_on_it(node: Node) -> None:
     made = node.backend.create(WANTED)
     node.backend.partitions()
     node.fake.lose(0)
-    other = node.backend.create(Spot("gpu-1", "7g.80gb", Placement(0, 8)))
+    other = node.backend.create(PartitionPlace("gpu-1", "7g.80gb", Placement(0, 8)))
     assert node.backend.partitions() == (made, other)
     with pytest.raises(Lost):
         node.backend.destroy(made)
@@ -261,7 +261,7 @@ def test_a_lost_gpu_still_shows_what_was_on_it(node: Node) -> None:
 def test_a_gpu_that_cannot_be_read_shows_what_was_on_it_and_is_sick(node: Node) -> None:
     """Any error, not only that it is lost; the other GPU is listed as ever, and who decides about it is told."""
     made = node.backend.create(WANTED)
-    other = node.backend.create(Spot("gpu-1", "7g.80gb", Placement(0, 8)))
+    other = node.backend.create(PartitionPlace("gpu-1", "7g.80gb", Placement(0, 8)))
     assert node.backend.partitions() == (made, other)
     node.fake.fail("nvmlDeviceGetGpuInstances", 999, times=2, card=0)
     assert node.backend.partitions() == (made, other)
@@ -277,11 +277,13 @@ async def test_threads_do_not_disturb_each_other(node_with: Nodes) -> None:
     node = node_with(["H100-80GB"] * 8)
     hardware = Hardware([node.backend])
     await hardware.discover()
-    spots = [Spot(f"gpu-{gpu}", "1g.10gb", Placement(start, 1)) for gpu in range(8) for start in range(7)]
+    places = [
+        PartitionPlace(f"gpu-{gpu}", "1g.10gb", Placement(start, 1)) for gpu in range(8) for start in range(7)
+    ]
     *made, _, _ = await asyncio.gather(
-        *(hardware.create(spot) for spot in spots), hardware.partitions(), hardware.health()
+        *(hardware.create(place) for place in places), hardware.partitions(), hardware.health()
     )
     assert len({live.uuid for live in made}) == 56
-    assert {live.spot for live in await hardware.partitions()} == set(spots)
+    assert {live.place for live in await hardware.partitions()} == set(places)
     await asyncio.gather(*(hardware.destroy(live) for live in made))
     assert node.fake.instances() == ()

@@ -4,14 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.agent import backends
-from apportion.agent.devices.rdma import RdmaBackend
-from apportion.agent.devices.values import DeviceNode, Health, Kind, LivePartition, Placement, Spot
+from apportion.agent.backends import backends
+from apportion.agent.devices.rdma.backend import RdmaBackend
+from apportion.agent.devices.values import (
+    CardKind,
+    DeviceNode,
+    Health,
+    LivePartition,
+    PartitionPlace,
+    Placement,
+)
 from apportion.agent.settings import AgentOptions
-from apportion.agent.slices.inventory import Inventory
+from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import BrokenInput, Unsupported
-from testbed.fakes.rdma_host import RdmaHost
+from testbed.fakes.rdma import RdmaHost
 from tests.agent.places import DRIVERS
 
 
@@ -30,7 +37,7 @@ def host(tmp_path: Path) -> RdmaHost:
 def test_a_nic_has_its_place_and_says_what_it_is(host: RdmaHost) -> None:
     """PcieRoot and numaNode are what joins it with GPUs and NPUs."""
     first, second = RdmaBackend(host.root).devices()
-    assert (first.name, first.kind, first.uuid) == ("nic-mlx5-0", Kind.NIC, "NIC-946d:ae03:00a3:1b2c")
+    assert (first.name, first.kind, first.uuid) == ("nic-mlx5-0", CardKind.NIC, "NIC-946d:ae03:00a3:1b2c")
     assert (first.location.pci_bus_id, first.location.pcie_root, first.location.numa_node) == (
         "0000:9d:00.0", "pci0000:9b", 1,
     )  # fmt: skip
@@ -83,7 +90,7 @@ def test_what_is_not_known_is_not_published(tmp_path: Path) -> None:
     (soft / "ports" / "1").mkdir(parents=True)
     first, second = RdmaBackend(tmp_path).devices()
     assert (first.uuid, second.uuid) == ("NIC-0000:9d:00.0", "NIC-rxe0")
-    (pool,) = pools(Inventory((first, second)), DRIVERS)
+    (pool,) = pools(NodeInventory((first, second)), DRIVERS)
     published = [set(row["attributes"]) for row in pool.contents[0].rows]
     assert "resource.kubernetes.io/pcieRoot" in published[0]
     assert not {"resource.kubernetes.io/numaNode", "interface"} & published[0]
@@ -107,13 +114,13 @@ def test_a_port_without_a_link_makes_it_sick_and_a_pulled_nic_is_lost(host: Rdma
 def test_nothing_of_it_can_be_cut(host: RdmaHost) -> None:
     """Every verb of the protocol has an answer."""
     backend = RdmaBackend(host.root)
-    spot = Spot("nic-mlx5-0", "half", Placement(0, 1))
+    place = PartitionPlace("nic-mlx5-0", "half", Placement(0, 1))
     assert backend.partitions() == backend.partitions_of("nic-mlx5-0") == ()
     backend.make_whole("nic-mlx5-0")
     with pytest.raises(Unsupported, match="cannot be cut"):
-        backend.create(spot)
+        backend.create(place)
     with pytest.raises(Unsupported, match="cannot be cut"):
-        backend.destroy(LivePartition(spot.card, spot.profile, spot.placement, ""))
+        backend.destroy(LivePartition(place.card, place.profile, place.placement, ""))
 
 
 def test_it_stands_beside_others_and_alone(host: RdmaHost, tmp_path: Path) -> None:

@@ -1,23 +1,53 @@
-"""The protocol between the agent and a vendor's library.
+"""The interface of a vendor's backend.
 
-In: nothing but spots and live partitions. Out: what is there, or a HardwareError. The verbs are synchronous, because
-the vendors' libraries are: the agent calls them in threads, one call per card at a time (`hardware.py`).
+In: places and live partitions. Out: what is on the hardware, or a HardwareError. The methods are synchronous because the
+vendors' libraries are; `hardware.py` calls them in threads, with one changing call per card at a time.
 """
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
 
 
 class Backend(Protocol):
-    """One family of devices on this node. Stateless between calls: the hardware is the state."""
+    """One family of devices on this node. Nothing is remembered between calls: the hardware is the state.
+
+    A backend of one card that is used whole; the agent publishes it as device `gpu-0`:
+
+    >>> from apportion.agent.devices.values import CardKind, DeviceNode, Edits, Location
+    >>> from apportion.errors import Unsupported
+    >>> class OneCard:
+    ...     def devices(self):
+    ...         location = Location("0000:17:00.0", "pci0000:16", numa_node=0)
+    ...         edits = Edits(nodes=(DeviceNode("/dev/vendor0"),))
+    ...         return (Card("gpu-0", CardKind.GPU, "GPU-1", location, {"productName": "One"}, edits=edits),)
+    ...     def incomplete(self):
+    ...         return False  # every card has answered
+    ...     def partitions(self):
+    ...         return ()
+    ...     def partitions_of(self, card):
+    ...         return ()
+    ...     def create(self, place):
+    ...         raise Unsupported(f"{place}: this card cannot be cut")
+    ...     def destroy(self, live):
+    ...         raise Unsupported(f"{live.place}: this card cannot be cut")
+    ...     def make_whole(self, card):
+    ...         pass  # it is always whole
+    ...     def health(self):
+    ...         return {}  # cards that are not named are healthy
+    >>> backend: Backend = OneCard()
+    >>> [(card.name, card.kind.value) for card in backend.devices()]
+    [('gpu-0', 'gpu')]
+
+    A card that can be cut has `totals` and `profiles` too; the agent then calls `create` and `destroy` with places of these.
+    """
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the cards, in a stable order, with every profile that they can be cut into."""
 
     def incomplete(self) -> bool:
-        """Say whether a card did not answer at the last discovery: it may answer the next one."""
+        """Say whether a card did not answer at the last discovery; the agent then discovers again from time to time."""
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every partition that exists, foreign and half-made ones included.
@@ -28,11 +58,11 @@ class Backend(Protocol):
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List what exists on one card now.
 
-        Raises HardwareError when that cannot be told, also for a card that did not answer at discovery: whoever
-        decides by it must not take unknown for gone. A card that this backend has never had has nothing on it.
+        Raises HardwareError when that cannot be known, also for a card that did not answer at discovery: unknown must not
+        be taken for gone. For a card that this backend never had it returns nothing.
         """
 
-    def create(self, spot: Spot) -> LivePartition:
+    def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition at exactly this place.
 
         Raises NoRoom when the place or an engine is taken, Unsupported for an unknown profile, Busy when the driver
@@ -53,4 +83,4 @@ class Backend(Protocol):
         """
 
     def health(self) -> Mapping[str, Health]:
-        """Say how the cards are, by name; a card that is not named is healthy."""
+        """Return the health of cards by name; a card that is not named is healthy."""

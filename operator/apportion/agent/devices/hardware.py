@@ -11,7 +11,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from apportion.agent.devices.backend import Backend
-from apportion.agent.devices.values import Card, Health, LivePartition, Spot
+from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
 from apportion.errors import Unsupported
 
 P = ParamSpec("P")
@@ -52,18 +52,18 @@ class Hardware:
         return tuple(live for partitions in found for live in partitions)
 
     async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
-        """List what exists on one card, nothing for one that is not here; raises HardwareError when nobody can tell."""
+        """List what exists on one card, nothing for one that the node has not; raises HardwareError when it is unknown."""
         owner = self._owner.get(card)
         # A card that did not answer at discovery has no owner, and its backend knows that it is there.
         asked = self._backends if owner is None else (owner,)
         found = await asyncio.gather(*(self._call(backend.partitions_of, card) for backend in asked))
         return tuple(live for partitions in found for live in partitions)
 
-    async def create(self, spot: Spot) -> LivePartition:
+    async def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`."""
-        backend = self._of(spot.card)
-        async with self._lock(spot.card):
-            return await self._call(backend.create, spot)
+        backend = self._of(place.card)
+        async with self._lock(place.card):
+            return await self._call(backend.create, place)
 
     async def destroy(self, live: LivePartition) -> None:
         """Remove a partition; errors are those of `Backend.destroy`."""
@@ -78,7 +78,7 @@ class Hardware:
             await self._call(backend.make_whole, card)
 
     async def health(self) -> dict[str, Health]:
-        """Say how the cards are; cards that no backend names are healthy."""
+        """Return the health of all cards; cards that no backend names are healthy."""
         found = await asyncio.gather(*(self._call(backend.health) for backend in self._backends))
         said = {name: health for answer in found for name, health in answer.items()}
         return {name: said.get(name, Health.HEALTHY) for name in self.cards}

@@ -1,7 +1,7 @@
 """Models: the data files as profiles and totals.
 
-In: a model's name, or what an Ascend driver says of a chip. Out: what such a card has. Real backends discover; only vNPU
-templates, which Ascend's library does not tell, are looked up here when npu-smi is not there to ask.
+In: a model's name, or name, board id and memory of an Ascend chip. Out: what such a card has. Real backends discover; only vNPU
+templates, which Ascend's library does not list, are looked up here when the node has no npu-smi.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from apportion.agent.devices.values import MIB, Amounts, Kind, Placement, Profile
+from apportion.agent.devices.values import MIB, CardKind, CounterAmounts, Placement, Profile
 from apportion.errors import BrokenInput
 
 GPU_ENGINES = ("copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines")
@@ -20,14 +20,14 @@ NPU_ENGINES = ("vpc", "vdec", "venc", "jpegd", "jpege")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CardModel:
     """One model of card."""
 
     name: str
-    kind: Kind
+    kind: CardKind
     product: str
-    capacity: Amounts
-    totals: Amounts
+    capacity: CounterAmounts
+    totals: CounterAmounts
     profiles: tuple[Profile, ...]
     slices: int = 0
     """Memory slices; GPUs only."""
@@ -47,7 +47,7 @@ class Model:
     """Board ids of such chips, where they decide; NPUs only."""
 
 
-def model(name: str) -> Model:
+def model(name: str) -> CardModel:
     """Return the model of this name; raises BrokenInput that lists the known ones."""
     known = _models()
     if name not in known:
@@ -55,12 +55,12 @@ def model(name: str) -> Model:
     return known[name]
 
 
-def of_chip(chip: str, board: int | None, memory: int) -> Model | None:
-    """Return the model of an NPU chip by the driver's words: its name, board id and memory (bytes); None: not known.
+def of_chip(chip: str, board: int | None, memory: int) -> CardModel | None:
+    """Return the model of an NPU chip by name, board id and memory (bytes) as the driver reports them; None: unknown.
 
     The board decides before the name: so does the driver when it checks a template's name.
     """
-    npus = [found for found in _models().values() if found.kind is Kind.NPU]
+    npus = [found for found in _models().values() if found.kind is CardKind.NPU]
     named = [found for found in npus if chip in found.chips]
     families = {found.family for found in named}
     boarded = [found for found in npus if found.family in families and board in found.boards]
@@ -73,7 +73,7 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def _models() -> Mapping[str, Model]:
+def _models() -> Mapping[str, CardModel]:
     gpus = {name: _gpu(name, raw) for name, raw in _read("gpu-models.yaml").items()}
     npus = {name: _npu(name, raw) for name, raw in _read("npu-models.yaml").items()}
     return {**gpus, **npus}
@@ -85,7 +85,7 @@ def _read(file: str) -> dict[str, Any]:
     return models
 
 
-def _gpu(name: str, raw: Mapping[str, Any]) -> Model:
+def _gpu(name: str, raw: Mapping[str, Any]) -> CardModel:
     profiles = tuple(
         Profile(
             name=row["name"],
@@ -102,9 +102,9 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> Model:
     )
     # NVIDIA's own rule for shared counters: the largest value that any profile has.
     totals = {key: max(profile.amounts[key] for profile in profiles) for key in profiles[0].amounts}
-    return Model(
+    return CardModel(
         name=name,
-        kind=Kind.GPU,
+        kind=CardKind.GPU,
         product=raw["product"],
         capacity={**totals, "memory": raw["memory"] * MIB},
         totals=totals,
@@ -115,12 +115,12 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> Model:
     )
 
 
-def _npu(name: str, raw: Mapping[str, Any]) -> Model:
+def _npu(name: str, raw: Mapping[str, Any]) -> CardModel:
     totals = _npu_amounts(raw["total"])
     templates = ((row["name"], _npu_amounts(row)) for row in raw["templates"])
-    return Model(
+    return CardModel(
         name=name,
-        kind=Kind.NPU,
+        kind=CardKind.NPU,
         product=raw["product"],
         capacity=totals,
         totals=totals,
@@ -141,7 +141,7 @@ def _npu(name: str, raw: Mapping[str, Any]) -> Model:
     )
 
 
-def _npu_amounts(row: Mapping[str, Any]) -> Amounts:
+def _npu_amounts(row: Mapping[str, Any]) -> CounterAmounts:
     return {
         "aicore": row["aicore"],
         "aicpu": row["aicpu"],

@@ -39,5 +39,5 @@ def _numa_node(folder: Path) -> int | None:
         node = int((folder / "numa_node").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-    # -1: the platform does not say. Node 0 would be a claim that nobody made (KEP-6072).
+    # -1: the platform does not report it; 0 would be a guess (KEP-6072).
     return node if node >= 0 else None

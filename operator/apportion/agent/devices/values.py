@@ -1,4 +1,4 @@
-"""Cards, profiles and partitions, as values that every backend fills alike.
+"""Cards, profiles and partitions: the values that all backends return.
 
 In: nothing. Out: frozen values. Amounts are whole numbers by name (`memory` in bytes, everything else a count);
 the names are those of the counters that the slices publish, so no table of translations exists anywhere.
@@ -10,16 +10,16 @@ from enum import StrEnum
 
 from apportion.dra.device import Scalar
 
-Amounts = Mapping[str, int]
+CounterAmounts = Mapping[str, int]
 """How much of what: `memory` in bytes, engines, cores and the like as counts."""
 
 MIB = 2**20
 
 UNCUT = "notPartitionable"
-"""Attribute of a card that could be cut and is published whole only; its value says why, in one word."""
+"""Attribute of a card that could be cut and is published whole only; its value is the reason, one word."""
 
 
-class Kind(StrEnum):
+class CardKind(StrEnum):
     """What a card is; the value is its `type` attribute."""
 
     GPU = "gpu"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Health(StrEnum):
-    """What a backend says of a card."""
+    """The health of a card."""
 
     HEALTHY = "Healthy"
     SICK = "Sick"
@@ -78,7 +78,7 @@ class Edits:
     """What devices have in common (driver libraries) may stand in each: the file of a claim has it once."""
     hooks: tuple[Hook, ...] = ()
     warning: str = ""
-    """What a person should know: something is missing, and the container starts all the same."""
+    """Message for a person: something is missing, but the container can start."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -99,12 +99,12 @@ class Profile:
 
     name: str
     """As the vendor writes it: `1g.10gb+me`, `vir05_1c_8g`."""
-    amounts: Amounts
+    amounts: CounterAmounts
     """What one such partition takes from its card."""
     number: int | None = None
     """GPU instance profile id; templates of NPUs have none."""
     placements: tuple[Placement, ...] = ()
-    """Where it may lie; empty when the driver chooses and all places are alike (vNPU)."""
+    """Where it may lie; empty when the driver chooses the place (vNPU)."""
     most: int = 0
     """How many of it fit on an empty card."""
 
@@ -118,7 +118,7 @@ class Location:
     pcie_root: str
     """`pci<domain>:<bus>`."""
     numa_node: int | None = None
-    """None when the platform does not say (sysfs -1)."""
+    """None when the platform does not report it (sysfs -1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ class Card:
 
     name: str
     """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`."""
-    kind: Kind
+    kind: CardKind
     uuid: str
     location: Location
     attributes: Mapping[str, Scalar] = field(default_factory=dict)
-    """What the vendor says about it, under the names that slices publish."""
-    capacity: Amounts = field(default_factory=dict)
-    """What the whole card offers, for people and selectors."""
-    totals: Amounts = field(default_factory=dict)
+    """Its attributes under the names that slices publish."""
+    capacity: CounterAmounts = field(default_factory=dict)
+    """What the whole card offers; published as its capacity."""
+    totals: CounterAmounts = field(default_factory=dict)
     """What partitions can take from it together; empty when it cannot be cut."""
     slices: int = 0
     """Memory slices (MIG); 0 when placements play no part."""
@@ -144,7 +144,7 @@ class Card:
     edits: Edits = Edits()
     """What a container needs for the whole card."""
     parts_only: bool = False
-    """It cannot be used uncut as it is: MIG mode is on, and switching it off takes a reset by hand."""
+    """It cannot be used uncut as it is: MIG mode is on, and switching it off takes a reset."""
 
     def profile(self, name: str) -> Profile | None:
         """Return the profile of this name, None when the card does not offer it."""
@@ -153,7 +153,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class LivePartition:
-    """A partition that exists on the hardware right now, whoever made it."""
+    """A partition as it is on the hardware now, made by apportion or not; a journal row says which are ours."""
 
     card: str
     """Name of its card."""
@@ -170,14 +170,14 @@ class LivePartition:
     edits: Edits = Edits()
 
     @property
-    def spot(self) -> "Spot":
+    def place(self) -> "PartitionPlace":
         """Its identity."""
-        return Spot(self.card, self.profile, self.placement)
+        return PartitionPlace(self.card, self.profile, self.placement)
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """The identity of a partition, wanted or live: card, profile, placement."""
+class PartitionPlace:
+    """The identity of a partition on the node: card, profile, placement. UUIDs change when it is made again."""
 
     card: str
     profile: str

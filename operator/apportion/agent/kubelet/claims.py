@@ -1,6 +1,6 @@
 """The claim behind a prepare call: read, checked, and reduced to the devices of one driver.
 
-In: what kubelet says (namespace, name, uid). Out: the results to prepare, or an error that kubelet shows to the user.
+In: namespace, name and UID from kubelet. Out: the results to prepare, or an error that kubelet shows to the user.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ async def read(client: Client, ref: ClaimRef, *, latest: bool = True) -> Claim |
     return claim if claim.uid == ref.uid else None
 
 
-def granted(claim: Claim | None, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
+def allocated_devices(claim: Claim | None, ref: ClaimRef, driver: str, pool: str) -> tuple[DeviceResult, ...]:
     """Return the claim's devices of this driver on this node.
 
     Raises NotReady when the claim is gone, not allocated or not reserved; BrokenInput when it was allocated elsewhere.
@@ -60,7 +60,7 @@ def granted(claim: Claim | None, ref: ClaimRef, driver: str, pool: str) -> tuple
     return results
 
 
-def holds(claim: Claim | None, driver: str, devices: set[str]) -> bool:
+def still_allocated(claim: Claim | None, driver: str, devices: set[str]) -> bool:
     """Say whether the claim is still allocated to all of these devices of a driver."""
     if claim is None or claim.allocation is None:
         return False

@@ -1,7 +1,7 @@
 """The health that kubelet shows in pods: every device of one driver, again and again (DRAResourceHealth, KEP-4680).
 
-In: what the last look at the hardware said. Out: a stream of whole lists: at once, at every change, and often enough that kubelet
-does not take silence for news. A list carries the time of the look, so that health which nobody can see any more turns Unknown.
+In: the health of the last poll. Out: a stream of complete lists: at once, at every change, and more often than kubelet's timeout.
+A list carries the time of the poll, so that kubelet calls health Unknown when polls fail.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from apportion.agent.bell import Bell
 from apportion.agent.devices.values import Health
+from apportion.agent.wakeup import Wakeup
 
 TIMEOUT = 30
 """Seconds after which kubelet calls a device's health unknown (its default)."""
@@ -32,8 +32,8 @@ class DeviceHealth:
     health: Health
 
 
-def said(card: str, health: Health) -> str:
-    """Return what to tell people about a card; "" when it is well."""
+def health_message(card: str, health: Health) -> str:
+    """Return the message about a card's health, "" when it is healthy."""
     return _SAID[health].format(card=card) if health in _SAID else ""
 
 
@@ -45,14 +45,14 @@ class HealthFeed:
         pool: str,
         devices: Callable[[], tuple[DeviceHealth, ...]],
         *,
-        looked: Callable[[], float],
-        changed: Bell,
+        last_read: Callable[[], float],
+        changed: Wakeup,
         period: float = _PERIOD,
     ) -> None:
-        """`devices` gives the whole list, `looked` when it was true (seconds since the epoch); `changed` rings for news."""
+        """`devices` gives the whole list, `last_read` when it was polled (seconds since the epoch); `changed` wakes the streams."""
         self._pool = pool
         self._devices = devices
-        self._looked = looked
+        self._last_read = last_read
         self._changed = changed
         self._period = period
         self._closed = asyncio.Event()
@@ -60,7 +60,7 @@ class HealthFeed:
     def close(self) -> None:
         """End every stream: a server that stops waits for its calls."""
         self._closed.set()
-        self._changed.ring()
+        self._changed.wake()
 
     async def lists(self, messages: ModuleType) -> AsyncIterator[Any]:
         """Yield lists in the messages of one version of the protocol, until closed."""
@@ -75,7 +75,7 @@ class HealthFeed:
         return messages.DeviceHealth(
             device=messages.DeviceIdentifier(pool_name=self._pool, device_name=row.device),
             health=messages.HEALTHY if well else messages.UNHEALTHY,
-            last_updated_time=int(self._looked()),
+            last_updated_time=int(self._last_read()),
             health_check_timeout_seconds=TIMEOUT,
-            message=said(row.card, row.health),
+            message=health_message(row.card, row.health),
         )

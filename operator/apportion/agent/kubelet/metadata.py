@@ -18,7 +18,7 @@ from apportion.agent.files import UID, write
 from apportion.dra.claim import Claim
 
 VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
-"""Alike but for the name; v1beta1 is that of Kubernetes 1.37."""
+"""Both have the same content; v1beta1 is that of Kubernetes 1.37."""
 INSIDE = "/var/run/kubernetes.io/dra-device-attributes"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of claims that were made from a template (core/v1 `PodResourceClaimAnnotation`)."""
@@ -28,8 +28,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """One device, as the container may know it."""
+class DeviceDescription:
+    """One device, as its container may know it."""
 
     requests: tuple[str, ...]
     """As the allocation names them: with the subrequest of a prioritized list."""
@@ -40,15 +40,15 @@ class Described:
 
 
 class MetadataFolder:
-    """One driver's files: a folder per claim UID, so that a claim of the same name never meets its predecessor's."""
+    """One driver's files: a folder per claim UID, so that a claim never gets the files of an earlier one of its name."""
 
     def __init__(self, plugin: Path, driver: str) -> None:
         """`plugin` is the driver's own folder below kubelet's plugins, under the same path on the host."""
         self._folder = plugin / _FOLDER
         self._driver = driver
 
-    def write(self, claim: Claim, devices: Sequence[Described]) -> dict[str, Mount]:
-        """Write the claim's files, those that say the same already are left; returns the mounts by request."""
+    def write(self, claim: Claim, devices: Sequence[DeviceDescription]) -> dict[str, Mount]:
+        """Write those of the claim's files whose content changes; returns the mounts by request."""
         mounts: dict[str, Mount] = {}
         for request in dict.fromkeys(name for device in devices for name in device.requests):
             base = request.split("/")[0]
@@ -59,7 +59,7 @@ class MetadataFolder:
         return mounts
 
     def read(self, claim: str) -> tuple[Json, ...]:
-        """Return what the files of a claim UID say, in their newest version; files that cannot be read are left out."""
+        """Return the content of a claim UID's files in their newest version; files that cannot be read are left out."""
         found = []
         for path in sorted((self._folder / claim).glob("*/metadata.json")):
             with suppress(OSError, ValueError):
@@ -84,16 +84,11 @@ def inside(claim: Claim, driver: str, request: str) -> str:
     return f"{INSIDE}/{kind}/{name}/{request}/{driver}-metadata.json"
 
 
-def content(claim: Claim, driver: str, request: str, devices: Sequence[Described]) -> str:
+def content(claim: Claim, driver: str, request: str, devices: Sequence[DeviceDescription]) -> str:
     """Return the stream for one request. Pure."""
     pod_claim = claim.annotations.get(POD_CLAIM_NAME)
     body: Json = {
-        "metadata": {
-            "name": claim.name,
-            "namespace": claim.namespace,
-            "uid": claim.uid,
-            "generation": 1,
-        },
+        "metadata": {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid, "generation": 1},
         **({"podClaimName": pod_claim} if pod_claim else {}),
         "requests": [
             {

@@ -42,22 +42,22 @@ class Plugin:
         self.registration = _fit(registry, f"{self.driver}{suffix}-reg.sock")
         self._servers: list[grpc.aio.Server] = []
         self.registered = asyncio.Event()
-        """Set once kubelet said that it took us."""
+        """Set once kubelet reported that it registered the plugin."""
 
     async def start(self) -> None:
-        """Serve both sockets; those of agents that died without a word go first, or kubelet would try them for ever."""
+        """Serve both sockets. Sockets of killed agents are removed first: kubelet would go on trying them."""
         for folder, name in (
             (self.registration.parent, f"{self.driver}-*-reg.sock"),
             (self.socket.parent, "dra-*.sock"),
         ):
             await asyncio.to_thread(_clear_dead, folder, name)
         await self._serve(self.socket, plugin_handlers(self.preparer, self._health))
-        info = registration_handler(self.driver, str(self.socket), self._told)
+        info = registration_handler(self.driver, str(self.socket), self._notified)
         await self._serve(self.registration, (info,))
         _log.info("plugin.serving", driver=self.driver, socket=str(self.socket))
 
     async def stop(self) -> None:
-        """Leave kubelet's sight, finish the calls in flight, stop."""
+        """Deregister from kubelet, finish the calls in flight, stop."""
         self._health.close()
         for server in reversed(self._servers):
             await server.stop(_GRACE)
@@ -73,7 +73,7 @@ class Plugin:
         await server.start()
         self._servers.append(server)
 
-    def _told(self, registered: bool, error: str) -> None:  # noqa: FBT001 - kubelet's own two words
+    def _notified(self, registered: bool, error: str) -> None:  # noqa: FBT001 - the two fields of kubelet's message
         if registered:
             self.registered.set()
             _log.info("plugin.registered", driver=self.driver)
@@ -82,13 +82,13 @@ class Plugin:
 
 
 def _clear(path: Path) -> None:
-    """Make way for a socket: a killed agent leaves its own behind, and grpc binds over nothing but sockets."""
+    """Remove what is at a socket's path, such as the socket of a killed agent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
 
 
 def _clear_dead(folder: Path, pattern: str) -> None:
-    """Remove sockets of our name that nobody answers on. Another agent of a rolling update does answer."""
+    """Remove sockets of our name that refuse connections; another agent of a rolling update accepts them."""
     for path in folder.glob(pattern):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:

@@ -1,8 +1,7 @@
 """The gRPC services that kubelet calls, as handlers for grpc.aio.
 
 In: a preparer, a health feed. Out: generic handlers for `DRAPlugin` (v1, v1beta1), `DRAResourceHealth` (v1, v1alpha1) and
-`Registration`. Every claim of a call gets an
-answer of its own; only protocol trouble is an RPC error.
+`Registration`. Every claim of a call gets its own answer; only a failure of the protocol is an RPC error.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from apportion.agent.proto import (
 from apportion.errors import ApportionError
 
 VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
-"""In order of preference: kubelet takes the first that it knows."""
+"""In order of preference: kubelet takes the first that it supports."""
 _log = structlog.get_logger()
 _MODULES: tuple[ModuleType, ...] = (dra_v1_pb2, dra_v1beta1_pb2)
 _HEALTH_MODULES: tuple[ModuleType, ...] = (health_v1_pb2, health_v1alpha1_pb2)
@@ -41,9 +40,9 @@ def plugin_handlers(preparer: Preparer, health: HealthFeed) -> tuple[grpc.Generi
 
 
 def registration_handler(
-    driver: str, endpoint: str, told: Callable[[bool, str], None]
+    driver: str, endpoint: str, notified: Callable[[bool, str], None]
 ) -> grpc.GenericRpcHandler:
-    """Return the registration service; `told(registered, error)` gets kubelet's verdict."""
+    """Return the registration service; `notified(registered, error)` gets kubelet's answer."""
 
     async def get_info(_request: object, _context: object) -> registration_pb2.PluginInfo:
         return registration_pb2.PluginInfo(
@@ -53,7 +52,7 @@ def registration_handler(
     async def notify(
         request: registration_pb2.RegistrationStatus, _context: object
     ) -> registration_pb2.RegistrationStatusResponse:
-        told(request.plugin_registered, request.error)
+        notified(request.plugin_registered, request.error)
         return registration_pb2.RegistrationStatusResponse()
 
     return grpc.method_handlers_generic_handler(

@@ -1,1 +1,1 @@
-"""The life of a partition on this node: from a Partition object to the hardware and back, whatever crashes between."""
+"""Workers that cut and remove partitions as Partition objects ask, with a journal that survives crashes."""

@@ -23,12 +23,12 @@ class CardLock:
         self._own = asyncio.Lock()
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Hold the lock for the block."""
         async with self._own:
             handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                # The other side is another process: no event of this loop can tell.
+                # The other holder is another process, so there is no event to wait for.
                 while not _taken(handle):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK)
                 yield

@@ -1,71 +1,100 @@
-"""Report: the status of a Partition, from what the journal and the last look say.
+"""The status of a Partition, from its journal row and the outcome of the last round.
 
-In: a wish, its row, an outcome. Out: a fenced merge patch of `/status`, only when something differs.
+In: a Partition, its row, an outcome. Out: a merge patch of `/status` that names the version it was made from; none when nothing differs.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.lifecycle.outcome import Outcome, Phase
-from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import PartitionRow
+from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import Missing
 
 _LONGEST_MESSAGE = 1024
+Json = dict[str, Any]
 
 
-async def report(desk: Desk, wish: Wish, row: PartitionRow | None, outcome: Outcome) -> None:
-    """Write the status if it differs. Raises Overtaken when the object changed; its event asks again."""
-    wanted = status(wish, row, outcome, users=[user.uid for user in desk.users(wish.uid)], now=desk.now())
-    patch = {key: value for key, value in wanted.items() if wish.status.get(key) != value}
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """How one attempt to bring a partition forward ended."""
+
+    phase: Phase
+    reason: str
+    """CamelCase, for the condition."""
+    message: str = ""
+    again: bool = False
+    """Whether to try again without a new event."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the partition exists and can be used."""
+        return self.phase in {Phase.READY, Phase.IDLE}
+
+
+async def report(
+    context: AgentContext, partition: Partition, row: PartitionRow | None, outcome: PartitionOutcome
+) -> None:
+    """Write the status if it differs. Raises Overtaken when the object changed; the worker runs another round then."""
+    users = [user.uid for user in context.users(partition.metadata.uid)]
+    wanted = status(partition, row, outcome, users=users, now=context.now())
+    patch = status_patch(partition, wanted)
     if not patch:
         return
-    if "instance" in patch:
-        # A merge patch keeps keys that are not named: name those that have to go.
-        patch["instance"] = {**dict.fromkeys(wish.status.get("instance") or {}), **patch["instance"]}
-    body = {"metadata": {"resourceVersion": wish.version}, "status": patch}
+    body = {"metadata": {"resourceVersion": partition.metadata.resource_version}, "status": patch}
     try:
-        answer = await desk.client.patch(PARTITIONS, wish.name, body, sub="status")
+        answer = await context.client.patch(PARTITIONS, partition.metadata.name, body, sub="status")
     except Missing:
         return
-    desk.wishes.observe(PARTITIONS, "MODIFIED", answer)
-    desk.at("status.written")
+    context.desired.observe(PARTITIONS, "MODIFIED", answer)
+    context.at("status.written")
+
+
+def status_patch(partition: Partition, wanted: Json) -> Json:
+    """Return the merge patch that makes the status as wanted, {} when it is."""
+    known = partition.status.to_json()
+    # The model has empty containers where the object has nothing.
+    patch = {key: value for key, value in wanted.items() if (known.get(key) or None) != value}
+    if "instance" in patch and known["instance"]:
+        # A merge patch keeps keys that are not named: name those that have to go.
+        patch["instance"] = {**dict.fromkeys(known["instance"]), **(patch["instance"] or {})}
+    return patch
 
 
 def status(
-    wish: Wish, row: PartitionRow | None, outcome: Outcome, *, users: list[str], now: str
-) -> dict[str, Any]:
+    partition: Partition,
+    row: PartitionRow | None,
+    outcome: PartitionOutcome,
+    *,
+    users: Sequence[str],
+    now: str,
+) -> Json:
     """Return the whole status that the object should have; None means absent."""
-    made = row is not None and row.uuid != ""
+    kinds = {known.type for known in partition.status.conditions}
+    failed = outcome.phase is Phase.FAILED
+    conditions = [_condition(partition, "Ready", outcome, now, holds=outcome.ready)]
+    if failed or "Failed" in kinds:
+        conditions.append(_condition(partition, "Failed", outcome, now, holds=failed))
     return {
         "phase": str(outcome.phase),
         "instance": dict(row.instance) if row is not None and row.instance else None,
-        "uuid": row.uuid if row is not None and made else None,
+        "uuid": row.uuid if row is not None and row.uuid else None,
         "preparedBy": sorted(set(users)) or None,
-        "observedGeneration": wish.generation,
-        "conditions": _conditions(wish, outcome, now),
+        "observedGeneration": partition.metadata.generation,
+        "conditions": conditions,
     }
 
 
-def _conditions(wish: Wish, outcome: Outcome, now: str) -> list[dict[str, Any]]:
-    rows = [_condition(wish, "Ready", outcome, now, holds=outcome.ready)]
-    failed = outcome.phase is Phase.FAILED
-    if failed or any(row.get("type") == "Failed" for row in wish.status.get("conditions") or ()):
-        rows.append(_condition(wish, "Failed", outcome, now, holds=failed))
-    return rows
-
-
-def _condition(wish: Wish, kind: str, outcome: Outcome, now: str, *, holds: bool) -> dict[str, Any]:
+def _condition(partition: Partition, kind: str, outcome: PartitionOutcome, now: str, *, holds: bool) -> Json:
     value = "True" if holds else "False"
-    kept: list[dict[str, Any]] = wish.status.get("conditions") or []
-    before = next((row for row in kept if row.get("type") == kind), {})
-    same = before.get("status") == value
+    before = {row["type"]: row for row in partition.status.to_json()["conditions"]}.get(kind, {})
     return {
         "type": kind,
         "status": value,
         "reason": outcome.reason,
         "message": outcome.message[:_LONGEST_MESSAGE],
-        "lastTransitionTime": before.get("lastTransitionTime", now) if same else now,
-        "observedGeneration": wish.generation,
+        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == value else now,
+        "observedGeneration": partition.metadata.generation,
     }

@@ -1,7 +1,7 @@
-"""The worker of one card: the only one who changes its partitions.
+"""The worker of one card: the only task that changes its partitions.
 
-In: a ring of the bell. Out: rounds. A round compares journal, API and hardware, and moves every partition of the card as
-far as it goes: first what has to leave, then what has to come.
+In: wake-ups. Out: rounds. A round compares journal, API and hardware, and brings every partition of the card as far as it goes:
+first it removes, then it creates.
 """
 
 import asyncio
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 import structlog
 
 from apportion.agent.devices.values import Card
-from apportion.agent.lifecycle.cut import cut, recognized
-from apportion.agent.lifecycle.desk import Desk
-from apportion.agent.lifecycle.outcome import Outcome, Phase
-from apportion.agent.lifecycle.release import let_go, release
-from apportion.agent.lifecycle.report import report
-from apportion.agent.lifecycle.wish import Wish
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.lifecycle.cut import cut, row_from_hardware
+from apportion.agent.lifecycle.desiredpartitions import is_deleting
+from apportion.agent.lifecycle.release import release, remove_finalizer
+from apportion.agent.lifecycle.report import PartitionOutcome, report
 from apportion.agent.rows import PartitionRow, Step
+from apportion.api.partition import Partition, Phase
 from apportion.cluster.kinds import PARTITIONS
 from apportion.errors import ApportionError, Lost, Overtaken
 
 _LONGEST = 60.0
-"""Seconds after which a card is looked at although nobody rang: people cut and remove by hand."""
+"""Seconds after which a round is made without a wake-up: people change partitions on the node."""
 _log = structlog.get_logger()
 
 
@@ -34,40 +34,40 @@ class _Wait:
     pause: float
     due: float
     holder: str = ""
-    """UID of whom it failed for."""
+    """UID of the holder that it failed for."""
 
-    def failed_for(self, wish: Wish, pause: float) -> bool:
-        """Say whether it failed, for the same holder; `pause` is the one of failures."""
-        return self.pause >= pause and self.holder == _holder(wish)
+    def failed_for(self, partition: Partition, pause: float) -> bool:
+        """Say whether it failed for this holder; `pause` is the pause after failures."""
+        return self.pause >= pause and self.holder == _holder(partition)
 
 
-def _holder(wish: Wish) -> str:
-    return wish.holder.uid if wish.holder is not None else ""
+def _holder(partition: Partition) -> str:
+    return partition.spec.holder.uid if partition.spec.holder is not None else ""
 
 
 class CardWorker:
     """One task per card."""
 
-    def __init__(self, desk: Desk, card: str) -> None:
-        """`card` is a device name; a card that is not there only gets answers that say so."""
-        self._desk = desk
+    def __init__(self, context: AgentContext, card: str) -> None:
+        """`card` is a device name; Partitions of a card that the node has not become Failed."""
+        self._context = context
         self.card = card
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._everything = True
         self._some: set[str] = set()
         """Partition UIDs to look at, unless everything is."""
         self._waits: dict[str, _Wait] = {}
 
-    def ring(self) -> None:
-        """Say that something about this card changed: look at everything."""
+    def wake(self) -> None:
+        """Have the next round look at all partitions of the card."""
         self._everything = True
-        self._bell.set()
+        self._wakeup.set()
 
-    def urge(self, partition: str) -> None:
-        """Try this partition now, even if it failed: somebody needs it."""
-        self._waits.pop(partition, None)
-        self._some.add(partition)
-        self._bell.set()
+    def try_now(self, uid: str) -> None:
+        """Try this Partition UID now, even if it failed: a prepare call needs it."""
+        self._waits.pop(uid, None)
+        self._some.add(uid)
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Work until cancelled. Nothing that goes wrong on one card ends the agent."""
@@ -76,155 +76,156 @@ class CardWorker:
             if pause != 0.0:
                 try:
                     async with asyncio.timeout(_LONGEST if pause is None else pause):
-                        await self._bell.wait()
+                        await self._wakeup.wait()
                 except TimeoutError:
                     self._everything = True
-            self._bell.clear()
+            self._wakeup.clear()
             try:
                 pause = await self.round()
             except Overtaken:
                 self._everything = True
                 # The newer version comes with its event; if it came already, look again at once.
-                pause = self._desk.patience.first_retry
+                pause = self._context.timeouts.first_retry
             except ApportionError as error:
                 self._everything = True
                 _log.warning("card.round_failed", card=self.card, error=str(error))
-                pause = self._desk.patience.last_retry
+                pause = self._context.timeouts.last_retry
 
     async def round(self) -> float | None:
-        """Look at what needs a look; returns the seconds until the next one, None if none is due."""
-        desk = self._desk
+        """Make one round; returns the seconds until the next one, None if none is due."""
+        context = self._context
         everything, some = self._everything, self._some
         self._everything, self._some = False, set()
         due: list[float] = []
-        await self._recall()
-        for row in desk.journal.partitions_of(self.card):
+        await self._recover_rows()
+        for row in context.journal.partitions_of(self.card):
             if not everything and row.uid not in some:
                 continue
-            wish = desk.wishes.get(row.uid)
-            if wish is None or wish.deleting:
-                due += await self._leave(row, wish)
-        for wish in desk.wishes.of(self.card).values():
-            if not everything and wish.uid not in some:
+            partition = context.desired.get(row.uid)
+            if partition is None or is_deleting(partition):
+                due += await self._remove(row, partition)
+        for uid, partition in context.desired.of(self.card).items():
+            if not everything and uid not in some:
                 continue
-            if wish.deleting:
-                if desk.journal.partition(wish.uid) is None:
-                    await let_go(desk, wish)
+            if is_deleting(partition):
+                if context.journal.partition(uid) is None:
+                    await remove_finalizer(context, partition)
             else:
-                due += await self._come(wish)
+                due += await self._create_or_keep(partition)
         self._waits = {
             uid: wait
             for uid, wait in self._waits.items()
-            if desk.wishes.get(uid) is not None or desk.journal.partition(uid) is not None
+            if context.desired.get(uid) is not None or context.journal.partition(uid) is not None
         }
-        for device in [device for device in desk.refused if desk.wishes.of_device(device) is None]:
-            # Nobody wants it any more; the next one who does may try.
-            desk.refused.discard(device)
-            desk.published()
-        desk.moved.ring()
+        for device in [device for device in context.unsupported if context.desired.of_device(device) is None]:
+            # No Partition asks for it any more; the next one may try again.
+            context.unsupported.discard(device)
+            context.slices_changed()
+        context.partition_changed.wake()
         if not everything:
-            # Those that wait were not looked at: their turn comes as it was.
-            due += [max(wait.due - desk.clock(), 0.01) for wait in self._waits.values()]
+            # Waiting partitions that were not looked at keep the time at which they are due.
+            due += [max(wait.due - context.clock(), 0.01) for wait in self._waits.values()]
         return min(due, default=None)
 
-    async def _recall(self) -> None:
-        """Take up again what is to be removed and the journal has lost: else its object would go and it would stay."""
-        desk = self._desk
-        card = desk.hardware.cards.get(self.card)
-        for wish in desk.wishes.of(self.card).values():
-            if card is None or not wish.deleting or desk.journal.partition(wish.uid) is not None:
+    async def _recover_rows(self) -> None:
+        """Write rows for Partitions in deletion that a lost journal does not have, so that they are removed from the hardware."""
+        context = self._context
+        card = context.hardware.cards.get(self.card)
+        for uid, partition in context.desired.of(self.card).items():
+            if card is None or not is_deleting(partition) or context.journal.partition(uid) is not None:
                 continue
-            async with desk.lock(self.card):
-                row = recognized(desk, card, wish, await desk.live(self.card))
-                if row is not None and desk.journal.partition(wish.uid) is None:
-                    _log.warning("partition.recalled", partition=row.name, place=str(row.spot))
-                    await asyncio.to_thread(desk.journal.put_partition, row)
+            async with context.lock(self.card):
+                row = row_from_hardware(context, card, partition, await context.live(self.card))
+                if row is not None and context.journal.partition(uid) is None:
+                    _log.warning("partition.recovered", partition=row.name, place=str(row.place))
+                    await asyncio.to_thread(context.journal.put_partition, row)
 
-    async def _wanted_after_all(self, row: PartitionRow) -> bool:
-        """Ask the API whether a partition that our watch does not know exists: another agent may have heard of it first."""
-        found = await self._desk.client.list(PARTITIONS, fieldSelector=f"metadata.name={row.name}")
+    async def _exists_in_api(self, row: PartitionRow) -> bool:
+        """Ask the API for a Partition that our watch has not seen; another agent may have seen it first."""
+        found = await self._context.client.list(PARTITIONS, fieldSelector=f"metadata.name={row.name}")
         return any(item["metadata"]["uid"] == row.uid for item in found.get("items") or ())
 
-    async def _leave(self, row: PartitionRow, wish: Wish | None) -> list[float]:
-        desk = self._desk
-        if wish is None and await self._wanted_after_all(row):
+    async def _remove(self, row: PartitionRow, partition: Partition | None) -> list[float]:
+        context = self._context
+        if partition is None and await self._exists_in_api(row):
             return [self._pause(row.uid)]
-        async with desk.lock(self.card):
-            # Read again under the lock: another agent may have gone on meanwhile.
-            now = desk.journal.partition(row.uid)
-            outcome = await release(desk, now, await desk.live(self.card)) if now is not None else None
+        async with context.lock(self.card):
+            # Read again under the lock: another agent may have continued meanwhile.
+            now = context.journal.partition(row.uid)
+            outcome = await release(context, now, await context.live(self.card)) if now is not None else None
         if outcome is None:
-            if wish is not None:
-                await let_go(desk, desk.wishes.get(wish.uid) or wish)
+            if partition is not None:
+                await remove_finalizer(context, context.desired.get(partition.metadata.uid) or partition)
             return []
-        if wish is not None:
-            await report(desk, wish, desk.journal.partition(row.uid), outcome)
-        # An unprepare rings; only the hardware does not.
+        if partition is not None:
+            await report(context, partition, context.journal.partition(row.uid), outcome)
+        # An unprepare wakes this worker; the hardware reports nothing.
         return [] if outcome.reason == "InUse" else [self._pause(row.uid)]
 
-    async def _come(self, wish: Wish) -> list[float]:
-        desk = self._desk
-        wait = self._waits.get(wish.uid)
-        if wait is not None and wait.failed_for(wish, desk.patience.failed) and desk.clock() < wait.due:
-            return [wait.due - desk.clock()]
-        card = desk.hardware.cards.get(self.card)
+    async def _create_or_keep(self, partition: Partition) -> list[float]:
+        context = self._context
+        uid, failed = partition.metadata.uid, context.timeouts.failed
+        wait = self._waits.get(uid)
+        if wait is not None and wait.failed_for(partition, failed) and context.clock() < wait.due:
+            return [wait.due - context.clock()]
+        card = context.hardware.cards.get(self.card)
         if card is None:
-            outcome = Outcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
+            outcome = PartitionOutcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
         else:
-            if not wish.status.get("phase"):
-                await report(desk, wish, None, Outcome(Phase.CREATING, "Cutting"))
-                wish = desk.wishes.get(wish.uid) or wish
-            async with desk.lock(self.card):
-                outcome = await self._cut(card, wish)
-        row = desk.journal.partition(wish.uid)
-        self._note_refusal(wish, outcome)
-        await report(desk, desk.wishes.get(wish.uid) or wish, row, outcome)
+            if partition.status.phase is None:
+                await report(context, partition, None, PartitionOutcome(Phase.CREATING, "Cutting"))
+                partition = context.desired.get(uid) or partition
+            async with context.lock(self.card):
+                outcome = await self._cut(card, partition)
+        row = context.journal.partition(uid)
+        self._note_unsupported(partition, outcome)
+        await report(context, context.desired.get(uid) or partition, row, outcome)
         if outcome.phase is Phase.FAILED and (outcome.again or outcome.reason == "Unsupported"):
-            # Whoever waits was told to go elsewhere: what happens on the card meanwhile is no reason to cut it after all.
-            failed = desk.patience.failed
-            self._waits[wish.uid] = _Wait(desk.clock(), failed, desk.clock() + failed, _holder(wish))
+            # The holder sees Failed and may go to another node: events on the card are no reason to cut it earlier.
+            self._waits[uid] = _Wait(context.clock(), failed, context.clock() + failed, _holder(partition))
             return [failed]
         if not outcome.again:
-            self._waits.pop(wish.uid, None)
+            self._waits.pop(uid, None)
             return []
-        return [self._pause(wish.uid)]
+        return [self._pause(uid)]
 
-    async def _cut(self, card: Card, wish: Wish) -> Outcome:
-        desk = self._desk
+    async def _cut(self, card: Card, partition: Partition) -> PartitionOutcome:
+        context = self._context
         try:
-            live = await desk.live(self.card)
+            live = await context.live(self.card)
         except Lost as error:
-            row = desk.journal.partition(wish.uid)
+            row = context.journal.partition(partition.metadata.uid)
             if row is not None and row.step is not Step.INTENT:
-                # It was made, and nobody can say that it is gone.
+                # It was made, and whether it is gone is unknown.
                 raise
-            return Outcome(Phase.FAILED, "Lost", str(error), again=True)
-        return await cut(desk, card, wish, live, hopeful=self._hopeful(wish))
+            return PartitionOutcome(Phase.FAILED, "Lost", str(error), again=True)
+        return await cut(context, card, partition, live, may_wait=self._may_wait(partition))
 
-    def _hopeful(self, wish: Wish) -> bool:
-        """Say whether room may come: another partition of the card is leaving or may be taken away, or we just came."""
-        desk = self._desk
-        wait = self._waits.get(wish.uid)
-        waited = desk.clock() - wait.since if wait is not None else 0.0
-        others = [other for other in desk.wishes.of(self.card).values() if other.uid != wish.uid]
-        if any(other.deleting for other in others):
+    def _may_wait(self, partition: Partition) -> bool:
+        """Say whether to wait for room: another partition is being deleted, or the timeout for room has not ended."""
+        context = self._context
+        wait = self._waits.get(partition.metadata.uid)
+        waited = context.clock() - wait.since if wait is not None else 0.0
+        here = context.desired.of(self.card)
+        others = [other for uid, other in here.items() if uid != partition.metadata.uid]
+        if any(is_deleting(other) for other in others):
             return True
-        idle = any(other.holder is None for other in others)
-        return waited < (desk.patience.idle if idle else desk.patience.room)
+        idle = any(other.spec.holder is None for other in others)
+        return waited < (context.timeouts.idle if idle else context.timeouts.room)
 
-    def _note_refusal(self, wish: Wish, outcome: Outcome) -> None:
-        """Let the slices say which places the driver refuses for good, and take it back when one works after all."""
-        refused = self._desk.refused
-        if (outcome.reason == "Unsupported") != (wish.device in refused):
-            refused ^= {wish.device}
-            self._desk.published()
+    def _note_unsupported(self, partition: Partition, outcome: PartitionOutcome) -> None:
+        """Have the slices taint devices that the driver refuses as unsupported, and untaint one that could be made."""
+        refused = self._context.unsupported
+        if (outcome.reason == "Unsupported") != (partition.spec.device in refused):
+            refused ^= {partition.spec.device}
+            self._context.slices_changed()
 
     def _pause(self, uid: str) -> float:
-        patience = self._desk.patience
+        timeouts = self._context.timeouts
         wait = self._waits.get(uid)
-        if wait is None or wait.pause >= patience.failed:
-            wait = self._waits[uid] = _Wait(self._desk.clock(), patience.first_retry, 0.0)
+        if wait is None or wait.pause >= timeouts.failed:
+            wait = self._waits[uid] = _Wait(self._context.clock(), timeouts.first_retry, 0.0)
         else:
-            wait.pause = min(wait.pause * 2, patience.last_retry)
-        wait.due = self._desk.clock() + wait.pause
+            wait.pause = min(wait.pause * 2, timeouts.last_retry)
+        wait.due = self._context.clock() + wait.pause
         return wait.pause

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apportion.agent.devices.values import Amounts, Card, Kind, Placement, Profile
-from apportion.agent.slices.inventory import GUARD, StaticPartition
-from apportion.agent.slices.naming import Cut, card_of, cut_of
+from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
+from apportion.agent.slices.naming import PartitionDevice, card_of, partition_device
+from apportion.agent.slices.nodeinventory import GUARD, StaticPartition
 from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
@@ -35,22 +35,22 @@ def whole(card: Card, taints: tuple[Taint, ...]) -> Json:
     return device | _tainted(taints)
 
 
-def partition(card: Card, cut: Cut, taints: tuple[Taint, ...]) -> Json:
+def partition(card: Card, part: PartitionDevice, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that can be cut on demand."""
     device = {
-        "name": cut.name,
-        "attributes": attributes({**_kinship(card, cut.profile), **_inherited(card)}),
-        **_capacity(cut.profile.amounts),
+        "name": part.name,
+        "attributes": attributes({**_parent_attributes(card, part.profile), **_inherited(card)}),
+        **_capacity(part.profile.amounts),
     }
-    return device | _consumes(card, cut.profile.amounts, cut.placement) | _tainted(taints)
+    return device | _consumes(card, part.profile.amounts, part.placement) | _tainted(taints)
 
 
 def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Taint, ...]) -> Json:
     """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
-    own = {**_kinship(card, profile), "uuid": made.uuid, "layout": made.layout}
+    own = {**_parent_attributes(card, profile), "uuid": made.uuid, "layout": made.layout}
     written = attributes({**own, **_inherited(card)})
     capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
-    # As NVIDIA's driver has it: which memory slices it has. Dynamic ones say so by their counters.
+    # NVIDIA's driver publishes the memory slices of a MIG device as capacity. Dynamic partitions have them as counters.
     place = range(made.placement.start, made.placement.start + made.placement.size) if made.placement else ()
     slices = {f"memorySlice{index}": {"value": "1"} for index in place} if card.slices else {}
     if len(written) + len(capacity) + len(slices) <= MOST_FACTS:
@@ -63,13 +63,15 @@ def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Ta
     }
 
 
-def described(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str = "") -> Json:
+def device_attributes(device: str, cards: Mapping[str, Card], uuid: str, *, layout: str = "") -> Json:
     """Return the attributes of a device that exists, as containers may read them; {} for an unknown one."""
     card = card_of(device, dict(cards))
     if card is None:
         return {}
-    found = cut_of(card, device)
-    own: dict[str, Scalar] = {"type": str(card.kind)} if found is None else _kinship(card, found.profile)
+    found = partition_device(card, device)
+    own: dict[str, Scalar] = (
+        {"type": str(card.kind)} if found is None else _parent_attributes(card, found.profile)
+    )
     layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
     common = _shared(card) if found is None else _inherited(card)
     return attributes({**own, "uuid": uuid, **layouts, **common})
@@ -80,7 +82,7 @@ def counter_set(card: Card) -> str:
     return f"{card.name}{COUNTER_SET_SUFFIX}"
 
 
-def counters(amounts: Amounts, placement: Placement | None, *, keep: Amounts) -> Json:
+def counters(amounts: CounterAmounts, placement: Placement | None, *, keep: CounterAmounts) -> Json:
     """Return counters as JSON: amounts that the card has at all (`keep`), and a counter per memory slice."""
     found = {key: {"value": amount(key, value)} for key, value in amounts.items() if keep[key]}
     if placement is not None:
@@ -102,7 +104,7 @@ def attributes(values: dict[str, Scalar]) -> Json:
 def _shared(card: Card) -> dict[str, Scalar]:
     place = card.location
     found: dict[str, Scalar] = dict(card.attributes)
-    # Unknown is left out: cards that do not say where they are would else match each other.
+    # Unknown is left out: a constraint would take two cards of unknown place for cards of the same place.
     if place.pci_bus_id:
         found[f"{STANDARD}/pciBusID"] = place.pci_bus_id
     if place.pcie_root:
@@ -117,19 +119,19 @@ def _inherited(card: Card) -> dict[str, Scalar]:
     return {name: value for name, value in _shared(card).items() if name != "nvlinkGroup"}
 
 
-def _kinship(card: Card, profile: Profile) -> dict[str, Scalar]:
-    if card.kind is Kind.GPU:
+def _parent_attributes(card: Card, profile: Profile) -> dict[str, Scalar]:
+    if card.kind is CardKind.GPU:
         return {"type": "mig", "parentUUID": card.uuid, "profile": profile.name}
     return {"type": "vnpu", "parentUUID": card.uuid, "template": profile.name}
 
 
-def _capacity(amounts: Amounts) -> Json:
+def _capacity(amounts: CounterAmounts) -> Json:
     if not amounts:
         return {}
     return {"capacity": {_camel(key): {"value": amount(key, value)} for key, value in amounts.items()}}
 
 
-def _consumes(card: Card, amounts: Amounts, placement: Placement | None) -> Json:
+def _consumes(card: Card, amounts: CounterAmounts, placement: Placement | None) -> Json:
     # A template that uses none of an engine consumes nothing of it; zeros would only cost bytes.
     taken = {key: value for key, value in amounts.items() if value}
     found = counters(taken, placement, keep=card.totals)

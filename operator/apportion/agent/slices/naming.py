@@ -7,36 +7,36 @@ without dots, GPU instance profile id, start; `npu-0-vir05-1c-8g-2`: template, c
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apportion.agent.devices.values import Card, Kind, Placement, Profile
+from apportion.agent.devices.values import Card, CardKind, Placement, Profile
 from apportion.api.contract import STATIC_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PartitionDevice:
     """One device that a card can be cut into."""
 
     name: str
     profile: Profile
     placement: Placement | None
-    """None: the driver's places are alike, and this is one of several equal copies (vNPU)."""
+    """None: the driver chooses the place, and this is one of several equal copies (vNPU)."""
 
 
-def cuts(card: Card) -> Iterator[Cut]:
+def partition_devices(card: Card) -> Iterator[PartitionDevice]:
     """Yield every partition that the card can be cut into, in the order in which slices list them."""
     for profile in card.profiles:
-        stem = f"{card.name}-{'mig-' if card.kind is Kind.GPU else ''}{_label(profile.name)}"
+        stem = f"{card.name}-{'mig-' if card.kind is CardKind.GPU else ''}{_label(profile.name)}"
         if profile.placements:
             for placement in profile.placements:
-                yield Cut(f"{stem}-{profile.number}-{placement.start}", profile, placement)
+                yield PartitionDevice(f"{stem}-{profile.number}-{placement.start}", profile, placement)
         else:
             for copy in range(profile.most):
-                yield Cut(f"{stem}-{copy}", profile, None)
+                yield PartitionDevice(f"{stem}-{copy}", profile, None)
 
 
-def cut_of(card: Card, device: str) -> Cut | None:
+def partition_device(card: Card, device: str) -> PartitionDevice | None:
     """Return what a device name means on this card, static or not; None when it is none of its partitions."""
     dynamic = device.removesuffix(STATIC_SUFFIX)
-    return next((cut for cut in cuts(card) if cut.name == dynamic), None)
+    return next((part for part in partition_devices(card) if part.name == dynamic), None)
 
 
 def card_of(device: str, cards: dict[str, Card]) -> Card | None:

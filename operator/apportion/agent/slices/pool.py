@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.devices.values import Card, Health, Kind, Placement
+from apportion.agent.devices.values import Card, CardKind, Health, Placement
 from apportion.agent.slices import device
-from apportion.agent.slices.inventory import BY_HEALTH, Inventory
-from apportion.agent.slices.naming import cuts
+from apportion.agent.slices.naming import partition_devices
+from apportion.agent.slices.nodeinventory import BY_HEALTH, NodeInventory
 
 DEVICES_PER_SLICE = 64
 """API limit for slices whose devices have taints or consume counters; all of ours have the guard taint."""
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class SliceContent:
     """One slice: either devices or counter sets."""
 
     key: str
@@ -34,38 +34,38 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DriverPool:
     """All slices that one driver publishes for this node."""
 
     driver: str
-    contents: tuple[Content, ...]
+    contents: tuple[SliceContent, ...]
 
 
-def pools(inventory: Inventory, drivers: Mapping[Kind, str]) -> tuple[Pool, ...]:
+def pools(inventory: NodeInventory, drivers: Mapping[CardKind, str]) -> tuple[DriverPool, ...]:
     """Return a pool for every kind of card that the node has."""
     found = []
     for kind, driver in drivers.items():
         cards = [card for card in inventory.cards if card.kind is kind]
         if cards:
-            found.append(Pool(driver, tuple(_contents(inventory, cards))))
+            found.append(DriverPool(driver, tuple(_contents(inventory, cards))))
     return tuple(found)
 
 
-def _contents(inventory: Inventory, cards: Sequence[Card]) -> Iterator[Content]:
+def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[SliceContent]:
     sets = [_counters(inventory, card) for card in cards if card.totals]
     for number, part in enumerate(_batched(sets, SETS_PER_SLICE)):
-        yield Content(f"counters-{number:02d}", "sharedCounters", part)
+        yield SliceContent(f"counters-{number:02d}", "sharedCounters", part)
     # Cards that cannot be cut are small; they share slices.
     simple = [row for card in cards if not card.totals for row in _devices(inventory, card)]
     for number, part in enumerate(_batched(simple, DEVICES_PER_SLICE)):
-        yield Content(f"devices-{number:02d}", "devices", part)
+        yield SliceContent(f"devices-{number:02d}", "devices", part)
     for order, card in enumerate(cards):
         if card.totals:
             for number, part in enumerate(_batched(list(_devices(inventory, card)), DEVICES_PER_SLICE)):
-                yield Content(f"card-{order:02d}-{number:02d}", "devices", part)
+                yield SliceContent(f"card-{order:02d}-{number:02d}", "devices", part)
 
 
-def _devices(inventory: Inventory, card: Card) -> Iterator[Json]:
+def _devices(inventory: NodeInventory, card: Card) -> Iterator[Json]:
     sick = BY_HEALTH.get(inventory.health.get(card.name, Health.HEALTHY), ())
     own = inventory.taints
     yield device.whole(card, (*sick, *own.get(card.name, ())))
@@ -73,21 +73,21 @@ def _devices(inventory: Inventory, card: Card) -> Iterator[Json]:
         profile = card.profile(made.profile) if made.card == card.name else None
         if profile is not None:
             yield device.static(card, made, profile, (*sick, *own.get(made.device, ())))
-    for cut in cuts(card):
-        yield device.partition(card, cut, (*sick, *own.get(cut.name, ())))
+    for part in partition_devices(card):
+        yield device.partition(card, part, (*sick, *own.get(part.name, ())))
 
 
-def _counters(inventory: Inventory, card: Card) -> Json:
+def _counters(inventory: NodeInventory, card: Card) -> Json:
     left = Counter(dict(card.totals))
     slices = set(range(card.slices))
-    for spot in inventory.occupied:
-        profile = card.profile(spot.profile) if spot.card == card.name else None
+    for place in inventory.occupied:
+        profile = card.profile(place.profile) if place.card == card.name else None
         if profile is not None:
             left.subtract(profile.amounts)
-            slices -= set(range(spot.placement.start, spot.placement.start + spot.placement.size))
+            slices -= set(range(place.placement.start, place.placement.start + place.placement.size))
     if card.name in inventory.blocked:
         left, slices = Counter(dict.fromkeys(card.totals, 0)), set()
-    # People cut in ways that no table foresees: nothing below zero is published.
+    # Foreign partitions may take more than the profiles count: nothing below zero is published.
     rows = device.counters({key: max(value, 0) for key, value in left.items()}, None, keep=card.totals)
     every = device.counters({}, Placement(0, card.slices), keep={}) if card.slices else {}
     for index, name in enumerate(every):

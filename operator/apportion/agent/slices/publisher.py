@@ -1,7 +1,7 @@
-"""The publisher: keeps the node's slices as the inventory says, whoever deletes or bends them.
+"""Keeps the node's slices as the inventory says, also when another client deletes or changes them.
 
-In: an inventory on demand, a client, a bell. Out: writes. Kubelet deletes the slices of a node at its own start and when a
-plugin was away for 30 s; the watch rings the bell then, and the slices are back within a second.
+In: an inventory on demand, a client, wake-ups. Out: writes. Kubelet deletes the slices of a node at its own start and when a
+plugin was away for 30 s; its watch wakes the publisher then, and the slices are back within a second.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from apportion.agent.devices.values import Kind
-from apportion.agent.slices.inventory import Inventory
-from apportion.agent.slices.plan import Owner, plan
-from apportion.agent.slices.pool import Pool, pools
+from apportion.agent.devices.values import CardKind
+from apportion.agent.slices.changes import Owner, slice_changes
+from apportion.agent.slices.nodeinventory import NodeInventory
+from apportion.agent.slices.pool import DriverPool, pools
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, ResourceKind
 from apportion.errors import ApiError, Overtaken
@@ -20,7 +20,7 @@ from apportion.errors import ApiError, Overtaken
 _QUIET = 0.05
 """Seconds in which further changes join the same round."""
 _LONGEST = 60.0
-"""Seconds after which the slices are compared although nobody rang."""
+"""Seconds after which the slices are compared without a wake-up."""
 _log = structlog.get_logger()
 
 
@@ -31,8 +31,8 @@ class Publisher:
         self,
         client: Client,
         node: str,
-        drivers: Mapping[Kind, str],
-        inventory: Callable[[], Awaitable[Inventory]],
+        drivers: Mapping[CardKind, str],
+        inventory: Callable[[], Awaitable[NodeInventory]],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -41,37 +41,37 @@ class Publisher:
         self._drivers = dict(drivers)
         self._inventory = inventory
         self._sleep = sleep
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._newest: dict[str, int] = {}
         self._written: dict[str, str] = {}
-        """resourceVersion of our own last write, by slice name: its echo is no news."""
+        """resourceVersion of our own last write, by slice name: its own watch event is ignored."""
         self.published = asyncio.Event()
         """Set once the slices were right for the first time."""
 
-    def ring(self) -> None:
-        """Say that something changed: a device, its health, a partition, a slice."""
-        self._bell.set()
+    def wake(self) -> None:
+        """Have the slices compared: a device, its health, a partition or a slice changed."""
+        self._wakeup.set()
 
     def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
-        """Take a watch event of a slice; only what others did rings the bell."""
+        """Take a watch event of a slice; those of other writers cause a comparison."""
         if item.get("spec", {}).get("driver") not in self._drivers.values() and change != "DELETED":
             return
         metadata = item["metadata"]
         if change == "DELETED" or self._written.get(metadata["name"]) != metadata["resourceVersion"]:
-            self.ring()
+            self.wake()
 
     async def run(self) -> None:
         """Publish until cancelled. Refusals and lost connections are waited out."""
         pause = 0.0
-        self.ring()
+        self.wake()
         while True:
             try:
                 async with asyncio.timeout(_LONGEST):
-                    await self._bell.wait()
+                    await self._wakeup.wait()
             except TimeoutError:
                 pass
             await self._sleep(pause or _QUIET)
-            self._bell.clear()
+            self._wakeup.clear()
             try:
                 await self.publish()
                 self.published.set()
@@ -79,7 +79,7 @@ class Publisher:
             except ApiError as error:
                 pause = min(pause * 2 or 0.2, 5.0)
                 _log.warning("slices.refused", error=str(error), retry_in=pause)
-                self.ring()
+                self.wake()
 
     async def publish(self) -> int:
         """Compare once and write what differs; returns the number of writes. Raises ApiError."""
@@ -91,29 +91,29 @@ class Publisher:
         writes = 0
         for driver in self._drivers.values():
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
-            writes += await self._settle(wanted.get(driver, Pool(driver, ())), live, owner)
+            writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
         return writes
 
-    async def _settle(self, pool: Pool, live: list[Object], owner: Owner) -> int:
-        todo = plan(pool, live, owner, newest=self._newest.get(pool.driver, 0))
-        if not todo:
+    async def _apply(self, pool: DriverPool, live: list[Object], owner: Owner) -> int:
+        changes = slice_changes(pool, live, owner, newest=self._newest.get(pool.driver, 0))
+        if not changes:
             return 0
-        for item in todo.deletes:
+        for item in changes.deletes:
             await self._client.delete(SLICES, item["metadata"]["name"], uid=item["metadata"]["uid"])
-        for body in todo.updates:
+        for body in changes.updates:
             self._wrote(await self._client.replace(SLICES, body["metadata"]["name"], body))
-        for body in todo.creates:
+        for body in changes.creates:
             try:
                 self._wrote(await self._client.create(SLICES, body))
             except Overtaken:
-                # The other agent of a rolling update was here first; the next round compares with its slices.
-                self.ring()
-        self._newest[pool.driver] = todo.generation
-        count = len(todo.deletes) + len(todo.updates) + len(todo.creates)
+                # The other agent of a rolling update created it first; the next round compares with its slices.
+                self.wake()
+        self._newest[pool.driver] = changes.generation
+        count = len(changes.deletes) + len(changes.updates) + len(changes.creates)
         _log.info(
             "slices.published",
             driver=pool.driver,
-            generation=todo.generation,
+            generation=changes.generation,
             slices=len(pool.contents),
             writes=count,
         )

@@ -1,0 +1,1 @@
+"""Huawei Ascend NPUs and their vNPUs, through DCMI."""

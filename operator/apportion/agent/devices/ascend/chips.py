@@ -1,0 +1,249 @@
+"""The Ascend chips of this node as cards.
+
+In: a session, the root of the host's file system. Out: chips: each a card with its attributes and profiles. A chip is
+named by its physical id, which is also in the name of its device file.
+"""
+
+import re
+from ctypes import byref, c_char, c_int, c_uint
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from apportion.agent.devices import models, pci
+from apportion.agent.devices.ascend import templates, topology, vnpus
+from apportion.agent.devices.ascend.devicefiles import NpuFiles
+from apportion.agent.devices.ascend.session import Session
+from apportion.agent.devices.ascend.structures import (
+    CHIP_INFO,
+    MOST_CARDS,
+    SUPER_POD,
+    VDIE,
+    ChipInfo,
+    DieId,
+    HbmInfo,
+    MemoryInfo,
+    PcieInfo,
+    PodInfo,
+)
+from apportion.agent.devices.ascend.vnpus import ChipAddress
+from apportion.agent.devices.models import CardModel
+from apportion.agent.devices.values import MIB, UNCUT, Card, CardKind, CounterAmounts, Location, Profile
+from apportion.dra.device import Scalar
+from apportion.dra.semver import Semver
+from apportion.errors import BrokenInput, HardwareError
+
+_log = structlog.get_logger()
+
+IDS = 16
+FIRST_ID = 100
+"""A chip's vNPU ids are its physical id * 16 + 100 and up: 16 of them on training chips, 8 on a 310P."""
+_IDS_310P = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One chip: what slices publish, and what the driver needs."""
+
+    card: Card
+    address: ChipAddress
+    phy: int
+    divisible: bool
+    """Whether the driver answers questions about vNPUs, as it does not on chips that have none."""
+
+    @property
+    def name(self) -> str:
+        """The card's name."""
+        return self.card.name
+
+
+def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
+    """Look at every chip, in the order of their physical ids; returns them, and how many do not answer."""
+    version = _driver_version(session)
+    refused = _why_none_is_cut(session)
+    found = []
+    addresses = _addresses(session)
+    for card, device in addresses:
+        try:
+            found.append(_chip(session, card, device, root, version, refused))
+        except HardwareError as error:
+            # The others work; this one may answer after a reset, and a later discovery finds it.
+            _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
+    found.sort(key=lambda chip: chip.phy)
+    nodes = [
+        topology.Node(chip.address, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
+        for chip in found
+    ]
+    groups = topology.groups(session, nodes)
+    chips = tuple(
+        replace(chip, card=_with(chip.card, hccsGroup=groups[chip.name])) if chip.name in groups else chip
+        for chip in found
+    )
+    return chips, len(addresses) - len(chips)
+
+
+def _addresses(session: Session) -> list[tuple[int, int]]:
+    count = c_int()
+    cards = (c_int * MOST_CARDS)()
+    session.call("dcmi_get_card_list", byref(count), cards, MOST_CARDS)
+    found = []
+    for card in cards[: count.value]:
+        chips, mcu, cpu = c_int(), c_int(), c_int()
+        session.call(
+            "dcmi_get_device_id_in_card", card, byref(chips), byref(mcu), byref(cpu), about=f"card {card}"
+        )
+        # Behind the chips comes the card's controller, which is none.
+        found += [(card, device) for device in range(chips.value)]
+    return found
+
+
+def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, refused: str) -> Chip:
+    about = f"card {card} chip {device}"
+    phy = _phy(session, card, device, about)
+    address = ChipAddress(f"npu-{phy}", card, device)
+    info = ChipInfo()
+    session.call("dcmi_get_device_chip_info_v2", card, device, byref(info), about=address.name)
+    chip = info.name.decode(errors="replace")
+    memory = _memory(session, address)
+    board = session.number("dcmi_get_device_board_id", card, device, about=address.name)
+    model = models.of_chip(chip, board, memory)
+    totals, profiles, reason = _split(session, address, model, root, refused)
+    # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
+    attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
+    if version is not None:
+        attributes["driverVersion"] = version
+    attributes |= _super_pod(session, address)
+    if reason:
+        attributes[UNCUT] = reason
+    location = _location(session, address, root)
+    capacity = totals or {"aicore": info.aicores, "memory": memory}
+    return Chip(
+        card=Card(
+            name=address.name,
+            kind=CardKind.NPU,
+            uuid=_uuid(session, address, location),
+            location=location,
+            attributes=attributes,
+            capacity=capacity,
+            totals=totals if profiles else {},
+            profiles=profiles,
+            instance_ids=_ids(phy, model, chip) if profiles else (),
+            edits=NpuFiles(root).whole(phy),
+        ),
+        address=address,
+        phy=phy,
+        divisible=bool(totals),
+    )
+
+
+def _phy(session: Session, card: int, device: int, about: str) -> int:
+    logic, phy = c_int(), c_uint()
+    session.call("dcmi_get_device_logic_id", byref(logic), card, device, about=about)
+    session.call("dcmi_get_device_phyid_from_logicid", c_uint(logic.value), byref(phy), about=about)
+    return phy.value
+
+
+def _memory(session: Session, address: ChipAddress) -> int:
+    """Return the memory for programs, in bytes: HBM where the chip has it, else DDR; 0 when unknown."""
+    for function, out in (
+        ("dcmi_get_device_hbm_info", HbmInfo()),
+        ("dcmi_get_device_memory_info_v3", MemoryInfo()),
+    ):
+        if session.ask(function, address.card, address.device, byref(out)) == 0 and out.size:
+            return int(out.size) * MIB
+    return 0
+
+
+def _split(
+    session: Session, address: ChipAddress, model: CardModel | None, root: Path, refused: str
+) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
+    """Return totals, profiles, and why there are none."""
+    try:
+        told = vnpus.total(session, address)
+    except HardwareError as error:
+        _log.info("ascend.no_vnpus", card=address.name, error=str(error))
+        return {}, (), "NotSupported"
+    known = model.totals if model is not None else {}
+    totals = {key: told.get(key, known.get(key, 0)) for key in (*told, *known)}
+    if "aicpu" in known:
+        # Splitting turns data CPUs into AI CPUs: a chip that is whole shows fewer than its vNPUs can take.
+        totals["aicpu"] = max(totals["aicpu"], known["aicpu"])
+    if refused:
+        return totals, (), refused
+    profiles = templates.profiles(templates.parse(templates.ask(address.card, root)), model, totals)
+    if not profiles:
+        _log.warning(
+            "ascend.templates_unknown",
+            card=address.name,
+            hint="the chip is published whole; make npu-smi visible to the agent to cut it",
+        )
+    return totals, profiles, "" if profiles else "UnknownChip"
+
+
+def _why_none_is_cut(session: Session) -> str:
+    """Return what keeps every chip of the node from being cut; "" for nothing."""
+    mode = c_int()
+    code = session.ask("dcmi_get_vdevice_mode", byref(mode))
+    if code == 0 and mode.value != 0:
+        _log.warning("ascend.virtual_machine_mode", hint="npu-smi set -t vnpu-mode -d 0")
+        return "VirtualMachineMode"
+    if code == -8002:
+        _log.warning("ascend.not_permitted", hint="vNPUs need root, on the host or in a privileged container")
+        return "NotPermitted"
+    return ""
+
+
+def _driver_version(session: Session) -> Semver | None:
+    out = (c_char * 64)()
+    if session.ask("dcmi_get_driver_version", out, len(out)) != 0:
+        return None
+    return version_of(out.value.decode(errors="replace"))
+
+
+def version_of(text: str) -> Semver | None:
+    """Read a driver's version: `24.1.rc3` -> 24.1.0-rc3, `25.0.rc1.1` -> 25.0.0-rc1.1, `23.0.7` -> 23.0.7."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.?([A-Za-z][\w.]*))?", text)
+    if found is None:
+        return None
+    major, minor, patch, rest = found.groups()
+    tail = "-" + rest.replace("_", "-").strip(".") if rest else ""
+    try:
+        return Semver.parse(f"{int(major)}.{int(minor)}.{int(patch or 0)}{tail.lower()}")
+    except BrokenInput:
+        return Semver.parse(f"{int(major)}.{int(minor)}.{int(patch or 0)}")
+
+
+def _super_pod(session: Session, address: ChipAddress) -> dict[str, Scalar]:
+    try:
+        pod = session.info(address.card, address.device, CHIP_INFO, SUPER_POD, PodInfo(), about=address.name)
+    except HardwareError:
+        return {}
+    return {"superPodId": int(pod.pod), "serverIndex": int(pod.server)}
+
+
+def _location(session: Session, address: ChipAddress, root: Path) -> Location:
+    info = PcieInfo()
+    code = session.ask("dcmi_get_device_pcie_info_v2", address.card, address.device, byref(info))
+    if code != 0:
+        return Location("", "")
+    return pci.locate(f"{max(info.domain, 0):04x}:{info.bus:02x}:{info.slot:02x}.{info.function:x}", root)
+
+
+def _uuid(session: Session, address: ChipAddress, location: Location) -> str:
+    """Name the chip by its die, which outlives slots and reboots; where it has none, by its slot."""
+    die = DieId()
+    code = session.ask("dcmi_get_device_die_v2", address.card, address.device, c_int(VDIE), byref(die))
+    if code != 0 or not any(die.words):
+        return f"NPU-{location.pci_bus_id or address.name}"
+    return "NPU-" + "".join(f"{word:08x}" for word in die.words)
+
+
+def _ids(phy: int, model: CardModel | None, chip: str) -> tuple[int, ...]:
+    short = chip.startswith("310P") or (model is not None and model.family == "310P")
+    first = phy * IDS + FIRST_ID
+    return tuple(range(first, first + (_IDS_310P if short else IDS)))
+
+
+def _with(card: Card, **attributes: Scalar) -> Card:
+    return replace(card, attributes={**card.attributes, **attributes})

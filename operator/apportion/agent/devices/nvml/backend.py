@@ -1,0 +1,245 @@
+"""The NVIDIA backend: whole GPUs and MIG partitions through NVML.
+
+In: places and live partitions. Out: the driver's answers, or a HardwareError. A partition is a GPU instance at an explicit
+placement with one compute instance that fills it. What is known between calls is only what a GPU is, never what is on it
+(but for one that does not answer).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pynvml
+import structlog
+
+from apportion.agent.devices.lastseen import LastSeen
+from apportion.agent.devices.nvml import cards
+from apportion.agent.devices.nvml.cards import HOPPER, Gpu
+from apportion.agent.devices.nvml.devicefiles import DeviceFiles
+from apportion.agent.devices.nvml.driverfiles import DriverFiles
+from apportion.agent.devices.nvml.health import HealthMonitor
+from apportion.agent.devices.nvml.instances import Instance, Instances
+from apportion.agent.devices.nvml.profiles import MigProfile
+from apportion.agent.devices.nvml.session import Session
+from apportion.agent.devices.stickyerrors import StickyErrors
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace, Placement
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+
+_log = structlog.get_logger()
+
+_ON: Final = pynvml.NVML_DEVICE_MIG_ENABLE
+_OFF: Final = pynvml.NVML_DEVICE_MIG_DISABLE
+
+
+class NvmlBackend:
+    """The NVIDIA GPUs of this node."""
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        at: Callable[[str], None] = lambda _: None,
+        sticky_errors: StickyErrors | None = None,
+    ) -> None:
+        """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
+
+        `sticky_errors` keep what the driver reports once and never again.
+        """
+        self._root = root
+        self._at = at
+        self._driver = DriverFiles(root)
+        if root != Path("/"):
+            self._driver.preload()
+        self._session = Session()
+        self._instances = Instances(self._session)
+        self._monitor = HealthMonitor(self._session, sticky_errors)
+        self._lock = threading.Lock()
+        self._gpus: dict[str, Gpu] = {}
+        self._left_out: frozenset[str] = frozenset()
+        self._seen = LastSeen("nvml")
+
+    def present(self) -> bool:
+        """Say whether NVIDIA's library is on the node; raises HardwareError when it is and no driver answers it (yet)."""
+        return self._session.present()
+
+    def devices(self) -> tuple[Card, ...]:
+        """Discover the GPUs; raises HardwareError when there is no driver."""
+        gpus, left_out = cards.discover(self._session, self._root, self._driver.edits())
+        with self._lock:
+            self._gpus = {gpu.name: gpu for gpu in gpus}
+            self._left_out = left_out
+        self._monitor.listen(gpus)
+        return tuple(gpu.card for gpu in gpus)
+
+    def incomplete(self) -> bool:
+        """Say whether a GPU did not answer at discovery."""
+        return bool(self._left_out)
+
+    def partitions(self) -> tuple[LivePartition, ...]:
+        """List every GPU instance; those without a compute instance are not complete.
+
+        For a GPU that does not answer they are those last seen: its partitions must not be taken for removed.
+        """
+        return self._seen.all(self._known(), self._look)
+
+    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
+        """List the GPU instances of one GPU; raises HardwareError when it does not answer."""
+        if card in self._known():
+            return self._seen.one(card, self._look)
+        if card in self._left_out:
+            raise Lost(f"{card}: it did not answer when GPUs were looked for; nobody knows what is on it")
+        return ()
+
+    def create(self, place: PartitionPlace) -> LivePartition:
+        """Cut a partition: MIG mode, GPU instance, compute instance. A refusal leaves nothing of it behind."""
+        gpu, mig = self._mig_profile(place)
+        if place.placement not in mig.profile.placements:
+            raise Unsupported(f"{place}: the driver offers no such placement")
+        self._switch_on(gpu)
+        try:
+            handle = self._instances.make_gpu_instance(gpu, mig, place.placement, str(place))
+        except NoRoom as error:
+            # The driver has one code for a full GPU and for one that has instances left half made.
+            raise NoRoom(f"{error}; {self._taken(gpu)}") from None
+        self._at("hardware.half_made")
+        try:
+            self._instances.make_compute_instance(gpu, mig, handle, str(place))
+            made = self._instances.read(gpu, mig, handle)
+        except HardwareError:
+            self._undo(handle, place)
+            raise
+        if made is None:
+            raise Lost(f"{place}: it vanished while it was being made")
+        return self._live(gpu, made, DeviceFiles(self._root, self._driver.edits()))
+
+    def destroy(self, live: LivePartition) -> None:
+        """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
+
+        One whose UUID is another by now is left alone: ids and places are used again. Raises Busy while a process uses
+        it, or when it has compute instances that apportion did not make.
+        """
+        gpu, mig = self._mig_profile(live.place)
+        for found in self._instances.of(gpu, (mig,)):
+            if found.placement != live.placement:
+                continue
+            uuids = {compute.uuid for compute in found.computes}
+            if live.uuid not in (uuids or {""}):
+                return
+            if uuids - {live.uuid}:
+                raise Busy(f"{live.place}: it has compute instances that apportion did not make")
+            if any(compute.in_use for compute in found.computes):
+                raise Busy(f"{live.place}: a process uses it")
+            for compute in found.computes:
+                self._instances.remove_compute_instance(compute, str(live.place))
+                self._at("hardware.half_removed")
+            self._instances.remove_gpu_instance(found.handle, str(live.place))
+            self._switch_off(gpu)
+
+    def health(self) -> Mapping[str, Health]:
+        """Return the GPUs that do not answer or have reported errors."""
+        known = self._known()
+        return self._seen.health(known, self._monitor.look(tuple(known.values())))
+
+    def make_whole(self, card: str) -> None:
+        """Make a GPU usable uncut: MIG mode off. Raises Busy while it has instances, Unsupported if it needs a reset."""
+        gpu = self._known().get(card)
+        if gpu is None:
+            raise Unsupported(f"no GPU {card} on this node")
+        if not self._instances.mode(gpu):
+            return
+        if self._instances.of(gpu):
+            raise Busy(f"{card}: it is cut; {self._taken(gpu)}")
+        self._set_mode(gpu, _OFF)
+
+    def close(self) -> None:
+        """End the session with the driver."""
+        self._session.close()
+
+    def _known(self) -> Mapping[str, Gpu]:
+        with self._lock:
+            known = self._gpus
+        if not known:
+            self.devices()
+            known = self._gpus
+        return known
+
+    def _look(self, card: str) -> tuple[LivePartition, ...]:
+        gpu = self._known()[card]
+        files = DeviceFiles(self._root, self._driver.edits())
+        return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
+
+    def _mig_profile(self, place: PartitionPlace) -> tuple[Gpu, MigProfile]:
+        gpu = self._known().get(place.card)
+        if gpu is None:
+            raise Unsupported(f"no GPU {place.card} on this node")
+        mig = gpu.mig(place.profile)
+        if mig is None:
+            raise Unsupported(f"{place.card} offers no profile {place.profile}")
+        return gpu, mig
+
+    def _switch_on(self, gpu: Gpu) -> None:
+        if not self._instances.mode(gpu):
+            self._set_mode(gpu, _ON)
+
+    def _switch_off(self, gpu: Gpu) -> None:
+        """Give the GPU back whole, where that takes no reset. Looks at the hardware, not at what was once true."""
+        if gpu.architecture < HOPPER or self._instances.of(gpu):
+            return
+        try:
+            self._set_mode(gpu, _OFF)
+        except HardwareError as error:
+            # Partitions are gone, which is what was asked for; make_whole tries again when it matters.
+            _log.warning("nvml.mig_stays_on", card=gpu.name, error=str(error))
+
+    def _set_mode(self, gpu: Gpu, mode: int) -> None:
+        word = "on" if mode == _ON else "off"
+        if gpu.architecture < HOPPER:
+            raise Unsupported(
+                f"{gpu.name}: MIG mode cannot be switched {word} without a reset of the GPU on this architecture"
+            )
+        handle = self._session.handle(gpu.card.uuid, gpu.name)
+        # The call itself succeeds; whether the mode is active is its answer.
+        status = self._session.call("nvmlDeviceSetMigMode", handle, mode, about=gpu.name)
+        if status == pynvml.NVML_ERROR_IN_USE:
+            raise Busy(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
+        if status == pynvml.NVML_ERROR_RESET_REQUIRED:
+            raise Unsupported(f"{gpu.name}: the driver wants a reset before MIG mode is {word}")
+        if status != pynvml.NVML_SUCCESS:
+            raise HardwareError(f"{gpu.name}: MIG mode is not {word}: the driver answers {status}")
+        _log.info("nvml.mig_mode", card=gpu.name, mode=word)
+
+    def _undo(self, handle: object, place: PartitionPlace) -> None:
+        try:
+            self._instances.remove_gpu_instance(handle, str(place))
+        except HardwareError as error:
+            # The next listing shows it as half made, and its owner removes it.
+            _log.warning("nvml.half_made_left", place=str(place), error=str(error))
+
+    def _taken(self, gpu: Gpu) -> str:
+        found = self._instances.of(gpu)
+        rows = (
+            f"{one.mig.profile.name} at {one.placement.start}" + ("" if one.computes else " (half made)")
+            for one in found
+        )
+        return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
+
+    def _live(self, gpu: Gpu, instance: Instance, files: DeviceFiles) -> LivePartition:
+        first = instance.computes[0] if instance.computes else None
+        ids = {"gpuInstance": str(instance.id)}
+        edits = Edits()
+        if first is not None:
+            ids["computeInstance"] = str(first.id)
+            handle = self._session.handle(gpu.card.uuid, gpu.name)
+            minor = int(self._session.call("nvmlDeviceGetMinorNumber", handle, about=gpu.name))
+            edits = files.partition(minor, instance.id, first.id)
+        return LivePartition(
+            card=gpu.name,
+            profile=instance.mig.profile.name,
+            placement=Placement(instance.placement.start, instance.placement.size),
+            uuid=first.uuid if first is not None else "",
+            instance=ids,
+            complete=first is not None,
+            in_use=any(compute.in_use for compute in instance.computes),
+            edits=edits,
+        )

@@ -1,0 +1,170 @@
+"""The NVIDIA GPUs of this node as cards.
+
+In: a session, the root of the host's file system. Out: GPUs: each a card with attributes under the names of NVIDIA's DRA
+driver, and its MIG shapes. A GPU is named by its NVML index: minors change when MIG mode changes.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import structlog
+
+from apportion.agent.devices import pci
+from apportion.agent.devices.nvml import links, profiles
+from apportion.agent.devices.nvml.devicefiles import NO_DRIVER, DeviceFiles
+from apportion.agent.devices.nvml.profiles import MigProfile
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.values import UNCUT, Card, CardKind, Edits
+from apportion.dra.device import Scalar
+from apportion.dra.semver import Semver
+from apportion.errors import Lost
+
+_log = structlog.get_logger()
+
+HOPPER = pynvml.NVML_DEVICE_ARCH_HOPPER
+"""From here on MIG mode switches without a reset of the GPU."""
+_ARCHITECTURES = {
+    pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
+    pynvml.NVML_DEVICE_ARCH_MAXWELL: "Maxwell",
+    pynvml.NVML_DEVICE_ARCH_PASCAL: "Pascal",
+    pynvml.NVML_DEVICE_ARCH_VOLTA: "Volta",
+    pynvml.NVML_DEVICE_ARCH_TURING: "Turing",
+    pynvml.NVML_DEVICE_ARCH_AMPERE: "Ampere",
+    pynvml.NVML_DEVICE_ARCH_ADA: "Ada Lovelace",
+    pynvml.NVML_DEVICE_ARCH_HOPPER: "Hopper",
+    pynvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
+    pynvml.NVML_DEVICE_ARCH_RUBIN: "Rubin",
+}
+_BRANDS = {
+    pynvml.NVML_BRAND_QUADRO: "Quadro",
+    pynvml.NVML_BRAND_TESLA: "Tesla",
+    pynvml.NVML_BRAND_GEFORCE: "GeForce",
+    pynvml.NVML_BRAND_TITAN: "Titan",
+    pynvml.NVML_BRAND_QUADRO_RTX: "QuadroRTX",
+    pynvml.NVML_BRAND_NVIDIA_RTX: "NvidiaRTX",
+    pynvml.NVML_BRAND_NVIDIA: "Nvidia",
+    pynvml.NVML_BRAND_GEFORCE_RTX: "GeForceRTX",
+    pynvml.NVML_BRAND_TITAN_RTX: "TitanRTX",
+}
+_ADDRESSING = {
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_NONE: "None",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM",
+    pynvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU: what slices publish, and what the driver needs."""
+
+    card: Card
+    architecture: int
+    migs: tuple[MigProfile, ...]
+    """Every profile it can be cut into; empty when it cannot be cut as it is."""
+
+    @property
+    def name(self) -> str:
+        """The card's name."""
+        return self.card.name
+
+    def mig(self, profile: str) -> MigProfile | None:
+        """Return the shape of this profile name, None when the GPU does not offer it."""
+        return next((mig for mig in self.migs if mig.profile.name == profile), None)
+
+
+def discover(
+    session: Session, root: Path, driver: Edits = NO_DRIVER
+) -> tuple[tuple[Gpu, ...], frozenset[str]]:
+    """Look at every GPU, in NVML's order (by PCI bus id); returns them, and the names of those that do not answer."""
+    found: list[Gpu] = []
+    left_out: set[str] = set()
+    for index in range(session.call("nvmlDeviceGetCount")):
+        name = f"gpu-{index}"
+        try:
+            handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
+            found.append(_gpu(session, handle, name, root, driver))
+        except Lost as error:
+            # The others work; this one may answer after a reset, and a later discovery finds it.
+            left_out.add(name)
+            _log.warning("nvml.gpu_left_out", card=name, error=str(error))
+    groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
+    gpus = tuple(
+        replace(gpu, card=_grouped(gpu.card, groups[gpu.name])) if gpu.name in groups else gpu
+        for gpu in found
+    )
+    return gpus, frozenset(left_out)
+
+
+def numbers(version: str) -> Semver:
+    """Read a driver's version: `535.104.05` -> 535.104.5 (semantic versions have no leading zeros)."""
+    parts = [int(part) for part in version.split(".") if part.isdigit()][:3]
+    return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
+
+
+def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) -> Gpu:
+    def call(function: str, *args: Any) -> Any:
+        return session.call(function, handle, *args, about=name)
+
+    uuid = text(call("nvmlDeviceGetUUID"))
+    session.remember(uuid, handle)
+    memory = int(call("nvmlDeviceGetMemoryInfo").total)
+    architecture = int(call("nvmlDeviceGetArchitecture"))
+    migs, uncut = _mig_profiles(session, handle, name, memory, architecture)
+    totals = profiles.totals(migs)
+    card = Card(
+        name=name,
+        kind=CardKind.GPU,
+        uuid=uuid,
+        location=pci.locate(text(call("nvmlDeviceGetPciInfo").busId), root),
+        attributes=_attributes(session, handle, name, architecture) | ({UNCUT: uncut} if uncut else {}),
+        capacity={**totals, "memory": memory},
+        totals=totals,
+        slices=profiles.memory_slices(migs),
+        profiles=tuple(mig.profile for mig in migs),
+        parts_only=bool(migs) and architecture < HOPPER,
+        edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
+    )
+    return Gpu(card, architecture, migs)
+
+
+def _mig_profiles(
+    session: Session, handle: Any, name: str, memory: int, architecture: int
+) -> tuple[tuple[MigProfile, ...], str]:
+    """Return the shapes, and why there are none on a GPU that could be cut."""
+    mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
+    if mode is None:
+        return (), ""
+    if not mode[0] and architecture < HOPPER:
+        # Profiles that need a reset first are not offered: the agent could not cut them on demand.
+        _log.warning(
+            "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
+        )
+        return (), "MIGModeNeedsReset"
+    found = profiles.mig_profiles(session, handle, memory, name)
+    if not found:
+        # Drivers of the 535 line report no profiles while MIG mode is off.
+        _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")
+    return found, "" if found else "MIGProfilesUnknown"
+
+
+def _attributes(session: Session, handle: Any, name: str, architecture: int) -> dict[str, Scalar]:
+    major, minor = session.call("nvmlDeviceGetCudaComputeCapability", handle, about=name)
+    cuda = int(session.call("nvmlSystemGetCudaDriverVersion"))
+    found: dict[str, Scalar] = {
+        "productName": text(session.call("nvmlDeviceGetName", handle, about=name)),
+        "brand": _BRANDS.get(session.call("nvmlDeviceGetBrand", handle, about=name), "Unknown"),
+        "architecture": _ARCHITECTURES.get(architecture, "Unknown"),
+        "cudaComputeCapability": Semver.parse(f"{major}.{minor}.0"),
+        "driverVersion": numbers(text(session.call("nvmlSystemGetDriverVersion"))),
+        "cudaDriverVersion": Semver.parse(f"{cuda // 1000}.{cuda % 1000 // 10}.0"),
+    }
+    mode = session.ask("nvmlDeviceGetAddressingMode", handle, none_on=NOT_OFFERED, about=name)
+    if mode in _ADDRESSING:
+        found["addressingMode"] = _ADDRESSING[mode]
+    return found
+
+
+def _grouped(card: Card, group: str) -> Card:
+    return replace(card, attributes={**card.attributes, "nvlinkGroup": group})

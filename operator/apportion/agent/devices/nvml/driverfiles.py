@@ -1,0 +1,221 @@
+"""The user side of NVIDIA's driver that a CUDA container needs: libraries, tools, sockets, and the hooks that make them known.
+
+In: the host's files. Out: Edits without device files. The version is that of the loaded kernel module; libraries are all
+that have it in their name; links are those that the host has. Rules: NVIDIA's container toolkit
+(`pkg/nvcdi/driver-nvml.go`): every `lib*.so.<version>` beside libcuda, links to them, then ldconfig in the container.
+"""
+
+import ctypes
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import structlog
+
+from apportion.agent.devices.hostfs import HostFiles
+from apportion.agent.devices.values import Edits, Hook, Mount
+
+_log = structlog.get_logger()
+
+_ROOTS = ("/", "/run/nvidia/driver")
+"""Where the driver is installed: on the host, or by the GPU operator's driver container."""
+_FOLDERS = (
+    "usr/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/local/nvidia/lib64",
+    "usr/lib",
+)
+_TOOLS = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+)
+_SOCKETS = ("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket")
+_SOCKET_OPTIONS = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
+_HOOKS = (("nvidia-cdi-hook", ("nvidia-cdi-hook",)), ("nvidia-ctk", ("nvidia-ctk", "hook")))
+"""NVIDIA's container toolkit; the second is its older name."""
+_HOOK_FOLDERS = ("/usr/bin", "/usr/local/nvidia/toolkit", "/usr/local/bin")
+_VERSIONED = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)*)")
+_KERNEL = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where the libraries are."""
+
+    root: str
+    folder: PurePosixPath
+    version: str
+
+
+class DriverFiles:
+    """Looks again only when the driver's version or a folder has changed."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        """`root` is where the host's `/` is."""
+        self._host = HostFiles(root)
+        self._seen: tuple[object, ...] = ()
+        self._edits = Edits()
+
+    def edits(self) -> Edits:
+        """Return mounts and hooks for a CUDA container; on a host without the libraries they have a `warning`."""
+        seen = self._signature()
+        if seen != self._seen:
+            self._seen, self._edits = seen, self._look()
+            if self._edits.warning:
+                _log.warning("nvidia.driver_files", problem=self._edits.warning)
+            else:
+                _log.info("nvidia.driver_files", mounts=len(self._edits.mounts))
+        return self._edits
+
+    def preload(self) -> bool:
+        """Load the host's libnvidia-ml into this process, so that a container need not bring its own.
+
+        The loader matches a library that is already there by its soname. Only this one file is loaded from the host: a whole
+        folder of the host in the library path would bring the host's C library too. Returns whether it is loaded.
+        """
+        found = self._find()
+        if found is None:
+            return False
+        path = self._host.resolve(found.folder / f"libnvidia-ml.so.{found.version}")
+        if path is None:
+            return False
+        try:
+            ctypes.CDLL(str(self._host.here(path)), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            _log.warning("nvidia.library_unusable", library=str(path), error=str(error))
+            return False
+        return True
+
+    def _signature(self) -> tuple[object, ...]:
+        folders = [str(PurePosixPath(root) / folder) for root in _ROOTS for folder in _FOLDERS]
+        return (
+            self._version(),
+            *(self._host.changed(folder) for folder in (*folders, *_HOOK_FOLDERS)),
+            *(self._host.changed(socket) for socket in _SOCKETS),
+        )
+
+    def _version(self) -> str:
+        """Return the version of the loaded kernel module, "" when it is unknown."""
+        told = self._host.text("/sys/module/nvidia/version").strip()
+        if told:
+            return told
+        found = _KERNEL.search(self._host.text("/proc/driver/nvidia/version"))
+        return found[1] if found else ""
+
+    def _find(self) -> _Found | None:
+        version = self._version()
+        for root in _ROOTS:
+            for name in _FOLDERS:
+                folder = PurePosixPath(root) / name
+                there = {
+                    found[1] for file in self._host.names(folder) if (found := _VERSIONED.fullmatch(file))
+                }
+                if version in there:
+                    return _Found(root, folder, version)
+                if version or not there:
+                    # Libraries of another version than the module's would only fail later, and less clearly.
+                    continue
+                active = self._host.resolve(folder / "libcuda.so.1")
+                told = _VERSIONED.fullmatch(active.name) if active is not None else None
+                if told is not None:
+                    return _Found(root, folder, told[1])
+        return None
+
+    def _look(self) -> Edits:
+        found = self._find()
+        if found is None:
+            version = self._version()
+            wanted = f"libcuda.so.{version}" if version else "libcuda.so.1"
+            return Edits(
+                warning=f"the host has no {wanted} in the usual library folders: containers get the GPU's device files, but"
+                " no driver libraries"
+            )
+        files, links = self._libraries(found)
+        tool = self._hook()
+        mounts = [self._mount(found, path) for path in files]
+        if tool is None:
+            # Without a tool that makes links, each of them is a mount of its file.
+            mounts += [Mount(str(target), self._inside(found, path)) for path, target in links]
+        mounts += [self._mount(found, path) for path in self._extras(found)]
+        mounts += [
+            Mount(socket, socket, _SOCKET_OPTIONS)
+            for socket in _SOCKETS
+            if self._host.resolve(socket) is not None
+        ]
+        return Edits(
+            mounts=tuple(dict.fromkeys(mounts)),
+            hooks=_hooks(*tool, self._links(found, links), self._inside(found, found.folder))
+            if tool is not None
+            else (),
+            warning=""
+            if tool is not None
+            else "the host has neither nvidia-cdi-hook nor nvidia-ctk: containers find the driver libraries only if their"
+            f" loader looks in {self._inside(found, found.folder)}",
+        )
+
+    def _libraries(
+        self, found: _Found
+    ) -> tuple[tuple[PurePosixPath, ...], tuple[tuple[PurePosixPath, PurePosixPath], ...]]:
+        """Return the libraries of this version, and the links of the host that lead to one of them."""
+        files, links = [], []
+        ending = f".so.{found.version}"
+        for name in self._host.names(found.folder):
+            if ".so" not in name or not name.startswith("lib"):
+                continue
+            path = found.folder / name
+            target = self._host.resolve(path)
+            if target is None:
+                continue
+            if name.endswith(ending):
+                files.append(path)
+            elif target.name.endswith(ending):
+                links.append((path, found.folder / target.name))
+        return tuple(files), tuple((path, target) for path, target in links if target in files)
+
+    def _extras(self, found: _Found) -> tuple[PurePosixPath, ...]:
+        """Return tools and firmware, as far as they are there."""
+        root = PurePosixPath(found.root)
+        firmware = root / "lib/firmware/nvidia" / found.version
+        wanted = [root / "usr/bin" / name for name in _TOOLS]
+        wanted += [
+            firmware / name
+            for name in self._host.names(firmware)
+            if re.fullmatch(r"gsp.*\.bin", name) is not None
+        ]
+        return tuple(path for path in wanted if self._host.resolve(path) is not None)
+
+    def _hook(self) -> tuple[str, tuple[str, ...]] | None:
+        for name, start in _HOOKS:
+            for folder in _HOOK_FOLDERS:
+                if self._host.resolve(f"{folder}/{name}") is not None:
+                    return f"{folder}/{name}", start
+        return None
+
+    def _links(
+        self, found: _Found, links: tuple[tuple[PurePosixPath, PurePosixPath], ...]
+    ) -> tuple[tuple[str, str], ...]:
+        return tuple((target.name, self._inside(found, path)) for path, target in links)
+
+    def _mount(self, found: _Found, path: PurePosixPath) -> Mount:
+        target = self._host.resolve(path) or path
+        return Mount(str(target), self._inside(found, path))
+
+    def _inside(self, found: _Found, path: PurePosixPath) -> str:
+        """Return where a file of the driver is in the container: as if the driver were installed there."""
+        return str(PurePosixPath("/") / path.relative_to(found.root))
+
+
+def _hooks(
+    path: str, start: tuple[str, ...], links: tuple[tuple[str, str], ...], folder: str
+) -> tuple[Hook, ...]:
+    """Return the hooks that every release of the toolkit has: links, then ldconfig."""
+    pairs = tuple(word for target, link in links for word in ("--link", f"{target}::{link}"))
+    made = (Hook(path, (*start, "create-symlinks", *pairs)),) if pairs else ()
+    return (*made, Hook(path, (*start, "update-ldcache", "--folder", folder)))

@@ -1,0 +1,127 @@
+"""The health of GPUs: whether they answer, uncorrected memory errors, and XID errors that the driver reports.
+
+In: a session and the GPUs. Out: a health per card that is not healthy. An XID error that is not the application's own
+is sticky until a reboot or `node recover`, because NVML does not report when a GPU is healthy again; memory errors count until
+the GPU is reset (volatile ECC counters); a GPU is lost as long as it does not answer.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pynvml
+import structlog
+
+from apportion.agent.devices.nvml.cards import Gpu
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.stickyerrors import StickyErrors
+from apportion.agent.devices.values import Health
+from apportion.errors import HardwareError, Lost
+
+_log = structlog.get_logger()
+
+APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
+"""Errors that a program causes in its own context; the GPU is healthy (NVIDIA XID catalogue; NVIDIA's device plugin skips the same)."""
+_TYPES: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
+_TIMED_OUT: Final = frozenset({pynvml.NVML_ERROR_TIMEOUT})
+_WHOLE_GPU: Final = 0xFFFFFFFF
+
+
+class HealthMonitor:
+    """Remembers what was reported; safe to ask from several threads."""
+
+    def __init__(
+        self,
+        session: Session,
+        sticky_errors: StickyErrors | None = None,
+        ignored: frozenset[int] = APPLICATION_XIDS,
+    ) -> None:
+        """`sticky_errors` has the GPUs, by UUID, for which an error was reported."""
+        self._session = session
+        self._sticky_errors = sticky_errors or StickyErrors()
+        self._ignored = ignored
+        self._lock = threading.Lock()
+        self._set: Any = None
+        self._ended = 0
+        """Sessions that were over when the set was made: it dies with its own."""
+        self._heard: set[str] = set()
+        """UUIDs of GPUs whose events go to the set."""
+
+    def listen(self, gpus: Sequence[Gpu]) -> None:
+        """Begin to listen, so that nothing is missed between discovery and the first look."""
+        with self._lock:
+            self._listen(gpus)
+
+    def look(self, gpus: Sequence[Gpu]) -> Mapping[str, Health]:
+        """Return the health of the cards that are not healthy."""
+        with self._lock:
+            self._listen(gpus)
+            self._drain({gpu.card.uuid: gpu.name for gpu in gpus})
+        marked = self._sticky_errors.all()
+        found = {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
+        return {name: health for name, health in found.items() if health is not Health.HEALTHY}
+
+    def _of(self, gpu: Gpu, *, marked: bool) -> Health:
+        try:
+            handle = self._session.handle(gpu.card.uuid, gpu.name)
+            # Names and ids are answered from the library's memory; this question reaches the GPU.
+            self._session.call("nvmlDeviceGetMemoryInfo", handle, about=gpu.name)
+            errors = self._session.ask(
+                "nvmlDeviceGetTotalEccErrors",
+                handle,
+                pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+                pynvml.NVML_VOLATILE_ECC,
+                none_on=NOT_OFFERED,
+                about=gpu.name,
+            )
+        except Lost:
+            return Health.LOST
+        return Health.SICK if errors or marked else Health.HEALTHY
+
+    def _listen(self, gpus: Sequence[Gpu]) -> None:
+        if self._set is None or self._ended != self._session.ended:
+            self._ended = self._session.ended
+            self._set = self._session.call("nvmlEventSetCreate")
+            self._heard = set()
+        for gpu in gpus:
+            if gpu.card.uuid in self._heard:
+                continue
+            self._heard.add(gpu.card.uuid)
+            try:
+                handle = self._session.handle(gpu.card.uuid, gpu.name)
+                known = self._session.ask(
+                    "nvmlDeviceGetSupportedEventTypes", handle, none_on=NOT_OFFERED, about=gpu.name
+                )
+                if known:
+                    self._session.call(
+                        "nvmlDeviceRegisterEvents", handle, known & _TYPES, self._set, about=gpu.name
+                    )
+            except HardwareError as error:
+                _log.warning("nvml.no_events", card=gpu.name, error=str(error))
+
+    def _drain(self, names: Mapping[str, str]) -> None:
+        while True:
+            try:
+                event = self._session.ask("nvmlEventSetWait", self._set, 0, none_on=_TIMED_OUT)
+            except HardwareError as error:
+                # The set died with its session; the next look makes another.
+                _log.warning("nvml.events_lost", error=str(error))
+                self._set = None
+                return
+            if event is None:
+                return
+            self._note(event, names)
+
+    def _note(self, event: Any, names: Mapping[str, str]) -> None:
+        uuid = text(self._session.call("nvmlDeviceGetUUID", event.device))
+        xid = event.eventType == pynvml.nvmlEventTypeXidCriticalError
+        mine = not (xid and event.eventData in self._ignored)
+        _log.warning(
+            "nvml.event",
+            card=names.get(uuid, uuid),
+            xid=event.eventData if xid else None,
+            gpu_instance=None if event.gpuInstanceId == _WHOLE_GPU else event.gpuInstanceId,
+            counts=mine,
+        )
+        if mine:
+            self._sticky_errors.add(uuid, f"XID {event.eventData}" if xid else "double-bit ECC error")

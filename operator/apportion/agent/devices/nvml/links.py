@@ -1,0 +1,57 @@
+"""NVLink: which GPUs are connected with each other, directly or through switches.
+
+In: a session and the cards. Out: the group of each card that is linked to another, named by the UUID of the group's first card,
+so that groups of different nodes never have the same name. Links are counted only while they are active.
+"""
+
+from collections.abc import Mapping
+
+import pynvml
+
+from apportion.agent.devices import pci
+from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.values import Card
+
+_TO_GPU, _TO_SWITCH = 0, 2
+"""nvmlIntNvLinkDeviceType_t"""
+_SWITCHES = "switches"
+
+
+def groups(session: Session, cards: Mapping[str, Card]) -> dict[str, str]:
+    """Return the group of every card that is linked to another one."""
+    by_bus = {card.location.pci_bus_id: name for name, card in cards.items()}
+    parent = {name: name for name in (*cards, _SWITCHES)}
+
+    def top(name: str) -> str:
+        while parent[name] != name:
+            name = parent[name]
+        return name
+
+    for name, card in cards.items():
+        for peer in _peers(session, card):
+            # The switches of a board are one fabric: a card that reaches one of them reaches all cards on it.
+            other = _SWITCHES if peer == _SWITCHES else by_bus.get(peer)
+            if other is not None:
+                parent[top(other)] = top(name)
+    members: dict[str, list[str]] = {}
+    for name in cards:
+        members.setdefault(top(name), []).append(name)
+    return {name: cards[group[0]].uuid for group in members.values() if len(group) > 1 for name in group}
+
+
+def _peers(session: Session, card: Card) -> set[str]:
+    handle = session.handle(card.uuid, card.name)
+    found: set[str] = set()
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        state = session.ask("nvmlDeviceGetNvLinkState", handle, link, none_on=NOT_OFFERED, about=card.name)
+        if not state:
+            continue
+        kind = session.ask(
+            "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link, none_on=NOT_OFFERED, about=card.name
+        )
+        if kind == _TO_SWITCH:
+            found.add(_SWITCHES)
+        elif kind == _TO_GPU:
+            remote = session.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, link, about=card.name)
+            found.add(pci.bus_id(text(remote.busId)))
+    return found

@@ -1,0 +1,1 @@
+"""RDMA devices, as the kernel shows them in /sys."""

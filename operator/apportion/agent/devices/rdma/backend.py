@@ -1,0 +1,137 @@
+"""The RDMA backend: NICs that a container can use through its own device files.
+
+In: nothing. Out: cards with their location and health. Whole devices only: there is nothing to cut. NICs without RDMA
+are left out: a container gets nothing from them through a device file, and the node itself uses them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from apportion.agent.devices import pci
+from apportion.agent.devices.rdma import sysfs
+from apportion.agent.devices.rdma.sysfs import CharDevice, RdmaDevice
+from apportion.agent.devices.values import (
+    Card,
+    CardKind,
+    DeviceNode,
+    Edits,
+    Health,
+    LivePartition,
+    Location,
+    PartitionPlace,
+)
+from apportion.dra.device import Scalar
+from apportion.errors import Unsupported
+
+_log = structlog.get_logger()
+
+_NAMESPACES = Path("sys/module/ib_core/parameters/netns_mode")
+_LONGEST_TEXT = 64
+"""Bytes of a string attribute (API `DeviceAttributeMaxValueLength`)."""
+
+
+class RdmaBackend:
+    """The RDMA devices of this node."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        """`root` is where the host's /sys and /dev are."""
+        self._root = root
+        self._names: dict[str, str] = {}
+
+    def present(self) -> bool:
+        """Say whether the node has RDMA devices."""
+        return bool(sysfs.names(self._root))
+
+    def devices(self) -> tuple[Card, ...]:
+        """Discover the devices, in the order of their names."""
+        found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
+        there = [device for device in found if device is not None]
+        guids = Counter(device.guid for device in there)
+        self._names = {_card_name(device): device.name for device in there}
+        if there and self._exclusive():
+            _log.warning(
+                "rdma.exclusive_namespaces",
+                hint="containers do not see RDMA devices of the host's network namespace: "
+                "rdma system set netns shared",
+            )
+        manager = sysfs.connection_manager(self._root)
+        return tuple(self._card(device, manager, shared=guids[device.guid] > 1) for device in there)
+
+    def incomplete(self) -> bool:
+        """Return False: the kernel shows all devices."""
+        return False
+
+    def partitions(self) -> tuple[LivePartition, ...]:
+        """List nothing: such devices are not cut."""
+        return ()
+
+    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:  # noqa: ARG002 - the protocol's
+        """List nothing: such devices are not cut."""
+        return ()
+
+    def create(self, place: PartitionPlace) -> LivePartition:
+        """Refuse: such devices are not cut."""
+        raise Unsupported(f"{place}: an RDMA device cannot be cut")
+
+    def destroy(self, live: LivePartition) -> None:
+        """Refuse: such devices are not cut."""
+        raise Unsupported(f"{live.place}: an RDMA device cannot be cut")
+
+    def make_whole(self, card: str) -> None:
+        """Do nothing: such devices are always whole."""
+
+    def health(self) -> Mapping[str, Health]:
+        """Return the devices that are gone (lost) or have no active port (sick)."""
+        found: dict[str, Health] = {}
+        for card, name in self._names.items():
+            ports = sysfs.ports(self._root, name)
+            if not ports:
+                found[card] = Health.LOST
+            elif not any(port.active for port in ports):
+                found[card] = Health.SICK
+        return found
+
+    def _card(self, device: RdmaDevice, manager: CharDevice | None, *, shared: bool) -> Card:
+        bus = device.pci_bus_id
+        # Functions of one NIC may have its GUID.
+        guid = "" if shared else device.guid
+        files = (*device.files, *((manager,) if manager is not None else ()))
+        return Card(
+            name=_card_name(device),
+            kind=CardKind.NIC,
+            uuid=f"NIC-{guid or bus or device.name}",
+            location=pci.locate(bus, self._root) if bus else Location("", ""),
+            attributes=_attributes(device),
+            edits=Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files)),
+        )
+
+    def _exclusive(self) -> bool:
+        try:
+            return (self._root / _NAMESPACES).read_text(encoding="ascii").strip() == "N"
+        except OSError:
+            return False
+
+
+def _attributes(device: RdmaDevice) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {"rdma": True, "rdmaDevice": device.name}
+    if device.ports:
+        found["linkType"] = device.ports[0].link_layer.lower()
+    rates = [port.gigabits for port in device.ports if port.gigabits is not None]
+    if rates:
+        found["gigabitsPerSecond"] = max(rates)
+    texts = {
+        "model": device.model,
+        "firmwareVersion": device.firmware,
+        "interface": device.interfaces[0] if device.interfaces else "",
+        "physicalFunction": device.physical,
+    }
+    found |= {name: text for name, text in texts.items() if text and len(text.encode()) <= _LONGEST_TEXT}
+    found["virtualFunction"] = bool(device.physical)
+    return found
+
+
+def _card_name(device: RdmaDevice) -> str:
+    return "nic-" + "".join(sign if sign.isalnum() else "-" for sign in device.name.lower()).strip("-")

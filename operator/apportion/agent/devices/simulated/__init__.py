@@ -1,0 +1,1 @@
+"""Simulated cards: a description file, a state file, and the placement rules of the vendors."""

@@ -1,0 +1,169 @@
+"""The node as it should be published, from hardware, journal and Partition objects.
+
+In: the agent's parts, the claims that hold devices. Out: an inventory. Three kinds of partitions are on a card: ours for claims (not
+subtracted: allocations count them, and warm ones make way), ours for layouts, and foreign ones (both subtracted).
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+
+from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace
+from apportion.agent.kubelet.health import DeviceHealth
+from apportion.agent.kubelet.heldclaims import HeldClaims
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.rows import ClaimRow, PartitionRow, Step
+from apportion.agent.slices.naming import partition_device, partition_devices
+from apportion.agent.slices.nodeinventory import (
+    FOREIGN,
+    MOST_HELD,
+    PARTS_ONLY,
+    REFUSED,
+    NodeInventory,
+    StaticPartition,
+    held_for,
+)
+from apportion.dra.taint import Taint
+
+
+class InventoryBuilder:
+    """Reads hardware, journal and held claims, and builds what the slices should show."""
+
+    def __init__(self, context: AgentContext, held: HeldClaims, *, quarantine: bool = False) -> None:
+        """`quarantine`: a card with a foreign partition is tainted as a whole."""
+        self._quarantine = quarantine
+        self._context = context
+        self._held = held
+        self._health: dict[str, Health] = {}
+        self.last_read = 0.0
+        """When the hardware last answered, in seconds since the epoch."""
+
+    @property
+    def health(self) -> Mapping[str, Health]:
+        """The cards as they were at the last look."""
+        return self._health
+
+    async def read_health(self) -> bool:
+        """Ask the hardware how it is; returns whether the health of a card changed."""
+        health = await self._context.hardware.health()
+        changed = health != self._health
+        self._health = health
+        self.last_read = time.time()
+        return changed
+
+    def devices(self, kind: CardKind) -> tuple[DeviceHealth, ...]:
+        """Return the health of all devices of a kind: whole cards, partitions that can be cut, those of layouts."""
+        layouts = [row for row in self._context.journal.partitions().values() if row.layout]
+        found: list[DeviceHealth] = []
+        for card in self._context.hardware.cards.values():
+            if card.kind is kind:
+                names = [card.name, *(part.name for part in partition_devices(card))]
+                names += [row.device for row in layouts if row.place.card == card.name]
+                health = self._health.get(card.name, Health.HEALTHY)
+                found += [DeviceHealth(name, card.name, health) for name in names]
+        return tuple(found)
+
+    async def build(self) -> NodeInventory:
+        """Return what is to be published now."""
+        cards = self._context.hardware.cards
+        live = await self._context.hardware.partitions()
+        return compose(
+            tuple(cards.values()),
+            live,
+            self._context.journal.partitions(),
+            self._held.rows(),
+            self._health,
+            frozenset(self._context.unsupported),
+            quarantine=self._quarantine,
+        )
+
+
+def compose(
+    cards: tuple[Card, ...],
+    live: tuple[LivePartition, ...],
+    rows: dict[str, PartitionRow],
+    held: tuple[ClaimRow, ...],
+    health: dict[str, Health],
+    refused: frozenset[str] = frozenset(),
+    *,
+    quarantine: bool = False,
+) -> NodeInventory:
+    """Put the inventory together. Pure."""
+    by_name = {card.name: card for card in cards}
+    ours = {row.place: row for row in rows.values()}
+    occupied: list[PartitionPlace] = []
+    blocked: set[str] = set()
+    static: list[StaticPartition] = []
+    foreign: set[str] = set()
+    for found in live:
+        card = by_name.get(found.card)
+        row = ours.get(found.place)
+        if card is None:
+            continue
+        if row is not None and row.uuid in ("", found.uuid):
+            if row.layout:
+                occupied.append(found.place)
+                if row.step is Step.READY:
+                    static.append(_static(row, card))
+        elif card.profile(found.profile) is not None:
+            foreign.add(card.name)
+            occupied.append(found.place)
+        else:
+            foreign.add(card.name)
+            # No profile describes it, so what is left of the card is unknown.
+            blocked.add(card.name)
+    for used in (device for claim in held for device in claim.devices):
+        if used.device == used.card:
+            blocked.add(used.card)
+        elif used.partition in rows and not rows[used.partition].layout:
+            occupied.append(rows[used.partition].place)
+    return NodeInventory(
+        cards=cards,
+        health=health,
+        occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
+        blocked=frozenset(blocked),
+        static=tuple(sorted(static, key=lambda made: made.device)),
+        taints=_taints(cards, foreign if quarantine else set(), static, held, refused),
+    )
+
+
+def _taints(
+    cards: tuple[Card, ...],
+    quarantined: set[str],
+    static: list[StaticPartition],
+    held: tuple[ClaimRow, ...],
+    refused: frozenset[str],
+) -> dict[str, tuple[Taint, ...]]:
+    """Return what keeps claims off devices, by their names."""
+    taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
+    for card in cards:
+        if card.parts_only:
+            taints[card.name] = (*taints[card.name], PARTS_ONLY)
+    for card in (card for card in cards if card.name in quarantined):
+        made = [part.device for part in static if part.card == card.name]
+        for device in (card.name, *made, *(part.name for part in partition_devices(card))):
+            taints[device] = (*taints[device], FOREIGN)
+    for device, holding in _holders(held).items():
+        taints[device] = (*taints[device], *holding)
+    return dict(taints)
+
+
+def _holders(held: tuple[ClaimRow, ...]) -> dict[str, list[Taint]]:
+    """Return the held taints by device name, one for each claim that holds it."""
+    found: dict[str, list[Taint]] = defaultdict(list)
+    for claim in held:
+        for name in dict.fromkeys(device.device for device in claim.devices):
+            found[name].append(held_for(claim.uid))
+    return {name: taints[:MOST_HELD] for name, taints in found.items()}
+
+
+def _static(row: PartitionRow, card: Card) -> StaticPartition:
+    part = partition_device(card, row.device)
+    return StaticPartition(
+        device=row.device,
+        card=card.name,
+        profile=row.place.profile,
+        placement=part.placement if part is not None else None,
+        uuid=row.uuid,
+        layout=row.layout,
+    )

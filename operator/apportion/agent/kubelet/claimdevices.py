@@ -1,0 +1,62 @@
+"""What is to be prepared for a claim, and whether a Partition may serve it. Pure: the same claim gives the same plan.
+
+In: a claim's results and the node's cards. Out: the journal's rows of devices, or the reason why not.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from apportion.agent.cdi import device_id
+from apportion.agent.devices.values import Card, CardKind
+from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.lifecycle.desiredpartitions import is_deleting
+from apportion.agent.rows import ClaimDevice, ClaimRow
+from apportion.agent.slices.naming import card_of
+from apportion.api.partition import Origin, Partition, Phase
+from apportion.dra.allocation import DeviceResult
+from apportion.errors import NotReady
+
+
+def claim_devices(
+    ref: ClaimRef, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: CardKind
+) -> tuple[ClaimDevice, ...]:
+    """Return the devices of a claim, each once. Raises NotReady for one that is not on this node."""
+    merged: dict[str, ClaimDevice] = {}
+    for result in results:
+        name = result.device.name
+        card = card_of(name, dict(cards))
+        if card is None or card.kind is not kind:
+            raise NotReady(f"ResourceClaim {ref.key}: device {result.device} does not exist on this node")
+        request = result.request.split("/")[0]
+        before = merged.get(name)
+        merged[name] = ClaimDevice(
+            device=name,
+            card=card.name,
+            pool=result.device.pool,
+            # The same device may serve several requests (admin access, shared devices).
+            requests=(*before.requests, request) if before else (request,),
+            cdi=device_id(result.device.driver, ref.uid, name),
+            admin=result.admin_access and (before is None or before.admin),
+        )
+    return tuple(merged.values())
+
+
+def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice) -> str:
+    """Say why a Partition cannot serve a claim, "" when it can."""
+    if partition is None:
+        return f"no Partition object for device {device.device} is there yet"
+    if is_deleting(partition):
+        return f"partition {partition.metadata.name} is being removed"
+    if partition.spec.origin is Origin.LAYOUT or device.admin:
+        return ""
+    holder = partition.spec.holder
+    if holder is None:
+        return f"partition {partition.metadata.name} is not assigned to the claim yet"
+    if holder.uid != row.uid:
+        return f"partition {partition.metadata.name} belongs to {holder.namespace}/{holder.name}"
+    return ""
+
+
+def cut_state(partition: Partition) -> str:
+    """Return phase and message of a Partition that is not ready, for an error."""
+    messages = (known.message for known in partition.status.conditions if known.type == "Ready")
+    return f"{partition.status.phase or Phase.PENDING} {next(messages, '')}".strip()

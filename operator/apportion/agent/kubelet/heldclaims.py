@@ -1,0 +1,93 @@
+"""Held claims: a device is free only after unprepare, even when its claim is deallocated or deleted before.
+
+In: the journal's claims and the API's. Out: the claims whose devices are still prepared although they lost them (a pod
+deleted by force: its containers may run on). Their devices are tainted until kubelet unprepares.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.rows import ClaimRow, ClaimStep
+from apportion.dra.claim import Claim
+from apportion.errors import ApportionError
+
+_log = structlog.get_logger()
+
+
+class HeldClaims:
+    """Compares the prepared claims of this node with the API."""
+
+    def __init__(
+        self,
+        context: AgentContext,
+        *,
+        interval: float = 10.0,
+        abandon: Callable[[ClaimRow], Awaitable[bool]] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`interval`: seconds between two looks at each prepared claim.
+
+        `abandon(row)` undoes a preparation of which kubelet never got an answer: no container has the devices, and kubelet
+        may not call again. It returns whether there was one.
+        """
+        self.abandon = abandon
+        self._context = context
+        self._interval = interval
+        self._sleep = sleep
+        self._lost: set[tuple[str, str]] = set()
+
+    def rows(self) -> tuple[ClaimRow, ...]:
+        """Return the claims that hold devices which they have lost."""
+        return tuple(row for row in self._context.journal.claims() if (row.uid, row.driver) in self._lost)
+
+    def released(self, row: ClaimRow) -> None:
+        """Take note that a claim was unprepared: its devices are free now."""
+        if (row.uid, row.driver) in self._lost:
+            self._lost.discard((row.uid, row.driver))
+            self._context.slices_changed()
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        while True:
+            await self.check()
+            await self._sleep(self._interval)
+
+    async def check(self) -> None:
+        """Compare every prepared claim with the API once; one that cannot be read stays as it was."""
+        lost = set()
+        for row in self._context.journal.claims():
+            key = (row.uid, row.driver)
+            try:
+                ref = ClaimRef(row.namespace, row.name, row.uid)
+                claim = await read(self._context.client, ref, latest=False)
+                if key not in self._lost and not _still_has(claim, row):
+                    # The first answer came from the API server's cache, which may be old: read again before acting.
+                    claim = await read(self._context.client, ref)
+                    unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
+                    if unfinished and self.abandon and await self.abandon(row):
+                        continue
+            except ApportionError:
+                lost |= self._lost & {key}
+                continue
+            if not _still_has(claim, row):
+                lost.add(key)
+                if key not in self._lost:
+                    _log.warning(
+                        "claim.held",
+                        claim=row.key,
+                        uid=row.uid,
+                        devices=[device.device for device in row.devices],
+                    )
+        # A claim may have been unprepared while the others were being read.
+        lost &= {(row.uid, row.driver) for row in self._context.journal.claims()}
+        if lost != self._lost:
+            self._lost = lost
+            self._context.slices_changed()
+
+
+def _still_has(claim: Claim | None, row: ClaimRow) -> bool:
+    return still_allocated(claim, row.driver, {device.device for device in row.devices})

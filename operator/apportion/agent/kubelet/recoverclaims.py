@@ -1,0 +1,119 @@
+"""Recover the prepared claims of a journal that was lost.
+
+In: the files of claims (CDI and metadata), the API, the hardware. Out: journal rows. A claim whose CDI file is there was
+prepared and not unprepared, so its containers may run: without a row its devices would be given to another claim.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+import structlog
+
+from apportion.agent.cdi import CdiFolder, device_id
+from apportion.agent.devices.values import CardKind
+from apportion.agent.kubelet.claimdevices import claim_devices
+from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read
+from apportion.agent.kubelet.metadata import Json, MetadataFolder
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.slices.naming import card_of
+from apportion.errors import ApportionError
+
+_log = structlog.get_logger()
+
+
+async def recover_claims(
+    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: CardKind, node: str
+) -> int:
+    """Write rows for claims of which only files exist; returns how many. Raises HardwareError.
+
+    Called before workers start. After a reboot nothing is recovered: no container survived it. Files that name a partition
+    which is not on the hardware are left for `remove_orphans`: no container can use it.
+    """
+    journal = context.journal
+    if journal.rebooted:
+        return 0
+    known = {row.uid for row in journal.claims() if row.driver == driver}
+    lost = [uid for uid in sorted(cdi.claims(driver) - known) if cdi.is_intact(driver, uid)]
+    if not lost:
+        return 0
+    live = {card.uuid for card in context.hardware.cards.values()}
+    live |= {found.uuid for found in await context.hardware.partitions()}
+    count = 0
+    for uid in lost:
+        files = metadata.read(uid)
+        devices = tuple(_devices(context, files, uid, driver))
+        uuids = {uuid for file in files for uuid in _uuids(file)}
+        if not devices or not uuids <= live:
+            continue
+        about = files[0]["metadata"]
+        ref = ClaimRef(about["namespace"], about["name"], uid)
+        row = ClaimRow(
+            uid,
+            driver,
+            ref.namespace,
+            ref.name,
+            ClaimStep.PREPARED,
+            await _planned(context, ref, devices, driver, kind, node),
+        )
+        try:
+            await asyncio.to_thread(journal.reserve, row)
+        except ApportionError as error:
+            _log.error("claim.not_recovered", claim=ref.key, uid=uid, error=str(error))
+            continue
+        count += 1
+        _log.warning("claim.recovered", claim=ref.key, uid=uid, devices=[device.device for device in devices])
+    return count
+
+
+def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:
+    """Yield the devices that the metadata files name, each once, with the requests that they serve."""
+    requests: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        for request in file["requests"]:
+            for device in request["devices"]:
+                requests.setdefault((device["name"], device["pool"]), []).append(
+                    request["name"].split("/")[0]
+                )
+    for (name, pool), served in requests.items():
+        card = card_of(name, dict(context.hardware.cards))
+        partition = context.desired.of_device(name)
+        if card is not None:
+            yield ClaimDevice(
+                device=name,
+                card=card.name,
+                pool=pool,
+                requests=tuple(dict.fromkeys(served)),
+                cdi=device_id(driver, uid, name),
+                partition=partition.metadata.uid if partition is not None and name != card.name else "",
+            )
+
+
+def _uuids(file: Json) -> Iterator[str]:
+    for request in file["requests"]:
+        for device in request["devices"]:
+            uuid = device["attributes"].get("uuid", {}).get("string")
+            if uuid:
+                yield uuid
+
+
+async def _planned(
+    context: AgentContext,
+    ref: ClaimRef,
+    devices: tuple[ClaimDevice, ...],
+    driver: str,
+    kind: CardKind,
+    node: str,
+) -> tuple[ClaimDevice, ...]:
+    """Return the devices as the API has them, if the claim has exactly these: only the API says which have admin access."""
+    try:
+        results = allocated_devices(await read(context.client, ref), ref, driver, node)
+        planned = claim_devices(ref, results, context.hardware.cards, kind)
+    except ApportionError:
+        # The claim is gone, has lost its devices, or the API does not answer: the devices are in use all the same.
+        return devices
+    bound = {device.device: device.partition for device in devices}
+    if set(bound) != {device.device for device in planned}:
+        return devices
+    return tuple(replace(device, partition=bound[device.device]) for device in planned)

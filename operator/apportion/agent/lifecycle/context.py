@@ -1,0 +1,92 @@
+"""What workers and prepare calls share: client, hardware, journal, Partitions, clock and locks.
+
+In: the parts. Out: one object to pass on, with the locks of the cards.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.values import LivePartition, PartitionPlace
+from apportion.agent.journal import Journal
+from apportion.agent.lifecycle.cardlock import CardLock
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
+from apportion.agent.rows import ClaimRow
+from apportion.agent.wakeup import Wakeup
+from apportion.cluster.client import Client
+
+
+def utc_now() -> str:
+    """Return the time as the API writes it (RFC 3339, seconds)."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long workers wait for what others have to do first. Seconds."""
+
+    room: float = 10.0
+    """For room on a card from which no partition is being removed, before the phase is Failed."""
+    idle: float = 60.0
+    """The same, while an idle partition is on the card, which the operator may delete to make room."""
+    first_retry: float = 0.1
+    last_retry: float = 2.0
+    """Between tries while waiting; doubled from first to last."""
+    failed: float = 15.0
+    """Between tries of a Failed partition; a prepare call tries at once."""
+
+
+@dataclass(slots=True)
+class AgentContext:
+    """The parts of one agent."""
+
+    client: Client
+    hardware: Hardware
+    journal: Journal
+    desired: DesiredPartitions
+    locks_dir: Path
+    """Where the cards' lock files are; two agents of a rolling update share it."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], str] = utc_now
+    at: Callable[[str], None] = lambda _: None
+    """Called at every boundary between two steps; crash tests end the process in it."""
+    partition_changed: Wakeup = field(default_factory=Wakeup)
+    """Woken after every round of a worker: prepare calls wait for it."""
+    adopt_foreign: bool = False
+    """Whether a foreign partition at the place of a layout's becomes the layout's (`--foreign adopt`)."""
+    interrupted: frozenset[str] = frozenset()
+    """UIDs of Partitions that were about to be cut when the journal was lost."""
+    unsupported: set[str] = field(default_factory=set)
+    """Devices that the driver refused as unsupported."""
+    slices_changed: Callable[[], None] = lambda: None
+    """Called when slices may have to change."""
+    _locks: dict[str, CardLock] = field(default_factory=dict)
+
+    def lock(self, card: str) -> AbstractAsyncContextManager[None]:
+        """Return a context that holds the card's lock, so that no claim is prepared with what a worker is removing."""
+        if card not in self._locks:
+            self.locks_dir.mkdir(parents=True, exist_ok=True)
+            self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")
+        return self._locks[card].hold()
+
+    async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
+        """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
+        return {found.place: found for found in await self.hardware.partitions_of(card)}
+
+    def users(self, uid: str) -> tuple[ClaimRow, ...]:
+        """Return the claims that have this Partition UID prepared, or are preparing it."""
+        return tuple(
+            row for row in self.journal.claims() if any(device.partition == uid for device in row.devices)
+        )
+
+    def whole_card_user(self, card: str) -> ClaimRow | None:
+        """Return the claim that has the whole card."""
+        for row in self.journal.claims():
+            if any(device.device == card and not device.admin for device in row.devices):
+                return row
+        return None

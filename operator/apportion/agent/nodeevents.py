@@ -1,0 +1,93 @@
+"""Events: on a Partition that cannot be cut, on the Node about health, foreign partitions and missing driver files.
+
+In: watch events of Partitions, results of polls. Out: Events through the recorder, which writes none twice. The operator writes
+Events on claims and kubelet on pods; the agent only about what it alone sees.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from apportion.agent.devices.values import Card, Health, LivePartition
+from apportion.agent.kubelet.health import health_message
+from apportion.cluster.client import Client, Object
+from apportion.cluster.kinds import NODES, PARTITIONS, ResourceKind
+from apportion.cluster.recorder import About, Recorder
+from apportion.errors import ApiError
+
+_log = structlog.get_logger()
+
+
+class NodeEvents:
+    """Remembers what was wrong, so that there is an Event when it is over."""
+
+    def __init__(self, client: Client, recorder: Recorder, node: str) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._node = node
+        self._about: About | None = None
+        self._failed: set[str] = set()
+        """UIDs of Partitions that were last seen failing."""
+        self._sick: dict[str, Health] = {}
+        self._foreign: frozenset[tuple[str, str]] = frozenset()
+        self._warned: set[str] = set()
+
+    def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
+        """Take a watch event of a Partition."""
+        metadata = item["metadata"]
+        uid = metadata["uid"]
+        rows = (item.get("status") or {}).get("conditions") or ()
+        failed = next((row for row in rows if row["type"] == "Failed" and row["status"] == "True"), None)
+        about = About(PARTITIONS, metadata["name"], uid)
+        if change == "DELETED":
+            self._failed.discard(uid)
+        elif failed is not None:
+            self._failed.add(uid)
+            self._recorder.warning(about, "PartitionFailed", f"{failed['reason']}: {failed['message']}")
+        elif uid in self._failed:
+            self._failed.discard(uid)
+            self._recorder.normal(
+                about, "PartitionRecovered", "the cut that had failed is not failing any more"
+            )
+
+    async def report(
+        self, cards: Mapping[str, Card], health: Mapping[str, Health], foreign: Iterable[LivePartition]
+    ) -> None:
+        """Write Events on the Node about what a poll of the hardware found."""
+        about = await self._node_object()
+        if about is None:
+            return
+        for card in cards.values():
+            if card.edits.warning and card.edits.warning not in self._warned:
+                self._warned.add(card.edits.warning)
+                self._recorder.warning(about, "DriverFilesMissing", card.edits.warning)
+        for name, state in health.items():
+            before = self._sick.get(name, Health.HEALTHY)
+            if state is Health.HEALTHY:
+                self._sick.pop(name, None)
+            else:
+                self._sick[name] = state
+            if state is not before:
+                if state is Health.HEALTHY:
+                    self._recorder.normal(about, "CardRecovered", f"{name} is healthy again")
+                else:
+                    reason = "CardLost" if state is Health.LOST else "CardSick"
+                    self._recorder.warning(about, reason, health_message(name, state))
+        rows = {(str(row.place), row.uuid) for row in foreign}
+        for place, uuid in sorted(rows - self._foreign):
+            self._recorder.warning(
+                about,
+                "ForeignPartition",
+                f"{place} ({uuid or 'half made'}) was not made by apportion: it is left alone, and what it takes is not offered",
+            )
+        self._foreign = frozenset(rows)
+
+    async def _node_object(self) -> About | None:
+        if self._about is None:
+            try:
+                node = await self._client.get(NODES, self._node)
+            except ApiError as error:
+                _log.warning("events.no_node", error=str(error))
+                return None
+            self._about = About(NODES, self._node, node["metadata"]["uid"])
+        return self._about

@@ -1,0 +1,242 @@
+"""The commands of an administrator on the node; they need no API and work with or without a running agent.
+
+In: options, a claim from a file. Out: JSON values. `discover` and `partitions` change nothing; `prepare` uses the agent's journal,
+locks and files: a running agent sees the claim, leaves its devices alone, and taints them.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from kubernetes_asyncio.client import Configuration
+
+from apportion.agent.backends import backends
+from apportion.agent.cdi import CdiFolder
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.values import CardKind
+from apportion.agent.journal import Journal, read_journal
+from apportion.agent.kubelet.claimdevices import claim_devices
+from apportion.agent.kubelet.claims import ClaimRef, allocated_devices
+from apportion.agent.kubelet.metadata import MetadataFolder
+from apportion.agent.kubelet.prepare import Preparer
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.lifecycle.cut import cut
+from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
+from apportion.agent.lifecycle.release import release
+from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.naming import partition_device
+from apportion.agent.tables import card_json, claim_json, partition_json
+from apportion.api.partition import Partition
+from apportion.cluster.client import Client
+from apportion.dra.claim import Claim, Consumer
+from apportion.errors import ApportionError, BrokenInput, HardwareError, NotReady
+
+Json = dict[str, Any]
+
+
+class NodeTools:
+    """The commands `apportion node ...` of one node."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self._options = options
+
+    async def discover(self) -> Json:
+        """Return the cards with everything that backends know of them. Raises HardwareError, BrokenInput."""
+        hardware = Hardware(backends(self._options))
+        cards = await hardware.discover()
+        health = await hardware.health()
+        return {
+            "node": self._options.node,
+            "cards": [card_json(card, health[card.name]) for card in cards.values()],
+        }
+
+    async def partitions(self) -> Json:
+        """Return what is cut on the hardware, whose it is, and which claims are prepared."""
+        hardware = Hardware(backends(self._options))
+        await hardware.discover()
+        live = await hardware.partitions()
+        rows, claims = read_journal(self._options.state_dir / "journal.db")
+        return {
+            "node": self._options.node,
+            "partitions": [partition_json(found, rows, claims) for found in live],
+            "claims": [claim_json(row) for row in claims],
+        }
+
+    async def prepare(self, raw: Json) -> Json:
+        """Prepare an allocated claim as kubelet would have it done. Raises ApportionError; nothing of it stays then."""
+        claim = _claim(raw)
+        async with self._context() as context:
+            before = {row.driver for row in context.journal.claims() if row.uid == claim.uid}
+            try:
+                prepared = [
+                    row
+                    for driver, kind in self._drivers(claim)
+                    for row in await self._one(context, claim, driver, kind)
+                ]
+            except ApportionError:
+                # Kubelet does not know of this claim and would never unprepare it.
+                if not before:
+                    await self._free(context, claim.uid)
+                raise
+        return {"claim": claim.key, "uid": claim.uid, "devices": prepared}
+
+    async def unprepare(self, uid: str) -> Json:
+        """Free a prepared claim's devices; partitions that `prepare` cut for it are removed. Raises ApportionError."""
+        async with self._context() as context:
+            return {"uid": uid, "released": await self._free(context, uid)}
+
+    async def _one(self, context: AgentContext, claim: Claim, driver: str, kind: CardKind) -> list[Json]:
+        """Prepare what one driver has of a claim."""
+        ref = ClaimRef(claim.namespace, claim.name, claim.uid)
+        results = allocated_devices(claim, ref, driver, self._options.node)
+        devices = claim_devices(ref, results, context.hardware.cards, kind)
+        partitions = [_partition(context, driver, claim, device) for device in devices]
+        bound = tuple(
+            replace(device, partition=partition.metadata.uid if partition is not None else "")
+            for device, partition in zip(devices, partitions, strict=True)
+        )
+        # The claim's row comes first: a running agent then leaves its partitions alone.
+        if context.journal.claim(claim.uid, driver) is None:
+            row = ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
+            context.journal.reserve(row)
+        for partition in partitions:
+            if partition is not None and partition.metadata.uid.startswith(BY_HAND):
+                await _cut(context, partition)
+        prepared = await self._preparer(context, driver, kind, claim).prepare(ref)
+        file = str(CdiFolder(self._options.cdi_dir).path(driver, claim.uid))
+        return [
+            {"device": d.device, "requests": list(d.requests), "driver": driver, "cdi": d.cdi, "file": file}
+            for d in prepared
+        ]
+
+    async def _free(self, context: AgentContext, uid: str) -> list[str]:
+        rows = [row for row in context.journal.claims() if row.uid == uid]
+        kinds = {driver: kind for kind, driver in self._options.drivers.items()}
+        for row in rows:
+            ref = ClaimRef(row.namespace, row.name, row.uid)
+            if row.driver in kinds:
+                await self._preparer(context, row.driver, kinds[row.driver], None).unprepare(ref)
+            for device in row.devices:
+                if device.by_hand:
+                    await _remove(context, device)
+        return [device.device for row in rows for device in row.devices]
+
+    async def recover(self, name: str) -> Json:
+        """Clear the sticky error of a card, after a reset for example. Raises BrokenInput for an unknown card."""
+        cards = await Hardware(backends(self._options)).discover()
+        if name not in cards:
+            raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
+        reason = self._options.sticky_errors().all().get(cards[name].uuid, "")
+        marked = self._options.sticky_errors().remove(cards[name].uuid)
+        return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
+
+    @asynccontextmanager
+    async def _context(self) -> AsyncIterator[AgentContext]:
+        options = self._options
+        hardware = Hardware(backends(options))
+        await hardware.discover()
+        journal = Journal(options.state_dir / "journal.db", options.read_boot_id())
+        try:
+            # Nothing below asks the API; the parts only want to have a client.
+            async with Client(Configuration(), patience=1.0, manager="apportion-node") as client:
+                yield AgentContext(
+                    client,
+                    hardware,
+                    journal,
+                    DesiredPartitions(),
+                    locks_dir=options.state_dir / "locks",
+                    timeouts=options.timeouts,
+                    at=options.at,
+                )
+        finally:
+            journal.close()
+
+    def _drivers(self, claim: Claim) -> list[tuple[str, CardKind]]:
+        named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()
+        found = [(driver, kind) for kind, driver in self._options.drivers.items() if driver in named]
+        if not found:
+            raise BrokenInput(
+                f"ResourceClaim {claim.key} has no device of {', '.join(self._options.drivers.values())}",
+                field="status.allocation",
+            )
+        return found
+
+    def _preparer(self, context: AgentContext, driver: str, kind: CardKind, claim: Claim | None) -> Preparer:
+        async def written(_: ClaimRef) -> Claim | None:
+            return claim
+
+        def no_workers(_card: str, _partition: str) -> None:
+            """There are no workers here: the caller cut the partition before."""
+
+        return Preparer(
+            context,
+            CdiFolder(self._options.cdi_dir),
+            MetadataFolder(self._options.plugins_dir / driver, driver),
+            driver=driver,
+            kind=kind,
+            node=self._options.node,
+            try_now=no_workers,
+            claims=written,
+            timeout=1.0,
+        )
+
+
+def _claim(raw: Json) -> Claim:
+    """Read a claim from a file; an administrator need not reserve it."""
+    if raw.get("kind", "ResourceClaim") != "ResourceClaim":
+        raise BrokenInput(f"the file has a {raw['kind']}, not a ResourceClaim", field="kind")
+    claim = Claim.from_json(raw)
+    for name, value in (("namespace", claim.namespace), ("name", claim.name), ("uid", claim.uid)):
+        if not value:
+            raise BrokenInput("it is missing", field=f"metadata.{name}")
+    if claim.allocation is None:
+        raise BrokenInput(f"ResourceClaim {claim.key} is not allocated", field="status.allocation")
+    return replace(claim, reserved_for=claim.reserved_for or (Consumer("hands", "administrator", BY_HAND),))
+
+
+def _partition(context: AgentContext, driver: str, claim: Claim, device: ClaimDevice) -> Partition | None:
+    """Return what stands for a Partition object, None for a whole card. Raises NotReady, BrokenInput."""
+    if device.device == device.card:
+        return None
+    known = next((row for row in context.journal.partitions().values() if row.device == device.device), None)
+    card = context.hardware.cards[device.card]
+    meant = partition_device(card, device.device)
+    if meant is None:
+        raise NotReady(f"{card.name} has no device {device.device}")
+    layout = known.layout if known is not None else ""
+    holder = {"kind": "ResourceClaim", "namespace": claim.namespace, "name": claim.name, "uid": claim.uid}
+    uid = known.uid if known is not None else f"{BY_HAND}/{claim.uid}/{device.device}"
+    raw = {
+        "metadata": {"name": f"{BY_HAND}-{device.device}", "uid": uid, "resourceVersion": "1"},
+        "spec": {
+            "nodeName": device.pool,
+            "driver": driver,
+            "pool": device.pool,
+            "device": device.device,
+            "parent": card.name,
+            "profile": meant.profile.name,
+            "origin": "Layout" if layout else "Claim",
+            "holder": {"kind": "PartitionLayout", "name": layout, "uid": layout} if layout else holder,
+        },
+    }
+    partition = Partition.from_json(raw)
+    context.desired.add(partition)
+    return partition
+
+
+async def _cut(context: AgentContext, partition: Partition) -> None:
+    card = context.hardware.cards[partition.spec.parent]
+    async with context.lock(card.name):
+        outcome = await cut(context, card, partition, await context.live(card.name), may_wait=False)
+    if not outcome.ready:
+        raise NotReady(f"{partition.spec.device}: {outcome.reason}: {outcome.message}")
+
+
+async def _remove(context: AgentContext, device: ClaimDevice) -> None:
+    async with context.lock(device.card):
+        row = context.journal.partition(device.partition)
+        outcome = await release(context, row, await context.live(device.card)) if row is not None else None
+    if outcome is not None:
+        raise HardwareError(f"{device.device}: {outcome.reason}: {outcome.message}")

@@ -1,0 +1,144 @@
+"""The writes that bring a pool's live slices to what they should be. Pure.
+
+In: a pool, the live slices. Out: deletes, updates and creates, in the order in which they must happen. Rules of the
+slice controller of k8s.io/dynamic-resource-allocation: a change of one slice in place keeps the pool's generation, anything
+more gives every slice a new one; obsolete slices go first; what the API server adds (taint `timeAdded`) is no difference.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apportion.agent.slices.pool import DriverPool, SliceContent
+
+Json = dict[str, Any]
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The node that owns the slices, so that they go with it."""
+
+    name: str
+    uid: str
+
+    def to_json(self) -> Json:
+        """Write it as an owner reference."""
+        return {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": self.uid, "controller": True}
+
+
+@dataclass(frozen=True, slots=True)
+class SliceChanges:
+    """Writes, to be done in this order. Empty: nothing to do."""
+
+    generation: int
+    deletes: tuple[Json, ...] = ()
+    """Live slices that have no place any more."""
+    updates: tuple[Json, ...] = ()
+    """Whole objects with the resourceVersion that they replace."""
+    creates: tuple[Json, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return bool(self.deletes or self.updates or self.creates)
+
+
+def slice_changes(pool: DriverPool, live: Sequence[Json], owner: Owner, *, newest: int = 0) -> SliceChanges:
+    """Compare a pool with its live slices. `newest` is the highest generation that this agent ever wrote."""
+    wanted = {slice_name(owner.name, pool.driver, content.key): content for content in pool.contents}
+    here = {item["metadata"]["name"]: item for item in live}
+    generations = {int(item["spec"]["pool"].get("generation", 0)) for item in live}
+    generation = max(generations, default=0)
+    gone = tuple(item for name, item in here.items() if name not in wanted)
+    missing = [name for name in wanted if name not in here]
+    # An earlier round that broke off left two generations or a wrong count: write all slices.
+    torn = len(generations) > 1 or any(
+        item["spec"]["pool"]["resourceSliceCount"] != len(wanted) for item in live
+    )
+    changed = [
+        name for name, content in wanted.items() if name in here and not _same(content, here[name], owner)
+    ]
+    if not (gone or missing or torn or changed):
+        return SliceChanges(generation)
+    if len(changed) > 1 or gone or missing or torn:
+        generation = max(generation, newest) + 1
+        changed = [name for name in wanted if name in here]
+    return SliceChanges(
+        generation,
+        deletes=gone,
+        updates=tuple(
+            _object(name, wanted[name], pool, owner, generation=generation, live=here[name])
+            for name in changed
+        ),
+        creates=tuple(_object(name, wanted[name], pool, owner, generation=generation) for name in missing),
+    )
+
+
+def slice_name(node: str, driver: str, key: str) -> str:
+    """Return the name of a slice: readable, and a hash where the parts are too long together."""
+    name = f"{node}-{driver}-{key}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(f"{node}/{driver}".encode()).hexdigest()[:16]
+    return f"{node[:150].rstrip('.-')}-{mark}-{key}"
+
+
+def _same(content: SliceContent, live: Json, owner: Owner) -> bool:
+    owners = [row.get("uid") for row in live["metadata"].get("ownerReferences", ())]
+    rows = live["spec"].get(content.field) or []
+    return owners == [owner.uid] and [_bare(row) for row in rows] == [dict(row) for row in content.rows]
+
+
+def _bare(row: Mapping[str, Any]) -> Json:
+    """Return a device without what the API server added."""
+    if "taints" not in row:
+        return dict(row)
+    taints = [{key: value for key, value in taint.items() if key != "timeAdded"} for taint in row["taints"]]
+    return {**row, "taints": taints}
+
+
+def _object(
+    name: str,
+    content: SliceContent,
+    pool: DriverPool,
+    owner: Owner,
+    *,
+    generation: int,
+    live: Json | None = None,
+) -> Json:
+    metadata: Json = {"name": name, "ownerReferences": [owner.to_json()]}
+    if live is not None:
+        metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": metadata,
+        "spec": {
+            "driver": pool.driver,
+            "nodeName": owner.name,
+            "pool": {"name": owner.name, "generation": generation, "resourceSliceCount": len(pool.contents)},
+            content.field: _with_times(content, live),
+        },
+    }
+
+
+def _with_times(content: SliceContent, live: Json | None) -> list[Json]:
+    """Keep `timeAdded` of taints that stay: the delay of an eviction must not start again with every write."""
+    if live is None or content.field != "devices":
+        return [dict(row) for row in content.rows]
+    times = {
+        (row["name"], taint["key"], taint["effect"], taint.get("value", "")): taint["timeAdded"]
+        for row in live["spec"].get("devices") or []
+        for taint in row.get("taints") or []
+        if "timeAdded" in taint
+    }
+    rows = []
+    for row in content.rows:
+        taints = [
+            {**taint, "timeAdded": times[mark]}
+            if (mark := (row["name"], taint["key"], taint["effect"], taint.get("value", ""))) in times
+            else taint
+            for taint in row["taints"]
+        ]
+        rows.append({**row, "taints": taints})
+    return rows

@@ -1,0 +1,63 @@
+"""What is to be published, as one value: cards, their health, and what is taken out of their counters.
+
+In: nothing. Out: a frozen value that `pool.py` turns into slices; two equal inventories give equal slices.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apportion.agent.devices.values import Card, Health, PartitionPlace, Placement
+from apportion.api.contract import GUARD as GUARD_KEY
+from apportion.api.contract import HELD
+from apportion.dra.taint import Taint
+
+GUARD = Taint(GUARD_KEY, "NoSchedule")
+"""On every device: kube-scheduler's own allocator must not choose it (design: the guard)."""
+_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+MOST_HELD = 4
+"""A device may be prepared for several claims (admin access); the API takes 16 taints on a device in all."""
+SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
+LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
+PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
+"""On a whole card that is in MIG mode until a reset: only its partitions can be used."""
+FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
+"""On every device of a card with a foreign partition, with `--foreign quarantine`."""
+REFUSED = Taint("apportion.dev/refused", "NoExecute")
+"""On a partition that the driver refused as unsupported; NoExecute evicts pods that wait for it."""
+
+BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {Health.SICK: (SICK,), Health.LOST: (LOST,)}
+
+
+def held_for(claim: str) -> Taint:
+    """Return the taint on what is still prepared for a claim (UID) that has lost it; it goes after unprepare."""
+    # `node prepare` takes any UID from a file; a taint's value must be a valid label value.
+    return Taint(HELD, "NoSchedule", claim if _VALUE.fullmatch(claim) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPartition:
+    """A partition that a layout made: a device of its own."""
+
+    device: str
+    card: str
+    profile: str
+    placement: Placement | None
+    uuid: str
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInventory:
+    """The node as the cluster should see it."""
+
+    cards: tuple[Card, ...]
+    health: Mapping[str, Health] = field(default_factory=dict)
+    """By card; a card that is not named is healthy."""
+    occupied: tuple[PartitionPlace, ...] = ()
+    """Partitions of layouts, foreign ones, held ones: subtracted from the counters."""
+    blocked: frozenset[str] = frozenset()
+    """Cards of which nothing can be cut: held whole, or with a foreign partition that no profile describes."""
+    static: tuple[StaticPartition, ...] = ()
+    taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
+    """Further taints by device name."""

@@ -1,0 +1,84 @@
+"""The fork server: a process that has the agent's imports loaded and forks agents. `python -m testbed.chaos.forkserver`.
+
+In: one JSON request per line on stdin. Out: one JSON line for each start and each exit of an agent. Starting Python takes a
+second, a fork takes milliseconds; the child is an ordinary process and can be killed at any instruction.
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from typing import Any
+
+from testbed.chaos.forkedagent import run
+from testbed.realnode.syscalls import die_with_parent
+
+_READ = 1 << 16
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    if threading.active_count() != 1:
+        raise RuntimeError("a process with threads must not fork agents")
+    # A collection in a child would copy the pages that it shares with this process.
+    gc.collect()
+    gc.freeze()
+    woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    rest = b""
+    _report(event="ready")
+    while True:
+        ready, _, _ = select.select([0, woken], [], [])
+        if woken in ready:
+            os.read(woken, _READ)
+            _reap()
+        if 0 in ready:
+            received = os.read(0, _READ)
+            if not received:
+                return
+            *lines, rest = (rest + received).split(b"\n")
+            for line in lines:
+                _fork(json.loads(line))
+
+
+def _fork(request: dict[str, Any]) -> None:
+    pid = os.fork()
+    if pid:
+        _report(event="started", id=request["id"], pid=pid)
+        return
+    try:
+        die_with_parent(signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        run(request)
+    except SystemExit as end:
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    except BaseException:  # noqa: BLE001 - whatever it is, this process must end here and not in the server's loop
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(70)
+    os._exit(0)
+
+
+def _reap() -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        _report(event="exited", pid=pid, code=os.waitstatus_to_exitcode(status))
+
+
+def _report(**event: object) -> None:
+    os.write(1, json.dumps(event).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Creates and removes the node on which agents are killed.
+
+In: a control plane with the manifests, fake hardware, a pool of agents. Out: a node whose agents have the rights of the
+manifests, a token bound to the node, and a relay of their own to the API server.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from testbed import kubeconfig
+from testbed.chaos.agentpool import AgentPool
+from testbed.chaos.fakehardware import FakeHardware
+from testbed.chaos.node import ChaosNode
+from testbed.chaos.objects import PARTITIONS
+from testbed.chaos.relay import TcpRelay
+from testbed.controlplane import ControlPlane
+from testbed.installation import NAMESPACE
+
+
+@asynccontextmanager
+async def chaos_node(
+    cluster: ControlPlane,
+    folder: Path,
+    hardware: FakeHardware,
+    pool: AgentPool,
+    *,
+    lose: str = "",
+    patience: float = 30.0,
+) -> AsyncIterator[ChaosNode]:
+    """Create a Node; at the end its agent is killed and its objects are deleted. `patience` as in `ChaosNode.retry`, seconds."""
+    made = await cluster.api.create("/api/v1/nodes", {"metadata": {"generateName": "chaos-"}})
+    name = made["metadata"]["name"]
+    rights = await cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
+    access = kubeconfig.read(rights)
+    async with TcpRelay(int(access.server.rpartition(":")[2])) as relay:
+        relayed = kubeconfig.Access(f"https://127.0.0.1:{relay.port}", access.authority, token=access.token)
+        node = ChaosNode(
+            name,
+            folder,
+            api=cluster.api,
+            pool=pool,
+            hardware=hardware,
+            relay=relay,
+            kubeconfig=relayed.write(folder / "kubeconfig"),
+            lose=lose,
+            patience=patience,
+        )
+        try:
+            yield node
+        finally:
+            await node.kill()
+            await node.close_connections()
+            await _delete_objects(cluster, node)
+
+
+def loader_environment(hardware: Iterable[FakeHardware]) -> dict[str, str]:
+    """Return the environment of the fork server: the dynamic loader reads its search path once, when a program starts."""
+    paths = [each.environment.get("LD_LIBRARY_PATH", "") for each in hardware]
+    return {"LD_LIBRARY_PATH": paths[0]} if any(paths) else {}
+
+
+async def _delete_objects(cluster: ControlPlane, node: ChaosNode) -> None:
+    """Delete all objects of the node; the agent no longer runs, so its finalizers are removed here."""
+    for item in await node.partitions():
+        path = f"{PARTITIONS}/{item['metadata']['name']}"
+        await cluster.api.delete(path)
+        if item["metadata"].get("finalizers"):
+            await cluster.api.patch(path, {"metadata": {"finalizers": []}})
+    await cluster.api.delete_all(
+        "/apis/resource.k8s.io/v1/resourceslices", fieldSelector=f"spec.nodeName={node.name}"
+    )
+    await cluster.api.delete(f"/api/v1/nodes/{node.name}")

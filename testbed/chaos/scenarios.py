@@ -1,0 +1,297 @@
+"""Scenarios: what kubelet, operator, scheduler and users do to the devices of one node.
+
+In: a node, what its cards offer. Out: coroutines that retry until they succeed, however often the agent is killed. A scenario
+reserves its device, so several run at once without interfering.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+from testbed.api import Json
+from testbed.chaos.fakehardware import MODELS, Placement, fits, overlap, placements
+from testbed.chaos.invariants import DOUBLED, KILLED, Violation
+from testbed.chaos.node import ChaosNode
+
+Scenario = Coroutine[Any, Any, None]
+FOREIGN_CARD: Final = "gpu-1"
+"""The card with the foreign partition; it is never used as a whole."""
+_NAMES: Final = (
+    *("start", "start", "finish", "remove", "prepare_again", "force_delete"),
+    *("lose_objects", "next_claim", "replace", "whole_card", "warm"),
+)
+_MOST_DEVICES: Final = 6
+_P_OPENED: Final = 0.3
+_WAIT_SECONDS: Final = 0.15
+"""How long a scenario waits for something that must not happen."""
+
+
+@dataclass(slots=True)
+class TrackedDevice:
+    """A device in use or kept warm: a partition, or a whole card (no placement)."""
+
+    card: str
+    placement: Placement | None
+    claim: Json | None = None
+    reserved: bool = False
+    """Whether a scenario of this round uses it."""
+    opened: bool = False
+    """Whether a program in the container opens it, so that the driver reports it as in use."""
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return self.placement.device if self.placement is not None else self.card
+
+
+class Scenarios:
+    """The scenarios of one node, and the devices that they use."""
+
+    def __init__(self, node: ChaosNode) -> None:
+        self._node = node
+        self._numbers = count(1)
+        self.devices: list[TrackedDevice] = []
+        self.offered = {f"gpu-{n}": placements(f"gpu-{n}", model) for n, model in enumerate(MODELS)}
+        self.foreign_placement = next(
+            p for p in self.offered[FOREIGN_CARD] if p.profile == "1g.5gb" and p.start == 6
+        )
+        self.violations: list[Violation] = []
+
+    def choose(self, random: Random, first: str = "") -> list[tuple[str, Scenario]]:
+        """Return a few scenarios with their names; the one called `first` comes first, if it is possible now."""
+        names = list(_NAMES)
+        if len(self.devices) > _MOST_DEVICES:
+            names = ["finish", "remove", "remove", "force_delete", "lose_objects"]
+        chosen = [first] if first else []
+        chosen += random.choices(names, k=random.choice((1, 2, 2, 3, 4)))
+        scenarios = ((name, self._scenario(name, random)) for name in chosen)
+        return [(name, scenario) for name, scenario in scenarios if scenario is not None]
+
+    async def prepare_for(self, name: str, random: Random) -> None:
+        """Make a scenario possible: free room to cut, a container to end, or a warm partition to remove. No agent is killed."""
+        if name == "mode":
+            for device in [device for device in self.devices if device.card == "gpu-0"]:
+                await self._clear(device)
+        while name == "cut" and self._free_placement(random) is None:
+            await self._clear(random.choice(self.devices))
+        if name in ("finish", "remove") and not any(device.placement is not None for device in self.devices):
+            # The first card is in use as a whole; the other one has room.
+            placement = self._free_placement(random, card=FOREIGN_CARD)
+            if placement is not None:
+                await self._create(placement, warm=False, random=random)
+        running = [
+            device for device in self.devices if device.claim is not None and device.placement is not None
+        ]
+        warm = [device for device in self.devices if device.claim is None]
+        if name == "finish" and not running:
+            await self._start(random.choice(warm), existing=True)
+        elif name == "remove" and not warm:
+            await self._finish(random.choice(running))
+
+    async def _clear(self, device: TrackedDevice) -> None:
+        if device.claim is not None:
+            await self._finish(device)
+        if device in self.devices:
+            await self._remove(device)
+
+    def interrupted(self) -> list[Scenario]:
+        """Return the scenarios by which kubelet starts containers again after a reboot."""
+        lost = [
+            device
+            for device in self.devices
+            if device.claim is not None and device.claim["metadata"]["uid"] not in self._node.containers
+        ]
+        return [self._run(device) for device in lost]
+
+    def _scenario(self, name: str, random: Random) -> Scenario | None:
+        """Choose and reserve the device now, so that no other scenario of this round takes it."""
+        match name:
+            case "cut" | "start" | "warm" | "mode":
+                warm = [device for device in self._idle() if device.claim is None]
+                if name == "start" and warm and random.random() < 0.4:
+                    return self._start(_reserve(random.choice(warm)), existing=True)
+                placement = self._free_placement(random, card="gpu-0" if name == "mode" else "")
+                return (
+                    None if placement is None else self._create(placement, warm=name == "warm", random=random)
+                )
+            case "whole_card":
+                if any(device.card == "gpu-0" for device in self.devices):
+                    return None
+                return self._start(self._add(TrackedDevice("gpu-0", None)), existing=True)
+            case "remove":
+                return self._on_any(random, self._remove, lambda device: device.claim is None)
+            case "replace":
+                return self._choose_replacement(random)
+            case "finish" | "prepare_again":
+                scenario = self._finish if name == "finish" else self._prepare_again
+                return self._on_any(random, scenario, lambda device: device.claim is not None)
+            case _:
+                scenario = {
+                    "force_delete": self._force_delete,
+                    "lose_objects": self._lose_objects,
+                    "next_claim": self._next_claim,
+                }[name]
+                return self._on_any(
+                    random, scenario, lambda device: device.claim is not None and device.placement is not None
+                )
+
+    def _idle(self) -> list[TrackedDevice]:
+        return [device for device in self.devices if not device.reserved]
+
+    def _on_any(
+        self,
+        random: Random,
+        scenario: Callable[[TrackedDevice], Scenario],
+        fit: Callable[[TrackedDevice], bool],
+    ) -> Scenario | None:
+        found = [device for device in self._idle() if fit(device)]
+        return scenario(_reserve(random.choice(found))) if found else None
+
+    def _add(self, device: TrackedDevice) -> TrackedDevice:
+        device.reserved = True
+        self.devices.append(device)
+        return device
+
+    def _create(self, placement: Placement, *, warm: bool, random: Random) -> Scenario:
+        device = self._add(TrackedDevice(placement.card, placement, opened=random.random() < _P_OPENED))
+        return self._warm(device) if warm else self._start(device, existing=False)
+
+    def _free_placement(
+        self, random: Random, *, without: TrackedDevice | None = None, card: str = ""
+    ) -> Placement | None:
+        """Return a placement (of one card, if one is named) that fits beside all devices except `without`."""
+        others = [device for device in self.devices if device is not without]
+        beside = [device.placement for device in others if device.placement is not None] + [
+            self.foreign_placement
+        ]
+        whole = {device.card for device in others if device.placement is None}
+        found = [
+            placement
+            for name, offered in self.offered.items()
+            if name not in whole and card in ("", name)
+            for placement in offered
+            if fits(placement, beside, offered)
+        ]
+        if without is not None and without.placement is not None:
+            old = without.placement
+            found = [placement for placement in found if overlap(placement, old) and placement != old]
+        return random.choice(found) if found else None
+
+    def _choose_replacement(self, random: Random) -> Scenario | None:
+        warm = [device for device in self._idle() if device.claim is None and device.placement is not None]
+        if not warm:
+            return None
+        old = random.choice(warm)
+        placement = self._free_placement(random, without=old)
+        return (
+            None
+            if placement is None
+            else self._replace(_reserve(old), self._add(TrackedDevice(placement.card, placement)))
+        )
+
+    async def _start(self, device: TrackedDevice, *, existing: bool) -> None:
+        claim = await self._node.create_claim(f"c{next(self._numbers)}", device.name)
+        if device.placement is not None:
+            await (self._node.set_holder if existing else self._node.create_partition)(
+                device.placement, claim
+            )
+        device.claim = claim
+        await self._run(device)
+
+    async def _run(self, device: TrackedDevice) -> None:
+        device.reserved = True
+        if device.claim is not None:
+            await self._node.prepare(device.claim, device.name, device.card, opened=device.opened)
+        device.reserved = False
+
+    async def _warm(self, device: TrackedDevice) -> None:
+        if device.placement is not None:
+            await self._node.create_partition(device.placement, None)
+        device.reserved = False
+
+    async def _finish(self, device: TrackedDevice) -> None:
+        """The pod ends normally; its partition stays warm."""
+        claim, device.claim = device.claim, None
+        if claim is not None:
+            await self._node.unprepare(claim)
+            await self._node.delete_claim(claim)
+        if device.placement is None:
+            self.devices.remove(device)
+        else:
+            await self._node.set_holder(device.placement, None)
+        device.reserved = False
+
+    async def _remove(self, device: TrackedDevice) -> None:
+        """The warm partition is removed."""
+        if device.placement is not None:
+            await self._node.delete_partition(device.placement)
+            await self._node.wait_removed(device.placement)
+        self.devices.remove(device)
+
+    async def _replace(self, old: TrackedDevice, new: TrackedDevice) -> None:
+        """A warm partition is removed for a new one that overlaps it."""
+        await asyncio.gather(self._remove(old), self._start(new, existing=False))
+
+    async def _prepare_again(self, device: TrackedDevice) -> None:
+        """Kubelet was restarted and prepares again, while the container still runs."""
+        if device.claim is None:
+            return
+        boot, before = self._node.boot_number, self._node.containers.get(device.claim["metadata"]["uid"])
+        after = await self._node.prepare(device.claim, device.name, device.card, opened=device.opened)
+        if before is not None and boot == self._node.boot_number and after.uuid != before.uuid:
+            self.violations.append(
+                Violation(KILLED, f"claim {after.claim} had {before.uuid} and was given {after.uuid}")
+            )
+        device.reserved = False
+
+    async def _force_delete(self, device: TrackedDevice) -> None:
+        """The pod is deleted by force: claim and Partition are deleted while the container still runs."""
+        claim, placement, device.claim = device.claim, device.placement, None
+        if claim is None or placement is None:
+            return
+        await self._node.delete_claim(claim)
+        await self._node.delete_partition(placement)
+        await asyncio.sleep(_WAIT_SECONDS)
+        await self._node.unprepare(claim)
+        await self._node.wait_removed(placement)
+        self.devices.remove(device)
+
+    async def _lose_objects(self, device: TrackedDevice) -> None:
+        """Claim and Partition are lost (etcd restored from an old copy) while the container still runs."""
+        claim, placement, device.claim = device.claim, device.placement, None
+        if claim is None or placement is None:
+            return
+        await self._node.lose_partition(placement)
+        await self._node.delete_claim(claim)
+        await asyncio.sleep(_WAIT_SECONDS)
+        await self._node.unprepare(claim)
+        await self._node.wait_removed(placement)
+        self.devices.remove(device)
+
+    async def _next_claim(self, device: TrackedDevice) -> None:
+        """The next claim gets the device while the container of the last one still runs."""
+        old, placement = device.claim, device.placement
+        if old is None or placement is None:
+            return
+        new = await self._node.create_claim(f"c{next(self._numbers)}", device.name)
+        await self._node.delete_claim(old)
+        await self._node.set_holder(placement, new)
+        device.claim = None
+        given = not await self._node.prepare_error(new)
+        # A reboot before the answer ends the old container: then the new claim may have the device.
+        if given and old["metadata"]["uid"] in self._node.containers:
+            uids = (old["metadata"]["uid"], new["metadata"]["uid"])
+            self.violations.append(
+                Violation(DOUBLED, f"{device.name} was given to claim {uids[1]}, and {uids[0]} ran")
+            )
+        await self._node.unprepare(old)
+        device.claim = new
+        await self._run(device)
+
+
+def _reserve(device: TrackedDevice) -> TrackedDevice:
+    device.reserved = True
+    return device

@@ -1,0 +1,1 @@
+"""The fake DCMI: libdcmi.so with vNPUs, from the C files of this folder."""

@@ -1,0 +1,48 @@
+"""The host of a fake NVML: the kernel's files in /proc and /sys.
+
+In: a fake, a folder. Out: a tree that stands for `/`: where GPUs are plugged in, the majors of NVIDIA's drivers, the minors
+of every possible MIG capability. Numbering as the driver does it: config, monitor, then GPU by GPU.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from testbed.fakes.nvml.library import FakeNvml
+from testbed.fakes.pci import plug
+
+CAPABILITIES_MAJOR = 237
+UVM_MAJOR = 508
+NVIDIA_MAJOR = 195
+_INSTANCE_IDS = range(15)
+_COMPUTE_IDS = range(8)
+
+
+def lay_out(fake: FakeNvml, root: Path) -> Path:
+    """Make the tree and return its root; two GPUs share each PCIe root."""
+    state = fake.read()
+    devices = root / "proc" / "devices"
+    devices.parent.mkdir(parents=True)
+    devices.write_text(
+        "Character devices:\n  1 mem\n"
+        f"{NVIDIA_MAJOR} nvidia\n{CAPABILITIES_MAJOR} nvidia-caps\n{UVM_MAJOR} nvidia-uvm\n"
+        "\nBlock devices:\n  8 sd\n",
+        encoding="ascii",
+    )
+    minors = root / "proc" / "driver" / "nvidia-caps" / "mig-minors"
+    minors.parent.mkdir(parents=True)
+    numbers = count(1)
+    minors.write_text(
+        "".join(f"{name} {next(numbers)}\n" for name in _capabilities(state.gpus)), encoding="ascii"
+    )
+    for index, gpu in enumerate(state.gpu[: state.gpus]):
+        plug(root, gpu.bus.decode(), f"{0x10 * (1 + index // 2):02x}", gpu.numa)
+    return root
+
+
+def _capabilities(gpus: int) -> Iterator[str]:
+    yield from ("config", "monitor")
+    for gpu in range(gpus):
+        for instance in _INSTANCE_IDS:
+            yield f"gpu{gpu}/gi{instance}/access"
+            yield from (f"gpu{gpu}/gi{instance}/ci{compute}/access" for compute in _COMPUTE_IDS)

@@ -1,0 +1,193 @@
+"""The fake NVML: builds the library, makes state files, reads them and injects faults.
+
+In: models and a folder. Out: a `FakeNvml`, whose `environment` makes any process use it instead of a driver. It reads
+and writes the state file itself, so tests check the product against it. What the library does is in the C files of this folder.
+"""
+
+import ctypes
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.fakes.driver import FakeDriver
+from testbed.fakes.nvml import layout
+from testbed.fakes.nvml.models import fill
+from testbed.fakes.statefile.layout import Header
+
+_HOPPER = 9
+_XID = 8
+_ANY = 0xFFFFFFFF
+_NVLINK_TO_GPU, _NVLINK_TO_SWITCH = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInstance:
+    """A compute instance as it is on the fake hardware."""
+
+    id: int
+    slices: int
+    uuid: str
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """A GPU instance as it is on the fake hardware; one without compute instances is half made."""
+
+    gpu: int
+    id: int
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    compute: tuple[ComputeInstance, ...]
+
+
+class FakeNvml(FakeDriver[layout.State]):
+    """One fake node's driver: a state file, shared by every process that has `environment`."""
+
+    layout = layout.State
+    variable = "APPORTION_FAKE_NVML"
+    sources = Path(__file__).parent
+    soname = "libnvidia-ml.so.1"
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        models: Sequence[str],
+        *,
+        driver: str = "570.86.15",
+        cuda: int = 12080,
+        mig: bool = False,
+    ) -> "FakeNvml":
+        """Make a state file with one GPU of each model named; `mig`: MIG mode is already on everywhere."""
+        state = layout.State(
+            header=Header(layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.State), 1),
+            gpus=len(models),
+            cuda=cuda,
+            next_serial=1,
+            next_event=1,
+            driver=driver.encode(),
+        )
+        for index, model in enumerate(models):
+            gpu = state.gpu[index]
+            fill(gpu, model)
+            # The minor is not the index: code that takes one for the other fails.
+            gpu.minor = len(models) - 1 - index
+            gpu.bus = f"0000:{0x18 + index:02x}:00.0".encode()
+            gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{path}/{index}')}".encode()
+            gpu.numa = index * 2 // len(models)
+            gpu.mode = gpu.pending = int(mig)
+        return cls._write(path, state)
+
+    def instances(self) -> tuple[GpuInstance, ...]:
+        """List all GPU instances, half-made ones included, in the order of GPUs and places."""
+        state = self.read()
+        found = [
+            _instance(index, gpu, row)
+            for index, gpu in enumerate(state.gpu[: state.gpus])
+            for row in gpu.instance
+            if row.used
+        ]
+        return tuple(sorted(found, key=lambda row: (row.gpu, row.start)))
+
+    def mode(self, gpu: int) -> tuple[bool, bool]:
+        """Return current and pending MIG mode."""
+        row = self.read().gpu[gpu]
+        return bool(row.mode), bool(row.pending)
+
+    def heal(self) -> None:
+        """Remove all faults, and bring lost GPUs back."""
+        self.drop_rules()
+        with self.changing() as state:
+            for gpu in state.gpu:
+                gpu.lost = 0
+
+    def lose(self, gpu: int) -> None:
+        """Let a GPU fall off the bus: every call on it fails with GPU_IS_LOST."""
+        with self.changing() as state:
+            state.gpu[gpu].lost = 1
+
+    def xid(self, gpu: int, number: int, *, instance: int = _ANY, compute: int = _ANY) -> None:
+        """Report an XID error to all event sets."""
+        with self.changing() as state:
+            sequence = state.next_event
+            state.next_event = sequence + 1
+            state.event[sequence % layout.EVENTS] = layout.Event(
+                sequence=sequence, type=_XID, data=number, gpu=gpu, instance=instance, compute=compute
+            )
+
+    def ecc(self, gpu: int, uncorrected: int) -> None:
+        """Set the number of uncorrected ECC errors since the last reset."""
+        with self.changing() as state:
+            state.gpu[gpu].ecc = uncorrected
+
+    def occupy(self, mig_uuid: str, pid: int) -> None:
+        """Let a process use a MIG device; pid 0: no process any more."""
+        with self.changing() as state:
+            for gpu in state.gpu:
+                for instance in gpu.instance:
+                    for compute in instance.computes:
+                        if instance.used and compute.used and compute.uuid.decode() == mig_uuid:
+                            compute.pids[0] = pid
+                            return
+        raise KeyError(mig_uuid)
+
+    def occupy_gpu(self, gpu: int, pid: int) -> None:
+        """Let a process use a whole GPU; pid 0: no process any more."""
+        with self.changing() as state:
+            state.gpu[gpu].pids[0] = pid
+
+    def nvlink(self, groups: Sequence[Sequence[int]]) -> None:
+        """Connect the GPUs of each group with each other directly, one link per pair."""
+        with self.changing() as state:
+            for group in groups:
+                for here in group:
+                    for link, there in enumerate(other for other in group if other != here):
+                        state.gpu[here].link[link] = layout.Link(1, _NVLINK_TO_GPU, state.gpu[there].bus)
+
+    def nvswitch(self, gpus: Sequence[int]) -> None:
+        """Connect GPUs with an NVSwitch each to each, as in HGX boards."""
+        with self.changing() as state:
+            for index in gpus:
+                state.gpu[index].link[0] = layout.Link(1, _NVLINK_TO_SWITCH, b"0000:c1:00.0")
+
+    def set_mode(self, gpu: int, *, on: bool) -> None:
+        """Set the MIG mode by hand, as after a reset."""
+        with self.changing() as state:
+            state.gpu[gpu].mode = state.gpu[gpu].pending = int(on)
+
+    def reset(self, gpu: int) -> None:
+        """Reset a GPU: instances and errors go, a pending MIG mode becomes current."""
+        with self.changing() as state:
+            _reset(state.gpu[gpu])
+
+    def reboot(self) -> None:
+        """Reboot the node: every GPU is reset, and MIG mode survives on Ampere only (its status is in the InfoROM)."""
+        with self.changing() as state:
+            for gpu in state.gpu[: state.gpus]:
+                _reset(gpu)
+                if gpu.architecture >= _HOPPER:
+                    gpu.mode = gpu.pending = 0
+
+
+def _instance(index: int, gpu: layout.Gpu, row: layout.Instance) -> GpuInstance:
+    name = next(profile.name.decode() for profile in gpu.profile[: gpu.profiles] if profile.id == row.profile)
+    compute = tuple(
+        ComputeInstance(one.id, one.slices, one.uuid.decode(), tuple(pid for pid in one.pids if pid))
+        for one in row.computes
+        if one.used
+    )
+    return GpuInstance(index, row.id, name, row.profile, row.start, row.size, compute)
+
+
+def _reset(gpu: layout.Gpu) -> None:
+    gpu.mode = gpu.pending
+    gpu.lost = 0
+    gpu.ecc = 0
+    for row in gpu.instance:
+        row.used = 0
+    for index in range(layout.PROCESSES):
+        gpu.pids[index] = 0

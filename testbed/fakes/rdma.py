@@ -1,0 +1,97 @@
+"""A host with RDMA devices: the kernel's files in /sys.
+
+In: a folder that stands for `/`. Out: a tree to which devices are added, changed and removed as hot plug and cables do.
+Layout: the kernel's sysfs-class-infiniband ABI; majors and minors as ib_uverbs and ib_umad give them.
+"""
+
+import shutil
+from pathlib import Path
+
+from testbed.fakes.pci import plug
+
+_MAJOR = 231
+_UVERBS, _UMAD = 192, 0
+_RDMA_CM = "10:122"
+
+
+class RdmaHost:
+    """The RDMA part of a host's file system."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._count = 0
+        classes = root / "sys" / "class"
+        for name in ("infiniband", "infiniband_verbs", "infiniband_mad"):
+            (classes / name).mkdir(parents=True)
+        manager = classes / "misc" / "rdma_cm"
+        manager.mkdir(parents=True)
+        (manager / "dev").write_text(f"{_RDMA_CM}\n", encoding="ascii")
+
+    def add(
+        self,
+        name: str,
+        bus_id: str,
+        *,
+        bridge: str = "9b",
+        numa: int = 1,
+        link: str = "InfiniBand",
+        rate: str = "400 Gb/sec (4X NDR)",
+        guid: str = "946d:ae03:00a3:1b2c",
+        interface: str = "",
+        ports: int = 1,
+        function_of: str = "",
+    ) -> None:
+        """Add a device; `function_of` is the bus id of the NIC whose virtual function it is."""
+        pci = plug(self.root, bus_id, bridge, numa)
+        folder = pci / "infiniband" / name
+        folder.mkdir(parents=True)
+        (folder / "device").symlink_to(f"../../../{bus_id}")
+        for file, text in {
+            "node_guid": guid,
+            "node_type": "1: CA",
+            "fw_ver": "28.39.1002",
+            "hca_type": "MT4129",
+            "board_id": "MT_0000000838",
+        }.items():
+            (folder / file).write_text(f"{text}\n", encoding="ascii")
+        for port in range(1, ports + 1):
+            place = folder / "ports" / str(port)
+            place.mkdir(parents=True)
+            for file, text in {"link_layer": link, "state": "4: ACTIVE", "rate": rate}.items():
+                (place / file).write_text(f"{text}\n", encoding="ascii")
+        if interface:
+            (pci / "net" / interface).mkdir(parents=True)
+        if function_of:
+            (pci / "physfn").symlink_to(f"../{function_of}")
+        own = f"../../devices/pci0000:{bridge}/0000:{bridge}:01.0/{bus_id}"
+        (self._class("infiniband") / name).symlink_to(f"{own}/infiniband/{name}")
+        self._node(pci, own, "infiniband_verbs", f"uverbs{self._count}", name, _UVERBS)
+        self._node(pci, own, "infiniband_mad", f"umad{self._count}", name, _UMAD)
+        self._count += 1
+
+    def set_port(self, name: str, state: str, *, port: int = 1) -> None:
+        """Change a port's state: `4: ACTIVE`, `1: DOWN`, `2: INIT`."""
+        file = self._class("infiniband") / name / "ports" / str(port) / "state"
+        file.write_text(f"{state}\n", encoding="ascii")
+
+    def remove(self, name: str) -> None:
+        """Pull a device out."""
+        link = self._class("infiniband") / name
+        pci = link.resolve().parents[1]
+        link.unlink()
+        for kind in ("infiniband_verbs", "infiniband_mad"):
+            for entry in self._class(kind).iterdir():
+                if (entry / "ibdev").read_text(encoding="ascii").strip() == name:
+                    entry.unlink()
+        (self.root / "sys" / "bus" / "pci" / "devices" / pci.name).unlink()
+        shutil.rmtree(pci)
+
+    def _class(self, name: str) -> Path:
+        return self.root / "sys" / "class" / name
+
+    def _node(self, pci: Path, own: str, kind: str, node: str, device: str, first: int) -> None:
+        folder = pci / kind / node
+        folder.mkdir(parents=True)
+        (folder / "ibdev").write_text(f"{device}\n", encoding="ascii")
+        (folder / "dev").write_text(f"{_MAJOR}:{first + self._count}\n", encoding="ascii")
+        (self._class(kind) / node).symlink_to(f"{own}/{kind}/{node}")

@@ -1,0 +1,1 @@
+"""The state file that all fake libraries share: header, lock, faults on request."""

@@ -1,0 +1,3 @@
+module apportion.dev/testbed/inspector
+
+go 1.26.0

@@ -1,3 +1,0 @@
-module apportion.dev/testbed/witness
-
-go 1.26.0

@@ -1,1 +1,0 @@
-"""What `python -m testbed` can do, one file per verb."""

@@ -1,0 +1,91 @@
+"""An agent process that is killed at a step, for tests that start a new one and look at what is left."""
+
+import asyncio
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+
+from tests.agent.crashing_agent import PATHS
+from tests.agent.simulated_node import SimulatedNode
+
+T = TypeVar("T")
+
+
+class KilledAgent:
+    """An agent process that dies at a step, and the one that is started after it."""
+
+    def __init__(self, node: SimulatedNode, step: str) -> None:
+        self._node = node
+        self._step = step
+        self._process: asyncio.subprocess.Process | None = None
+        self.deaths = 0
+
+    async def start(self) -> None:
+        """Start the agent; only the first one is doomed."""
+        fields = (*PATHS, "node", "backend", "health_interval", "held_interval", "prepare_timeout")
+        values = {name: getattr(self._node.options, name) for name in fields}
+        text = json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in values.items()})
+        step = self._step if self.deaths == 0 else "never"
+        with (self._node.folder / "agent.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.agent.crashing_agent", text, step, stdout=log, stderr=log,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            )  # fmt: skip
+
+    async def insist(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do something as a patient partner would: when the agent dies under it, start a new one and do it again."""
+        async with asyncio.timeout(60):
+            while True:
+                doing = asyncio.ensure_future(act())
+                dying = asyncio.ensure_future(self._running().wait())
+                await asyncio.wait({doing, dying}, return_when=asyncio.FIRST_COMPLETED)
+                if doing.done() and doing.exception() is None:
+                    dying.cancel()
+                    return doing.result()
+                doing.cancel()
+                if doing.done() and not isinstance(doing.exception(), grpc.aio.AioRpcError):
+                    dying.cancel()
+                    await doing
+                if await asyncio.wait({dying}, timeout=0.05) and self._running().returncode is not None:
+                    assert self._running().returncode == -9, (self._node.folder / "agent.log").read_text()
+                    self.deaths += 1
+                    await self.start()
+                else:
+                    dying.cancel()
+
+    async def stop(self) -> None:
+        """End the agent that is left."""
+        if self._running().returncode is None:
+            self._running().kill()
+            await self._running().wait()
+
+    def _running(self) -> asyncio.subprocess.Process:
+        assert self._process is not None
+        return self._process
+
+
+@asynccontextmanager
+async def killed_agent(node: SimulatedNode, step: str) -> AsyncIterator[KilledAgent]:
+    """Run an agent that dies at a step."""
+    agent = KilledAgent(node, step)
+    await agent.start()
+    try:
+        yield agent
+    finally:
+        await agent.stop()
+
+
+def journal_steps(node: SimulatedNode) -> tuple[list[str], list[str]]:
+    """Return the steps of partitions and claims that the journal still knows."""
+    with sqlite3.connect(node.folder / "state" / "journal.db") as db:
+        partitions = [row[0] for row in db.execute("SELECT step FROM partitions")]
+        claims = [row[0] for row in db.execute("SELECT step FROM claims")]
+    db.close()
+    return partitions, claims

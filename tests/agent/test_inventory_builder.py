@@ -1,0 +1,71 @@
+"""What is subtracted from the counters, and what is not."""
+
+from dataclasses import replace
+
+from apportion.agent.devices.values import LivePartition, Placement
+from apportion.agent.inventorybuilder import compose
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.slices.nodeinventory import held_for
+from tests.agent.places import MakeBackend, partition_place
+
+DEVICE = "gpu-0-mig-1g10gb-19-3"
+
+
+def holding(*devices: ClaimDevice) -> ClaimRow:
+    """Return a claim that holds devices which it has lost."""
+    return ClaimRow("c", "gpu.apportion.dev", "team", "forced", ClaimStep.PREPARED, devices)
+
+
+def test_ours_for_claims_stays_layouts_and_foreign_ones_are_subtracted(make_backend: MakeBackend) -> None:
+    """Allocations count the first kind; nobody else counts the other two."""
+    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    ours, layouts, foreign = (
+        backend.create(partition_place(backend, "gpu-0", "1g.10gb", n)) for n in (0, 1, 2)
+    )
+    row = PartitionRow("u1", "n1", "gpu-0-mig-1g10gb-19-0", ours.place, Step.READY, uuid=ours.uuid)
+    static = PartitionRow(
+        "u2",
+        "n2",
+        "gpu-0-mig-1g10gb-19-1-static",
+        layouts.place,
+        Step.READY,
+        layout="nightly",
+        uuid=layouts.uuid,
+    )
+    rows = {"u1": row, "u2": static}
+    made = compose(backend.devices(), backend.partitions(), rows, (), {})
+    assert made.occupied == (layouts.place, foreign.place)
+    assert [(s.device, s.uuid, s.layout) for s in made.static] == [
+        ("gpu-0-mig-1g10gb-19-1-static", layouts.uuid, "nightly")
+    ]
+
+
+def test_a_partition_that_a_stranger_made_in_our_place_is_foreign(make_backend: MakeBackend) -> None:
+    """The UUID in the journal is another one: ours is gone."""
+    backend = make_backend(cards=[{"model": "H100-80GB"}])
+    live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
+    row = PartitionRow("u", "n", DEVICE, live.place, Step.READY, uuid="MIG-of-before")
+    assert compose(backend.devices(), (live,), {"u": row}, (), {}).occupied == (live.place,)
+    half_made = replace(row, step=Step.INTENT, uuid="")
+    assert compose(backend.devices(), (live,), {"u": half_made}, (), {}).occupied == ()
+
+
+def test_a_shape_that_no_profile_describes_blocks_the_card(make_backend: MakeBackend) -> None:
+    """Nobody can say what is left beside it."""
+    backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
+    odd = LivePartition("gpu-1", "1c.3g.40gb", Placement(0, 4), "MIG-odd")
+    made = compose(backend.devices(), (odd,), {}, (), {})
+    assert made.blocked == {"gpu-1"}
+
+
+def test_a_held_partition_is_tainted_and_subtracted_a_held_card_altogether(make_backend: MakeBackend) -> None:
+    """Deallocated means that no allocation counts it any more; the container may still use it."""
+    backend = make_backend(cards=[{"model": "H100-80GB", "count": 2}])
+    live = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 3))
+    row = PartitionRow("u", "n", DEVICE, live.place, Step.READY, uuid=live.uuid)
+    part = ClaimDevice(DEVICE, "gpu-0", "node-a", ("r",), "x", partition="u")
+    whole = ClaimDevice("gpu-1", "gpu-1", "node-a", ("r",), "x")
+    made = compose(backend.devices(), (live,), {"u": row}, (holding(part, whole),), {})
+    assert made.taints == {DEVICE: (held_for("c"),), "gpu-1": (held_for("c"),)}
+    assert made.occupied == (live.place,)
+    assert made.blocked == {"gpu-1"}

@@ -1,0 +1,91 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from testbed.chaos import invariants
+from testbed.chaos.fakehardware import LivePartition
+from testbed.chaos.invariants import DOUBLED, KILLED, LEAKED, CdiFile, Container, Observation
+
+
+def _partition(**status: Any) -> dict[str, Any]:
+    spec = {
+        "parent": "gpu-0",
+        "profile": "1g.10gb",
+        "placement": {"start": 3, "size": 1},
+        "holder": {"uid": "c"},
+    }
+    whole_status = {"phase": "Ready", "uuid": "MIG-1", "preparedBy": ["c"], **status}
+    return {"metadata": {"name": "p"}, "spec": spec, "status": whole_status}
+
+
+LIVE = LivePartition("gpu-0", "1g.10gb", 3, 1, "MIG-1")
+CONTAINER = Container("c", "gpu-0-mig-1g10gb-19-3", "gpu-0", "MIG-1")
+RIGHT = Observation(
+    live=(LIVE, LivePartition("gpu-1", "1g.5gb", 6, 1, "MIG-foreign")),
+    whole=frozenset(),
+    cards={"gpu-0": "GPU-0", "gpu-1": "GPU-1"},
+    cdi_files=(CdiFile("c.json", "c", frozenset({"MIG-1"})),),
+    stray_files=(),
+    containers=(CONTAINER,),
+    foreign=frozenset({"MIG-foreign"}),
+    objects=(_partition(),),
+)
+WHOLE = Container("w", "gpu-0", "gpu-0", "GPU-0")
+
+
+def test_a_correct_state_has_no_violation() -> None:
+    """Otherwise every run would fail."""
+    assert not [*invariants.always(RIGHT), *invariants.at_rest(RIGHT)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        pytest.param(KILLED, {"live": RIGHT.live[1:]}, id="the container's partition is gone"),
+        pytest.param(
+            KILLED, {"live": (replace(LIVE, uuid="MIG-2"), RIGHT.live[1])}, id="it was made a second time"
+        ),
+        pytest.param(KILLED, {"live": (LIVE,)}, id="a foreign partition is gone"),
+        pytest.param(KILLED, {"containers": (WHOLE,)}, id="a card in use as a whole was partition"),
+        pytest.param(
+            DOUBLED,
+            {"containers": (CONTAINER, replace(CONTAINER, claim="d"))},
+            id="two containers, one partition",
+        ),
+        pytest.param(DOUBLED, {"containers": (CONTAINER, WHOLE)}, id="a card and a part of it"),
+        pytest.param(
+            DOUBLED,
+            {"cdi_files": (*RIGHT.cdi_files, CdiFile("d.json", "d", frozenset({"MIG-1"})))},
+            id="two CDI files name one partition",
+        ),
+        pytest.param(
+            DOUBLED,
+            {"live": (*RIGHT.live, LivePartition("gpu-0", "2g.20gb", 2, 2, "MIG-3"))},
+            id="partitions overlap",
+        ),
+    ],
+)
+def test_what_must_never_happen_is_seen_at_once(kind: str, changes: dict[str, Any]) -> None:
+    assert kind in {violation.kind for violation in invariants.always(replace(RIGHT, **changes))}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"objects": ()}, id="nobody owns what is partition"),
+        pytest.param({"live": (replace(LIVE, uuid=""), RIGHT.live[1])}, id="half made"),
+        pytest.param({"objects": (_partition(phase="Pending"),)}, id="the object waits"),
+        pytest.param({"objects": (_partition(uuid="MIG-9"),)}, id="the object says another UUID"),
+        pytest.param({"objects": (_partition(preparedBy=None),)}, id="the object knows no user"),
+        pytest.param({"containers": ()}, id="a CDI file without a container"),
+        pytest.param({"cdi_files": ()}, id="a container without a CDI file"),
+        pytest.param({"stray_files": ("c.new",)}, id="an unfinished CDI file"),
+        pytest.param(
+            {"cdi_files": (CdiFile("c.json", "c", frozenset({"MIG-9"})),)},
+            id="a CDI file that names nothing",
+        ),
+    ],
+)
+def test_what_is_left_at_rest_is_seen(changes: dict[str, Any]) -> None:
+    assert {violation.kind for violation in invariants.at_rest(replace(RIGHT, **changes))} == {LEAKED}

@@ -1,0 +1,34 @@
+"""Pods of groups, and affinities to and against other pods."""
+
+from typing import Any
+
+from tests.e2e.tenant import GPU, Tenant, claim, pod, request
+
+GROUP = "apportion.dev/pod-group"
+LEAST = "apportion.dev/pod-group-min-count"
+
+
+def member(name: str, group: str, least: str) -> dict[str, Any]:
+    """Return a pod of a group with a claim of its own name."""
+    raw = pod(name, name)
+    raw["metadata"]["labels"][GROUP] = group
+    raw["metadata"]["annotations"] = {LEAST: least}
+    return raw
+
+
+async def with_gpus(team: Tenant, name: str, group: str, least: str, count: int = 5) -> None:
+    """Make a pod of a group that asks for so many of a node's eight GPUs."""
+    await team.make(claim(name, request(GPU, count=count)))
+    await team.make(member(name, group, least))
+
+
+def against(label: str) -> dict[str, Any]:
+    """Return the affinity of a pod that will not stand beside pods of this label."""
+    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def beside(label: str) -> dict[str, Any]:
+    """Return the affinity of a pod that stands only beside pods of this label."""
+    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
