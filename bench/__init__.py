@@ -1,1 +1,1 @@
-"""How fast and how well the allocator works, measured against others."""
+"""Benchmarks of the allocator, the operator's pass and the agent; no part of the product. README.md says what each figure leaves out."""

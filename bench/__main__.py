@@ -1,4 +1,8 @@
-"""`python -m bench`: ours and kube-scheduler's allocator on the same scenarios, in one run, one thread each."""
+"""`python -m bench`: ours and kube-scheduler's allocator on the same scenario files, in one run, one thread each.
+
+In: size, scenarios, what to run. Out: tables, and with `--json` all figures. Both allocators run without an API server;
+`bench.scenariorun` says what is timed.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -14,15 +18,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from apportion.allocator.search.scorer import Strategy
 from apportion.errors import ApportionError
 from bench.compare import Row, Verdict, compare, overall, verdict
-from bench.files import CHURN, Wish, generate
 from bench.floors import FLOORS
 from bench.floors import floors as floors_of
+from bench.generator import CHURN, ScenarioSpec, generate
+from bench.options import BAD_INPUT
 from bench.peer import Peer
-from bench.tables import adversaries, table
+from bench.tables import adversarial_table, table
 
-BAD_INPUT = 2
 WIDTH = 110
-"""Columns of a table that goes to a file."""
+"""Columns of the tables if the output is no terminal."""
 
 
 def main(
@@ -31,9 +35,9 @@ def main(
     ] = "small",
     scenario: Annotated[list[str] | None, typer.Option(help="Only these; may be repeated.")] = None,
     strategy: Annotated[Strategy, typer.Option(help="Ours.")] = Strategy.LEAST_FRAGMENTATION,
-    demand: Annotated[float | None, typer.Option(help="Part of the capacity asked for.")] = None,
+    demand: Annotated[float | None, typer.Option(help="Requested fraction of the capacity.")] = None,
     seed: Annotated[int, typer.Option(help="Of the scenarios.")] = 1,
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of each, in turns; medians are shown.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each, alternating; medians are shown.")] = 1,
     peer_limit: Annotated[int, typer.Option(help="Claims that the peer handles at most; 0: all.")] = 0,
     peer: Annotated[bool, typer.Option(help="Run the peer too.")] = True,  # noqa: FBT002 - typer makes a flag of it
     scenarios: Annotated[bool, typer.Option(help="Run the scenarios as they are.")] = True,  # noqa: FBT002
@@ -47,12 +51,12 @@ def main(
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(WIDTH, console.width))
-    wish = Wish(size, demand, seed)
+    spec = ScenarioSpec(size, demand, seed)
     try:
         rows, lows, verdicts = _measure(
             console,
             Plan(
-                wish,
+                spec,
                 scenario or CHURN,
                 scenarios,
                 strategy.value,
@@ -67,7 +71,7 @@ def main(
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
-    title = f"ours ({strategy.value}) and the peer (first-feasible), size {wish.size}, one thread each"
+    title = f"ours ({strategy.value}) and the peer (first-feasible), size {spec.size}, one thread each"
     if rows:
         console.print(table(rows, title))
     mean = overall(rows)
@@ -75,25 +79,25 @@ def main(
         console.print(f"geometric mean of the ratios of claims/s: [bold]{mean:.2f}[/]")
     if lows:
         most = f"the first {floor_limit} claims of each" if floor_limit else "all claims"
-        console.print(table(lows, f"floors: the same where remembering helps little, {most}"))
+        console.print(table(lows, f"floors: the same scenarios, changed so that caches help little, {most}"))
     if verdicts:
-        console.print(adversaries(verdicts))
+        console.print(adversarial_table(verdicts))
     if json is not None:
-        told: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "rows": [row.to_json() for row in rows],
             "floors": [row.to_json() for row in lows],
             "geometricMean": mean,
             "adversarial": [{"scenario": v.scenario, "right": v.right, "ms": v.ms} for v in verdicts],
         }
-        json.write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+        json.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure."""
+    """The choices of the command line."""
 
-    wish: Wish
-    kinds: Sequence[str]
+    spec: ScenarioSpec
+    scenarios: Sequence[str]
     unchanged: bool
     """Whether the scenarios themselves are run."""
     strategy: str
@@ -118,8 +122,8 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
     )
     each = plan.unchanged + (len(FLOORS) if plan.floor_limit >= 0 else 0)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("building the peer", total=1 + each * len(plan.kinds))
-        yardstick = Peer.build() if plan.peer else None
+        task = progress.add_task("building the peer", total=1 + each * len(plan.scenarios))
+        peer = Peer.build() if plan.peer else None
         progress.advance(task)
 
         def show(what: str) -> None:
@@ -127,23 +131,23 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
             if not console.is_terminal:
                 print(what, file=sys.stderr, flush=True)
 
-        for kind in plan.kinds if plan.unchanged else ():
-            show(f"{kind}: making the scenario")
-            for file in generate(kind, plan.wish):
-                show(f"{kind}: running")
+        for name in plan.scenarios if plan.unchanged else ():
+            show(f"{name}: making the scenario")
+            for file in generate(name, plan.spec):
+                show(f"{name}: running")
                 rows.append(
-                    compare(file, plan.strategy, yardstick, plan.rounds, plan.peer_limit, ticks=plan.ticks)
+                    compare(file, plan.strategy, peer, plan.rounds, plan.peer_limit, ticks=plan.ticks)
                 )
             progress.advance(task)
-        for kind in plan.kinds if plan.floor_limit >= 0 else ():
-            show(f"{kind}: making the floors")
-            for name, file in floors_of(kind, plan.wish):
-                show(f"{kind}: running {name}")
+        for name in plan.scenarios if plan.floor_limit >= 0 else ():
+            show(f"{name}: making the floors")
+            for floor, file in floors_of(name, plan.spec):
+                show(f"{name}: running {floor}")
                 lows.append(
                     compare(
                         file,
                         plan.strategy,
-                        yardstick,
+                        peer,
                         plan.rounds,
                         plan.floor_limit,
                         both=True,
@@ -151,7 +155,7 @@ def _measure(console: Console, plan: Plan) -> tuple[list[Row], list[Row], list[V
                     )
                 )
                 progress.advance(task)
-        hard = generate("adversarial", Wish("tiny", seed=plan.wish.seed)) if plan.adversarial else ()
+        hard = generate("adversarial", ScenarioSpec("tiny", seed=plan.spec.seed)) if plan.adversarial else ()
         task = progress.add_task("adversarial files", total=len(hard))
         for file in hard:
             verdicts.append(verdict(file, plan.strategy))

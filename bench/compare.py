@@ -1,4 +1,4 @@
-"""Ours and the peer on the same files, in turns: scenario files in, rows of figures out."""
+"""Run ours and the peer on the same scenario files, alternating: files in, rows of figures out."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from apportion.errors import BrokenInput
 from bench.peer import Peer, figures
 
 SOLVABLE = ("late-match-sat", "backtrack")
-"""Kinds of adversarial files that have a solution; the others have none."""
+"""Adversarial scenarios that have a solution; the others have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,17 @@ class Row:
     peer: tuple[Mapping[str, Any], ...]
 
     def of(self, runs: Sequence[Mapping[str, Any]], key: str) -> float:
-        """Return a figure: the median over the runs; NaN where nothing ran."""
+        """Return the median of a figure over the runs; NaN without runs."""
         return float(median(run[key] for run in runs)) if runs else float("nan")
 
     @property
     def ratio(self) -> float:
-        """Return how many times more claims per second ours handles."""
+        """Return ours divided by the peer in claims per second."""
         return self.of(self.ours, "claimsPerSecond") / self.of(self.peer, "claimsPerSecond")
 
     @property
     def cpu_ratio(self) -> float:
-        """Return the same per second of CPU time: a busy machine disturbs it less."""
+        """Return ours divided by the peer in claims per second of CPU time, which a busy machine disturbs less."""
         return self.cpu_rate(self.ours) / self.cpu_rate(self.peer)
 
     def cpu_rate(self, runs: Sequence[Mapping[str, Any]]) -> float:
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What ours says to an adversarial file."""
+    """Our result on an adversarial file."""
 
     scenario: str
     right: bool
@@ -58,7 +58,7 @@ class Verdict:
 
 
 def ours(file: Path, strategy: str, *arguments: str) -> Mapping[str, Any]:
-    """Run a scenario in a process of its own; raises BrokenInput."""
+    """Run a scenario with our allocator in a new process; raises BrokenInput."""
     made = subprocess.run(
         [sys.executable, "-m", "bench.scenario", str(file), "--strategy", strategy, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -71,11 +71,11 @@ def ours(file: Path, strategy: str, *arguments: str) -> Mapping[str, Any]:
 
 
 def verdict(file: Path, strategy: str) -> Verdict:
-    """Ask ours about an adversarial file, which holds one claim."""
+    """Run ours on an adversarial file, which has one claim."""
     found = ours(file, strategy, "--timeout", "10s", "--ticks")
-    kind = found["scenario"].removeprefix("adversarial-").rpartition("-")[0]
-    right = found["allocated" if kind in SOLVABLE else "unallocated"] == 1
-    # CPU time, as other programs on the machine are not the search's fault.
+    name = found["scenario"].removeprefix("adversarial-").rpartition("-")[0]
+    right = found["allocated" if name in SOLVABLE else "unallocated"] == 1
+    # CPU time: other programs on the machine must not fail a file.
     return Verdict(found["scenario"], right, found["maxCpuMs"])
 
 
@@ -89,21 +89,21 @@ def compare(
     both: bool = False,
     ticks: bool = False,
 ) -> Row:
-    """Run both so many times in turns. `limit`: claims that the peer handles at most, 0: all; ours too with `both`.
+    """Run ours and the peer `rounds` times, alternating. `limit`: claims the peer handles at most, 0: all; ours too with `both`.
 
-    `ticks`: tell the CPU time of claims too, which costs some.
+    `ticks`: measure the CPU time of each claim too, which takes some microseconds a claim.
     """
     own = (*(("--limit", str(limit)) if both and limit else ()), *(("--ticks",) if ticks else ()))
-    mine: list[Mapping[str, Any]] = []
-    theirs: list[Mapping[str, Any]] = []
+    own_runs: list[Mapping[str, Any]] = []
+    peer_runs: list[Mapping[str, Any]] = []
     for turn in range(rounds):
         if turn % 2 == 0:
-            mine.append(ours(file, strategy, *own))
+            own_runs.append(ours(file, strategy, *own))
         if peer is not None:
-            theirs.append(peer.run(file, *(("-limit", str(limit)) if limit else ())))
+            peer_runs.append(peer.run(file, *(("-limit", str(limit)) if limit else ())))
         if turn % 2:
-            mine.append(ours(file, strategy, *own))
-    return Row(mine[0]["scenario"], tuple(mine), tuple(theirs))
+            own_runs.append(ours(file, strategy, *own))
+    return Row(own_runs[0]["scenario"], tuple(own_runs), tuple(peer_runs))
 
 
 def overall(rows: Sequence[Row]) -> float | None:

@@ -1,7 +1,8 @@
-"""`python -m bench.cycle`: how long a pass of the operator takes when so many pods wait.
+"""`python -m bench.cycle`: duration of one pass of the operator (`Cycle.once`) by the number of waiting pods.
 
-In: the scenario `whole-gpu`, a pod for every claim. Out: a table of seconds per pass and milliseconds per pod: all that the
-operator does between two looks at its watch, on an API server whose answers to writes are not waited for.
+In: the scenario `whole-gpu`, an ungated pod for every claim. Out: a table of milliseconds per pass and per pod. Not timed: decoding
+watch events and taking them into the snapshot, and all writes: a pass starts them as tasks, and no task runs before
+the pass has ended.
 """
 
 import asyncio
@@ -21,13 +22,13 @@ from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, Resour
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
-from bench.files import Wish, generate
-from bench.scenario import read
+from bench.generator import ScenarioSpec, generate
+from bench.options import BAD_INPUT
+from bench.scenariofile import read_json
 from testbed.cycle import build_cycle, now
 
-BAD_INPUT = 2
 WARM = 16
-"""Pods served before: selectors are compiled, nodes are known."""
+"""Pods served before the timed pass, so that selectors are compiled and node classes are known."""
 WAITING = (1, 64, 512)
 ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 
@@ -37,13 +38,13 @@ Json = dict[str, Any]
 def main(
     size: Annotated[str, typer.Option(help="small, large (100, 1000 nodes), or a number.")] = "large",
 ) -> None:
-    """Measure passes over pods that wait."""
+    """Time one pass for each number of waiting pods."""
     console = Console()
     table = Table(title=f"a pass of the operator, whole-gpu {size}")
     for name in ("pods waiting", "served", "pass, ms", "a pod, ms"):
         table.add_column(name, justify="right")
     try:
-        world = read(generate("whole-gpu", Wish(size, None, 1))[0])
+        world = read_json(generate("whole-gpu", ScenarioSpec(size, None, 1))[0])
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
         raise typer.Exit(BAD_INPUT) from None
@@ -56,14 +57,14 @@ def main(
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass."""
+    """One timed pass."""
 
     served: int
     ms: float
 
 
-class _Deaf:
-    """An API server that is still thinking about every write when the pass is over."""
+class _UnansweredApi:
+    """A client whose writes are never answered."""
 
     def __getattr__(self, _name: str) -> Any:
         async def never(*_: object, **__: object) -> None:
@@ -78,13 +79,13 @@ async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
     _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
     _observe(snapshot, SLICES, world["slices"])
-    client: Any = _Deaf()
+    client: Any = _UnansweredApi()
     recorder = Recorder(client, component="bench", clock=time.monotonic, now=now)
     cycle = build_cycle(client, snapshot, recorder)
     claims = world["claims"]
-    _come(snapshot, claims[:WARM])
+    _arrive(snapshot, claims[:WARM])
     cycle.once()
-    _come(snapshot, claims[WARM : WARM + waiting])
+    _arrive(snapshot, claims[WARM : WARM + waiting])
     before = _served(snapshot)
     gc.collect()
     began = time.perf_counter()
@@ -93,7 +94,7 @@ async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
     return Pass(_served(snapshot) - before, took * 1000)
 
 
-def _come(snapshot: Snapshot, claims: list[Json]) -> None:
+def _arrive(snapshot: Snapshot, claims: list[Json]) -> None:
     _observe(snapshot, CLAIMS, claims)
     _observe(snapshot, PODS, [_pod(claim) for claim in claims])
 

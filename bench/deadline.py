@@ -1,6 +1,6 @@
-"""A limit on one call: seconds in, Expired out when they are over.
+"""A time limit for one call: seconds in, Expired raised after them.
 
-The allocator has a budget of steps and no clock; a benchmark needs the clock.
+The allocator has a budget of steps and no clock; a comparison with the peer needs the clock.
 """
 
 import re
@@ -16,7 +16,7 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|ms|s|m|h)")
 
 
 class Expired(Exception):  # noqa: N818 - says what happened
-    """The time is over."""
+    """The time limit passed."""
 
 
 def seconds(text: str) -> float:

@@ -1,8 +1,8 @@
-"""`python -m bench.endgame`: how many claims find no place when whole GPUs are given out to the last one, and how many at best.
+"""`python -m bench.endgame`: unplaced claims when a cluster of whole GPUs fills to the last device, and the optimum.
 
-In: numbers of seeds, each a list of claims drawn like the scenario `whole-gpu` draws them, for 1,000 nodes of two
-models. Out: unplaced claims a seed with the error of that figure, the chance that five seeds leave at most five, and
-what our choices among the last devices cost beside the best ones.
+In: seeds; each draws claims with the distribution of the scenario `whole-gpu`, for 1,000 nodes of two models. Out: unplaced
+claims per seed with the standard error, the probability that five seeds leave at most five, and what the choices among
+the last devices cost compared with the optimum. Claims arrive one by one; nothing is timed.
 """
 
 import gc
@@ -23,27 +23,27 @@ from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError
-from bench.files import Wish, generate
+from bench.generator import ScenarioSpec, generate
 from bench.optimum import Choice, Optimum, State
-from bench.scenario import Scenario, made, read, serve
-from bench.seeds import numbers
+from bench.options import BAD_INPUT, parse_seeds
+from bench.scenariofile import Scenario, build, read_json
+from bench.scenariorun import allocate_one
 
-BAD_INPUT = 2
 SIZES = {1: 0.45, 2: 0.25, 4: 0.15, 8: 0.15}
 SELECTORS = {"h100": 0.30, "a100": 0.15, "memory": 0.15, "driver": 0.15, "any": 0.25}
 WORDS = {"H100": "h100", "A100": "a100", "60Gi": "memory", "driverVersion": "driver"}
-"""By what the selectors of the scenario are known."""
+"""Text in a selector -> its name here."""
 USES = {"h100": (0,), "memory": (0,), "a100": (1,), "driver": (0, 1), "any": (0, 1)}
-"""Models that a claim can use: H100 and A100."""
+"""Models a claim can use, by selector; 0: H100, 1: A100."""
 FEW = 5
-"""Seeds, and claims that they may leave, whose chance is told."""
+"""The output has the probability that so many seeds leave at most so many claims."""
 SAME = 1e-9
-"""Difference of expected claims that is none."""
+"""Differences of expected claims below this are rounding."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One choice among the last devices."""
+class LastChoice:
+    """One choice among the last devices. `coming`: devices still to be requested, this claim's included."""
 
     state: State
     coming: int
@@ -54,29 +54,29 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The scenario, and what its claims look like."""
+    """The cluster of the scenario `whole-gpu`, and one claim of it per selector to draw copies of."""
 
     scenario: Scenario
     models: dict[str, int]
-    """Per node."""
+    """Node -> index of its model."""
     texts: dict[str, dict[str, Any]]
-    """A claim of the scenario per selector."""
+    """Selector -> a claim of the scenario that has it."""
     devices: int
 
     @classmethod
     def read(cls, nodes: str) -> "Cluster":
         """Load the scenario's cluster; raises BrokenInput."""
-        (file,) = generate("whole-gpu", Wish(nodes))
-        world = read(file)
+        (file,) = generate("whole-gpu", ScenarioSpec(nodes))
+        content = read_json(file)
         models = {
-            piece["spec"]["nodeName"]: int("A100" in str(piece["spec"]["devices"][0]["attributes"]))
-            for piece in world["slices"]
+            row["spec"]["nodeName"]: int("A100" in str(row["spec"]["devices"][0]["attributes"]))
+            for row in content["slices"]
         }
-        texts = {_selector(row): row for row in world["claims"]}
-        return cls(made(world), models, texts, 8 * len(models))
+        texts = {_selector(row): row for row in content["claims"]}
+        return cls(build(content), models, texts, 8 * len(models))
 
     def draw(self, seed: int) -> Iterator[tuple[str, int, Claim]]:
-        """Yield (selector, devices, claim) until as many devices were asked for as there are."""
+        """Yield (selector, devices, claim) until all devices of the cluster are requested."""
         rng = random.Random(f"endgame/{seed}")
         left = self.devices
         while left:
@@ -88,26 +88,26 @@ class Cluster:
             row["spec"]["devices"]["requests"][0]["exactly"]["count"] = count
             yield selector, count, Claim.from_json(row)
 
-    def play(self, seed: int, last: int) -> tuple[int, list[Turn]]:
-        """Allocate a seed's claims; return how many found no place, and the choices among the last devices."""
+    def fill(self, seed: int, last: int) -> tuple[int, list[LastChoice]]:
+        """Allocate a seed's claims; return the number of unplaced claims, and the choices among the `last` devices."""
         free = dict.fromkeys(self.models, 8)
-        lost, turns = 0, []
+        unplaced, choices = 0, []
         left = coming = self.devices
         for selector, count, claim in self.draw(seed):
             precompute(self.scenario.state)
-            node = serve(self.scenario, claim, Strategy.LEAST_FRAGMENTATION).node
+            node = allocate_one(self.scenario, claim, Strategy.LEAST_FRAGMENTATION).node
             if node:
                 if left <= last:
                     taken = self.models[node], free[node]
-                    turns.append(Turn(self._stands(free), coming, count, USES[selector], taken))
+                    choices.append(LastChoice(self._state(free), coming, count, USES[selector], taken))
                 free[node] -= count
                 left -= count
             else:
-                lost += 1
+                unplaced += 1
             coming -= count
-        return lost, turns
+        return unplaced, choices
 
-    def _stands(self, free: dict[str, int]) -> State:
+    def _state(self, free: dict[str, int]) -> State:
         rows: tuple[list[int], list[int]] = ([], [])
         for name, count in free.items():
             if count:
@@ -119,68 +119,75 @@ def main(
     seeds: Annotated[str, typer.Option(help="FIRST-LAST, of the claims drawn.")] = "1-200",
     nodes: Annotated[str, typer.Option(help="Nodes of the cluster.")] = "1000",
     last: Annotated[
-        int, typer.Option(help="Free devices from which on choices are compared; 0: never.")
+        int, typer.Option(help="Free devices from which on choices are compared with the optimum; 0: never.")
     ] = 20,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
 ) -> None:
-    """Fill a cluster to the last device, again and again."""
+    """Fill a cluster to the last device, once per seed."""
     console = Console(soft_wrap=True)
     try:
-        chosen = numbers(seeds)
-        _board.append((Cluster.read(nodes), last))
+        chosen = parse_seeds(seeds)
+        _inherited.append((Cluster.read(nodes), last))
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
         raise typer.Exit(BAD_INPUT) from None
     gc.freeze()
     # Every seed starts from the same empty cluster: a fork of this process.
     with get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
-        games = list(
-            track(pool.imap(_play, chosen, chunksize=1), "filling", len(chosen), console=Console(stderr=True))
+        runs = list(
+            track(pool.imap(_fill, chosen, chunksize=1), "filling", len(chosen), console=Console(stderr=True))
         )
-    _tell(console, [lost for lost, _ in games], [turn for _, turns in games for turn in turns], last)
+    _print(
+        console,
+        [unplaced for unplaced, _ in runs],
+        [choice for _, choices in runs for choice in choices],
+        last,
+    )
 
 
-_board: list[tuple[Cluster, int]] = []
-"""Where a forked process finds its cluster, which is too large to be sent."""
+_inherited: list[tuple[Cluster, int]] = []
+"""The cluster for forked processes: inherited, because it is too large to be pickled."""
 
 
-def _play(seed: int) -> tuple[int, list[Turn]]:
-    ((cluster, last),) = _board
-    return cluster.play(seed, last)
+def _fill(seed: int) -> tuple[int, list[LastChoice]]:
+    ((cluster, last),) = _inherited
+    return cluster.fill(seed, last)
 
 
-def _tell(console: Console, losses: Sequence[int], turns: Sequence[Turn], last: int) -> None:
-    games = len(losses)
-    error = statistics.pstdev(losses) / games**0.5
-    console.print(f"unplaced claims a seed: [bold]{sum(losses) / games:.3f}[/] ± {error:.3f} ({games} seeds)")
-    counts = sorted(Counter(losses).items())
-    console.print("seeds by unplaced claims: " + ", ".join(f"{lost}: {seeds}" for lost, seeds in counts))
-    console.print(f"chance that {FEW} such seeds leave at most {FEW}: {_chance(losses):.0%}")
-    if last and turns:
+def _print(console: Console, unplaced: Sequence[int], choices: Sequence[LastChoice], last: int) -> None:
+    runs = len(unplaced)
+    error = statistics.pstdev(unplaced) / runs**0.5
+    console.print(f"unplaced claims a seed: [bold]{sum(unplaced) / runs:.3f}[/] ± {error:.3f} ({runs} seeds)")
+    counts = sorted(Counter(unplaced).items())
+    console.print("seeds by unplaced claims: " + ", ".join(f"{count}: {seeds}" for count, seeds in counts))
+    console.print(f"chance that {FEW} such seeds leave at most {FEW}: {_chance(unplaced):.0%}")
+    if last and choices:
         best = Optimum(SIZES, _demand())
         costs = [
-            best.regret(turn.state, turn.coming, turn.count, turn.models, turn.made)
-            for turn in track(turns, "comparing", console=Console(stderr=True))
+            best.regret(choice.state, choice.coming, choice.count, choice.models, choice.made)
+            for choice in track(choices, "comparing", console=Console(stderr=True))
         ]
         console.print(
             f"choices among the last {last} devices: {len(costs)}, {sum(cost > SAME for cost in costs)} not the best;"
-            f" the best would leave [bold]{sum(costs) / games:.3f}[/] claims a seed fewer"
+            f" the best would leave [bold]{sum(costs) / runs:.3f}[/] claims a seed fewer"
         )
 
 
 def _demand() -> dict[tuple[int, ...], float]:
     found: dict[tuple[int, ...], float] = {}
-    for selector, part in SELECTORS.items():
-        found[USES[selector]] = found.get(USES[selector], 0.0) + part
+    for selector, fraction in SELECTORS.items():
+        found[USES[selector]] = found.get(USES[selector], 0.0) + fraction
     return found
 
 
-def _chance(losses: Sequence[int]) -> float:
-    """Return the chance that so few seeds, drawn from these, leave at most so few claims."""
-    one = [losses.count(lost) / len(losses) for lost in range(FEW + 1)]
+def _chance(unplaced: Sequence[int]) -> float:
+    """Return the probability that `FEW` seeds drawn from these leave at most `FEW` claims."""
+    one = [unplaced.count(count) / len(unplaced) for count in range(FEW + 1)]
     sums = [1.0] + [0.0] * FEW
     for _ in range(FEW):
-        sums = [sum(sums[total - lost] * one[lost] for lost in range(total + 1)) for total in range(FEW + 1)]
+        sums = [
+            sum(sums[total - count] * one[count] for count in range(total + 1)) for total in range(FEW + 1)
+        ]
     return sum(sums)
 
 

@@ -1,8 +1,12 @@
-"""`python -m bench.million`: a million placements. How long a cold start takes, what it weighs, how fast claims are.
+"""`python -m bench.million`: a million placements: CPU time of a cold start, memory, and time per claim.
 
 In: a number of nodes with eight H100, each published as a GPU with its 25 MIG placements (208 devices a node). Out: a
 table, and with `--json` the same figures: cold start from JSON, bytes per placement, claims against 1,000 nodes.
 `python -m bench.million --only --nodes N` measures one size in this process and prints one JSON line.
+
+The cold start is the allocator's: decode slices, put them into the state, classify nodes, collect garbage. It has no API server,
+no watch, no pods and no claims. Claims are allocated one by one and held; the rate leaves out releases, the demand is not learned,
+and by default claims request a tenth of the memory slices, so the cluster stays nearly empty.
 """
 
 import gc
@@ -35,23 +39,25 @@ from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 from apportion.errors import ApportionError, NotReady
-from bench.scenario import percentile
-from bench.shared import shared
+from bench.folders import shared
+from bench.options import BAD_INPUT
+from bench.scenariorun import percentile
 
-BAD_INPUT = 2
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 
 
 def main(
     nodes: Annotated[int, typer.Option(min=1, help="Nodes; 4808 hold a million placements.")] = 5000,
-    demand: Annotated[float, typer.Option(help="Part of the memory slices asked for.")] = 0.1,
+    demand: Annotated[float, typer.Option(help="Requested fraction of the memory slices.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Of the claims.")] = 1,
     only: Annotated[bool, typer.Option("--only", help="Measure here; one JSON line.")] = False,  # noqa: FBT002
-    unshared: Annotated[bool, typer.Option("--unshared", help="Every node is a kind of its own.")] = False,  # noqa: FBT002
+    unshared: Annotated[  # noqa: FBT002
+        bool, typer.Option("--unshared", help="Make every node a node class of its own.")
+    ] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file.")] = None,
 ) -> None:
-    """Measure a cold start, memory and claims at three sizes."""
+    """Measure cold start, memory and claims: 1,000 nodes, all nodes, and 1,000 nodes that are each a class of their own."""
     console = Console(stderr=only)
     try:
         if only:
@@ -60,8 +66,10 @@ def main(
         small = min(1000, nodes)
         rows = []
         for count, alone in ((small, False), (nodes, False), (small, True)):
-            console.print(f"measuring {count} nodes{', each its own kind' if alone else ''} ...", style="dim")
-            rows.append(_apart(count, demand, seed, unshared=alone))
+            console.print(
+                f"measuring {count} nodes{', each its own class' if alone else ''} ...", style="dim"
+            )
+            rows.append(_in_new_process(count, demand, seed, unshared=alone))
     except ApportionError as error:
         console.print(f"[red]error:[/] {error}", highlight=False)
         raise typer.Exit(BAD_INPUT) from None
@@ -73,7 +81,7 @@ def main(
 
 
 def measure(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[str, Any]:
-    """Start cold, then let claims come and go."""
+    """Measure one size in this process: a cold start, then the claims and releases of the fleet."""
     fleet = Fleet.of(nodes, demand, seed, unshared=unshared)
     bare = _resident()
     clock = Clock()
@@ -158,7 +166,7 @@ _NUMA = re.compile(rb'numaNode":\{"int":\d+\}')
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Nodes that the shared generator would make, but made from one of them, which takes seconds and no memory."""
+    """The cluster and claims of the scenario `mig`, with slices copied from its first node: faster than the generator, and lazy."""
 
     names: tuple[str, ...]
     classes: tuple[Mapping[str, Any], ...]
@@ -171,7 +179,7 @@ class Fleet:
 
     @classmethod
     def of(cls, nodes: int, demand: float, seed: int, *, unshared: bool) -> "Fleet":
-        """Take the scenario `mig` as model; raises BrokenInput without it."""
+        """Make the fleet from the shared generator's scenario `mig`; raises BrokenInput without the generator."""
         made = _generator()
         names, classes, _, claims, events = made.mig(random.Random(seed), nodes, demand)
         _, _, slices, _, _ = made.mig(random.Random(seed), 1, demand)
@@ -187,7 +195,7 @@ class Fleet:
         )
 
     def slices(self) -> Iterator[bytes]:
-        """Yield every slice as JSON; UUIDs differ from node to node."""
+        """Yield every slice as JSON; UUIDs differ between nodes, with `unshared` also PCIe roots and NUMA nodes."""
         first = self.names[0].encode()
         rng = random.Random(self.seed)
         for name, raw in itertools.product(self.names, self.pattern):
@@ -196,14 +204,13 @@ class Fleet:
                 start = made.index(b"GPU-")
                 made = made.replace(made[start : start + 40], b"GPU-%036x" % rng.getrandbits(128))
                 if self.unshared:
-                    # Which devices sit together differs from node to node.
                     made = _ROOT.sub(b'"pci0000:%x0"' % rng.randrange(8), made)
                     made = _NUMA.sub(b'numaNode":{"int":%d}' % rng.randrange(4), made)
             yield made
 
 
 class Clock:
-    """CPU seconds by what they were spent on."""
+    """CPU seconds by name of the work."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
@@ -211,7 +218,7 @@ class Clock:
         self._name = ""
 
     def __call__(self, name: str) -> "Clock":
-        """Charge the block that follows to this name."""
+        """Charge the following block to this name."""
         self._name = name
         return self
 
@@ -240,8 +247,8 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
-def _apart(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[str, Any]:
-    """Measure in a process of its own, so that memory is counted from nothing."""
+def _in_new_process(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[str, Any]:
+    """Measure in a new process, so that its resident memory is that of this size alone."""
     command = [sys.executable, "-m", "bench.million", "--only", "--nodes", str(nodes)]
     command += ["--demand", str(demand), "--seed", str(seed), *(["--unshared"] if unshared else [])]
     made = subprocess.run(
@@ -261,17 +268,17 @@ def _table(rows: list[Mapping[str, Any]]) -> Table:
     table.add_column("", no_wrap=True)
     for row in rows:
         table.add_column(
-            f"{row['nodes']} nodes{', each its own kind' if row['unshared'] else ''}", justify="right"
+            f"{row['nodes']} nodes{', each its own class' if row['unshared'] else ''}", justify="right"
         )
     lines = {
         "placements": [f"{row['placements']:,}" for row in rows],
         "cold start, CPU s": [f"{row['coldSeconds']:.1f}" for row in rows],
         "  reading slices": [f"{row['spent']['read']:.1f}" for row in rows],
-        "  taking them in": [f"{row['spent']['state']:.1f}" for row in rows],
-        "  views and kinds": [f"{row['spent']['views']:.1f}" for row in rows],
+        "  storing them": [f"{row['spent']['state']:.1f}" for row in rows],
+        "  node views and classes": [f"{row['spent']['views']:.1f}" for row in rows],
         "  collecting garbage": [f"{row['spent']['collect']:.1f}" for row in rows],
         "process, MiB": [f"{row['residentMiB']:,.0f}" for row in rows],
-        "  slices as published": [f"{row['slicesMiB']:,.0f}" for row in rows],
+        "  slices as read": [f"{row['slicesMiB']:,.0f}" for row in rows],
         "  the allocator's state": [f"{row['stateMiB']:,.0f}" for row in rows],
         "state, bytes per placement": [f"{row['bytesPerPlacement']:.0f}" for row in rows],
         "claims": [f"{row['claims']:,}" for row in rows],

@@ -1,7 +1,7 @@
-"""The best that anybody could do with the last devices of a cluster, who knows the demand and how much of it comes.
+"""The optimal policy for the last devices of a cluster, with the distribution and the amount of the demand known.
 
-In: what claims ask for, with what chance; free devices per node and model. Out: expected claims that find no place, by
-dynamic programming over every state. Exact, and feasible for some twenty devices.
+In: probabilities of the claims' sizes and models; free devices per node and model. Out: expected unplaced claims, by
+dynamic programming over every state. Exact; feasible for about twenty devices.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,39 +9,39 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 State: TypeAlias = tuple[tuple[int, ...], ...]
-"""Per model the free devices of its nodes, most first; nodes without any are left out."""
+"""Per model the free devices of its nodes, descending; nodes without free devices are left out."""
 
 Choice: TypeAlias = tuple[int, int]
-"""A model, and the free devices of the node that is taken from."""
+"""A model, and the free devices of the chosen node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """One demand."""
+    """The optimum for one demand."""
 
     sizes: Mapping[int, float]
-    """Devices that a claim asks for, all from one node, by chance; at most as many as are still to be asked for."""
+    """Devices of a claim, all on one node -> probability; cut to the devices still to be requested."""
     models: Mapping[tuple[int, ...], float]
-    """Models that a claim can use, by chance."""
+    """Models a claim can use -> probability."""
     _known: dict[tuple[State, int], float] = field(default_factory=dict)
 
     def losses(self, state: State, coming: int) -> float:
-        """Return the claims that will find no place, `coming`: devices that will be asked for."""
+        """Return the expected unplaced claims. `coming`: devices still to be requested."""
         if not coming:
             return 0.0
         key = state, coming
         found = self._known.get(key)
         if found is None:
             found = sum(
-                chance * part * self._served(state, coming, min(size, coming), models)
+                chance * fraction * self._served(state, coming, min(size, coming), models)
                 for size, chance in self.sizes.items()
-                for models, part in self.models.items()
+                for models, fraction in self.models.items()
             )
             self._known[key] = found
         return found
 
     def regret(self, state: State, coming: int, count: int, models: Sequence[int], made: Choice) -> float:
-        """Return the claims more that a choice will cost than the best one. `coming`: this claim's devices included."""
+        """Return the expected unplaced claims of a choice beyond those of the best one. `coming`: this claim's devices included."""
         rest = coming - count
         return self.losses(after(state, made, count), rest) - self._served(state, coming, count, models)
 
@@ -54,7 +54,7 @@ class Optimum:
 
 
 def choices(state: State, count: int, models: Sequence[int]) -> Iterator[Choice]:
-    """Yield the places where a claim fits; nodes alike are one."""
+    """Yield the choices for a claim; equal nodes are one choice."""
     for model in models:
         for free in dict.fromkeys(state[model]):
             if free >= count:
@@ -62,7 +62,7 @@ def choices(state: State, count: int, models: Sequence[int]) -> Iterator[Choice]
 
 
 def after(state: State, made: Choice, count: int) -> State:
-    """Return what is left when a claim has taken its devices."""
+    """Return the state after a claim took its devices."""
     model, free = made
     nodes = list(state[model])
     nodes.remove(free)

@@ -1,4 +1,4 @@
-"""The yardstick: kube-scheduler's allocator in Go, built from the shared folder and run on one core.
+"""The peer: kube-scheduler's allocator in Go, built from the shared folder and run on one core.
 
 In: a scenario file. Out: its figures, with the same keys as ours.
 """
@@ -13,28 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import platformdirs
 
 from apportion.errors import BrokenInput, NotReady
-from bench.shared import shared
-
-
-def cache() -> Path:
-    """Return the folder of the user that keeps what can be made again."""
-    folder = platformdirs.user_cache_path("apportion") / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+from bench.folders import cache, shared
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A built peer."""
+    """The built program."""
 
     program: Path
 
     @classmethod
     def build(cls) -> "Peer":
-        """Build the peer, or find it built; raises BrokenInput without its source, NotReady without a Go to build it."""
+        """Build the peer, or reuse an earlier build. Raises BrokenInput without its source, NotReady without a Go toolchain."""
         source = shared("peer")
         stamp = hashlib.sha256()
         for name in ("main.go", "go.mod", "go.sum"):
@@ -57,7 +49,8 @@ class Peer:
     def run(self, file: Path, *arguments: str, first_feasible: bool = True) -> Mapping[str, Any]:
         """Allocate a scenario on one thread; return the figures.
 
-        `first_feasible`: take the first node that fits; False: the peer's default mode, which tries up to all nodes.
+        `first_feasible`: take the first node that fits; False: the peer's default mode, which collects several feasible nodes as
+        kube-scheduler does.
         """
         mode = ("-first-feasible",) if first_feasible else ()
         made = subprocess.run(
@@ -72,6 +65,6 @@ class Peer:
 
 
 def figures(line: bytes) -> Mapping[str, Any]:
-    """Read one line of figures."""
+    """Decode one JSON line of figures."""
     found: Mapping[str, Any] = orjson.loads(line)
     return found

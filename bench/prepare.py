@@ -1,7 +1,8 @@
-"""`python -m bench.prepare`: what the agent itself takes to prepare and release claims on a node with eight GPUs.
+"""`python -m bench.prepare`: the agent's time to prepare and release claims on a node with eight GPUs.
 
-In: how many claims. Out: times of NodePrepareResources as kubelet sees them, and the agent's CPU time per claim. The GPUs are simulated
-and answer at once, so no vendor's latency is in the figures; etcd and kube-apiserver are real and are.
+In: number of claims. Out: duration of NodePrepareResources as its caller sees it, and the agent's CPU time per claim. etcd and kube-apiserver
+are real. The GPUs are simulated and answer at once: the figures have no vendor latency. There is no kubelet, no operator, no
+scheduler and no container; the benchmark makes claims and Partitions itself.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class Figures:
 
     claims: int
     ready_p50: float
-    """Prepare of a partition that is already cut: the usual case, the agent cuts while the pod is being bound."""
+    """Prepare of a partition that is already cut: the usual case, because the agent cuts while the pod is being bound."""
     ready_p99: float
     cold_p50: float
     """Prepare that has to wait for the cut."""
@@ -52,11 +53,13 @@ class Figures:
     cpu_per_claim: float
     """The agent's CPU time for everything about a claim: cut, prepare, unprepare, removal, slices and statuses."""
     claims_per_second: float
-    """Prepared and released, all in all."""
+    """Claims prepared and released per second of the whole run, the making of claims and Partitions included."""
 
 
-async def measure(claims: int, together: int, binaries: Binaries, told: Progress | None = None) -> Figures:
-    """Prepare and release so many claims, `together` at a time; every second one before its partition is cut."""
+async def measure(
+    claims: int, together: int, binaries: Binaries, progress: Progress | None = None
+) -> Figures:
+    """Prepare and release claims, `together` at a time; every second one is prepared before its partition is cut."""
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     offered = [
         place
@@ -64,7 +67,7 @@ async def measure(claims: int, together: int, binaries: Binaries, told: Progress
         for place in placements(f"gpu-{card}", _MODEL)
         if place.profile == _PROFILE
     ]
-    bar = told.add_task("claims", total=claims) if told is not None else None
+    bar = progress.add_task("claims", total=claims) if progress is not None else None
     times: dict[bool, list[float]] = {True: [], False: []}
     free = asyncio.Queue[Placement]()
     for place in offered:
@@ -91,8 +94,8 @@ async def measure(claims: int, together: int, binaries: Binaries, told: Progress
                         cold = bool(number % 2)
                         times[cold].append(await _one(node, number, place, cold=cold))
                         free.put_nowait(place)
-                        if told is not None and bar is not None:
-                            told.advance(bar)
+                        if progress is not None and bar is not None:
+                            progress.advance(bar)
 
                 before, began = process.cpu_times(), time.monotonic()
                 await asyncio.gather(*(work() for _ in range(together)))
@@ -110,12 +113,12 @@ async def measure(claims: int, together: int, binaries: Binaries, told: Progress
 
 
 async def _one(node: ChaosNode, number: int, place: Placement, *, cold: bool) -> float:
-    """Lead one claim through its life; returns the milliseconds of its prepare call."""
+    """Take one claim from creation to release; return the milliseconds of its prepare call."""
     claim = await node.create_claim(f"b{number}", place.device)
     if cold:
-        wishing = asyncio.create_task(node.create_partition(place, claim))
+        creating = asyncio.create_task(node.create_partition(place, claim))
         taken = await _prepare(node, claim)
-        await wishing
+        await creating
     else:
         await node.create_partition(place, claim)
         await eventually(lambda: _cut(node, place))

@@ -1,4 +1,4 @@
-"""Figures as tables: rows in, what a terminal shows out."""
+"""Tables for the terminal: rows of figures in, rich tables out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from rich.table import Table
 from bench.compare import Row, Verdict
 
 SLOW_MS = 100
-"""An adversarial file that takes longer is marked."""
+"""Milliseconds beyond which an adversarial file is marked as slow."""
 
 
 def table(rows: Sequence[Row], title: str) -> Table:
-    """Show ours, the peer and the ratio of every scenario."""
+    """Return a table of ours, the peer and their ratio for every scenario."""
     found = Table(title=title)
     found.add_column("scenario", no_wrap=True)
     for name in ("claims", "claims/s", "a CPU s", "p99 ms", "p99 CPU", "max ms", "max CPU", "unplaced"):
@@ -21,7 +21,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
         found.add_row(row.scenario, *_cells(row, row.ours))
         if row.peer:
             found.add_row("  peer", *_cells(row, row.peer))
-            p99, most = _part(row, "p99Ms"), _part(row, "maxMs")
+            p99, most = _ratio(row, "p99Ms"), _ratio(row, "maxMs")
             ratios = (f"{row.ratio:.1f}", f"{row.cpu_ratio:.1f}", f"{p99:.3f}", "", f"{most:.3f}", "")
             found.add_row("  [bold]ratio[/]", "", *(f"[bold]{ratio}[/]" for ratio in ratios), "")
         found.add_section()
@@ -41,12 +41,12 @@ def _cells(row: Row, runs: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _part(row: Row, key: str) -> float:
+def _ratio(row: Row, key: str) -> float:
     return row.of(row.ours, key) / max(row.of(row.peer, key), 1e-9)
 
 
-def adversaries(verdicts: Sequence[Verdict]) -> Table:
-    """Show what ours says to the adversarial files: all in one line where all is well, the others by name."""
+def adversarial_table(verdicts: Sequence[Verdict]) -> Table:
+    """Return a table of adversarial files: right and fast ones in one line, the others by name."""
     found = Table(title="adversarial files, ours")
     for name in ("file", "verdict", "ms"):
         found.add_column(name, justify="right" if name == "ms" else "left")

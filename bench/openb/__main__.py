@@ -1,7 +1,8 @@
-"""`python -m bench.openb`: how much of a production cluster's devices gets allocated before nothing fits.
+"""`python -m bench.openb`: how much of a production cluster's devices a policy allocates. No policy here is the product.
 
-In: the folder of the openb data set. Out: one JSON line a seed: allocation in % at arrived 95, 100 and 130 %, and the
-arrived % at the first dropped pod.
+In: the folder of the openb data set. Out: one JSON line per seed: allocation in % at arrived 95, 100 and 130 %, and the
+arrived % at the first dropped pod. Policies: `worth`, a bound that knows the demand of the whole pod list beforehand
+(`bench.openb.bound`); `fgd` and `bestfit`, as published. Time is not measured.
 """
 
 import sys
@@ -17,29 +18,28 @@ from rich.progress import Progress
 
 from apportion.errors import BrokenInput
 from bench.openb.bestfit import BestFit
+from bench.openb.bound.knowndemand import KnownDemand
 from bench.openb.fgd import Fgd
 from bench.openb.figures import CHECKPOINTS, Figures, measure
+from bench.openb.model import FreeNode
 from bench.openb.policy import Policy
 from bench.openb.replay import Replay, Ties
-from bench.openb.sisters import sister
 from bench.openb.trace import Trace, make_seed, read_seed, read_trace
-from bench.openb.worth.free import Free
-from bench.openb.worth.node_worth import NodeWorth
-
-BAD_INPUT = 2
+from bench.openb.variants import variant
+from bench.options import BAD_INPUT
 
 
 class Choice(Enum):
-    """The policies that can be replayed."""
+    """The policies."""
 
-    WORTH = "worth"
-    """The product's."""
+    BOUND = "worth"
+    """The bound that knows the demand; not the product. Its value is an option and a JSON key, which keep their names."""
     FGD = "fgd"
     BEST_FIT = "bestfit"
 
 
 class TieBreak(Enum):
-    """Which of the nodes with the best score is taken."""
+    """Choice among the nodes with the best score."""
 
     RANK = "rank"
     RANDOM = "random"
@@ -50,16 +50,21 @@ def main(
     trace: Annotated[str, typer.Option(help="Which pod list: openb_pod_list_TRACE.csv[.gz].")] = "default",
     seed: Annotated[list[int] | None, typer.Option(help="Order of arrival; may be repeated.")] = None,
     ties: Annotated[TieBreak, typer.Option(help="Among equals, the lowest rank or any.")] = TieBreak.RANK,
-    policy: Annotated[Choice, typer.Option(help="worth is ours; the others are references.")] = Choice.WORTH,
+    policy: Annotated[
+        Choice,
+        typer.Option(
+            help="worth: the bound that knows the demand, not the product; fgd, bestfit: as published."
+        ),
+    ] = Choice.BOUND,
     sisters: Annotated[
-        int, typer.Option(min=0, help="So many other lists of the same family, ours and FGD side by side.")
+        int, typer.Option(min=0, help="Replay so many variants of the pod list, with the bound and with FGD.")
     ] = 0,
 ) -> None:
-    """Replay a trace and print one JSON line a seed, or one a sister list."""
+    """Replay a trace and print one JSON line per seed, or per variant of the pod list."""
     try:
         read = read_trace(data, trace)
         if sisters:
-            _sisters(read, sisters, (seed or [42])[0], ties.value)
+            _variants(read, sisters, (seed or [42])[0], ties.value)
             return
         for number in seed or [42]:
             figures = replay(read, data, number, policy, ties.value)
@@ -76,46 +81,46 @@ def replay(trace: Trace, data: Path, number: int, choice: Choice, ties: Ties) ->
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"{trace.name}, seed {number}", total=len(seed.arrivals))
-        run = Replay(trace, seed, MAKERS[choice](trace), ties)
+        run = Replay(trace, seed, POLICIES[choice](trace), ties)
         return measure(run.run(lambda: progress.advance(task)), trace.capacity)
 
 
-def _sisters(trace: Trace, count: int, number: int, ties: Ties) -> None:
-    """Print ours, the reference and the difference for every list."""
+def _variants(trace: Trace, count: int, number: int, ties: Ties) -> None:
+    """Print the bound's figures, FGD's and the difference for every variant."""
     for which in range(count):
-        made = sister(trace, which)
-        seed = make_seed(made, number)
-        told: dict[str, object] = {"trace": made.name, "seed": number}
+        found = variant(trace, which)
+        seed = make_seed(found, number)
+        line: dict[str, object] = {"trace": found.name, "seed": number}
         figures = {
-            choice: measure(Replay(made, seed, MAKERS[choice](made), ties).run(), made.capacity)
-            for choice in (Choice.WORTH, Choice.FGD)
+            choice: measure(Replay(found, seed, POLICIES[choice](found), ties).run(), found.capacity)
+            for choice in (Choice.BOUND, Choice.FGD)
         }
-        for choice, found in figures.items():
-            told[choice.value] = _line(made.name, number, found)["allocation"]
-            told[f"{choice.value}FirstDrop"] = found.first_drop and round(found.first_drop, 3)
-        mine, theirs = (figures[choice].allocation for choice in (Choice.WORTH, Choice.FGD))
-        told["ahead"] = {
-            str(at): round(mine[at] - theirs[at], 3) for at in CHECKPOINTS if at in mine and at in theirs
+        for choice, figure in figures.items():
+            line[choice.value] = _line(found.name, number, figure)["allocation"]
+            line[f"{choice.value}FirstDrop"] = figure.first_drop and round(figure.first_drop, 3)
+        bound, fgd = (figures[choice].allocation for choice in (Choice.BOUND, Choice.FGD))
+        line["ahead"] = {
+            str(at): round(bound[at] - fgd[at], 3) for at in CHECKPOINTS if at in bound and at in fgd
         }
-        sys.stdout.write(orjson.dumps(told).decode() + "\n")
+        sys.stdout.write(orjson.dumps(line).decode() + "\n")
         sys.stdout.flush()
 
 
 def _line(trace: str, number: int, figures: Figures) -> dict[str, object]:
-    # A pod list that asks for less than a checkpoint never comes there.
+    # A pod list that requests less than a checkpoint has no value there.
     allocation = {str(at): round(figures.allocation[at], 3) for at in CHECKPOINTS if at in figures.allocation}
     first = None if figures.first_drop is None else round(figures.first_drop, 3)
     return {"trace": trace, "seed": number, "allocation": allocation, "firstDrop": first}
 
 
-MAKERS: dict[Choice, Callable[[Trace], Policy]] = {
-    Choice.WORTH: lambda trace: NodeWorth(trace.demand(), _empty(trace)),
+POLICIES: dict[Choice, Callable[[Trace], Policy]] = {
+    Choice.BOUND: lambda trace: KnownDemand(trace.demand(), _empty(trace)),
     Choice.FGD: lambda trace: Fgd(trace.demand()),
     Choice.BEST_FIT: lambda _: BestFit(),
 }
 
 
-def _empty(trace: Trace) -> Iterable[Free]:
+def _empty(trace: Trace) -> Iterable[FreeNode]:
     return (node.free for node in trace.nodes)
 
 

@@ -1,4 +1,4 @@
-"""FGD as published: take the placement after which the least room is lost to the demand's usual requests.
+"""FGD as published: choose the placement that adds least fragmentation for the most frequent requests.
 
 Weng et al., "Beware of Fragmentation", USENIX ATC 2023. In exact integers: popularities are counts.
 """
@@ -6,70 +6,73 @@ Weng et al., "Beware of Fragmentation", USENIX ATC 2023. In exact integers: popu
 import math
 from collections.abc import Sequence
 
+from bench.openb.model import WHOLE, FreeNode, Placement, PodRequest
 from bench.openb.policy import Demand
-from bench.openb.worth.free import WHOLE, Ask, Free
-from bench.openb.worth.way import Way
 
 COVERED = 0.95
-"""Requests are counted from the most frequent on, until they make up this part of the pods."""
+"""The most frequent requests are counted, until they make up this fraction of the pods."""
 
 
 class Fgd:
-    """The reference policy."""
+    """Fragmentation gradient descent; implements `bench.openb.policy.Policy`."""
 
     def __init__(self, demand: Demand) -> None:
         ordered = sorted(demand.items(), key=_popularity, reverse=True)
-        wanted = COVERED * sum(demand.values())
-        self._usual: list[tuple[Ask, int]] = []
+        enough = COVERED * sum(demand.values())
+        self._frequent: list[tuple[PodRequest, int]] = []
         kept = 0
-        for ask, count in ordered:
-            if kept >= wanted:
+        for request, count in ordered:
+            if kept >= enough:
                 break
-            self._usual.append((ask, count))
+            self._frequent.append((request, count))
             kept += count
         self._kept = kept
-        self._known: dict[Free, int] = {}
+        self._known: dict[FreeNode, int] = {}
 
-    def ways(self, free: Free, ask: Ask) -> Sequence[Way]:
-        """Return the first of the best ways: the difference is squeezed into 100 steps, so that ties are common."""
-        before = self._lost(free)
-        best: Way | None = None
-        for after in free.ways(ask):
-            gain = (before - self._lost(after)) / self._kept / WHOLE
+    def placements(self, free: FreeNode, request: PodRequest) -> Sequence[Placement]:
+        """Return the first of the best placements: the score has only 100 steps, so ties are common."""
+        before = self._fragmentation(free)
+        best: Placement | None = None
+        for after in free.after_placing(request):
+            gain = (before - self._fragmentation(after)) / self._kept / WHOLE
             score = math.floor(100 / (1 + math.exp(-gain)))
             if best is None or score > best.score:
-                best = Way(score, after)
+                best = Placement(score, after)
         return (best,) if best is not None else ()
 
     def prices(self) -> Sequence[float]:
-        """Nothing changes its price."""
+        """Return no prices: FGD counts no places."""
         return ()
 
-    def placed(self, before: Free, after: Free) -> None:
-        """Nothing is learnt."""
+    def placed(self, before: FreeNode, after: FreeNode) -> None:
+        """Do nothing: FGD depends on the node alone."""
 
-    def _lost(self, free: Free) -> int:
-        """Return the room that the usual requests cannot use, weighted by how often they come."""
+    def _fragmentation(self, free: FreeNode) -> int:
+        """Return the milli that the frequent requests cannot use, weighted by their number of pods."""
         found = self._known.get(free)
         if found is None:
             found = self._known[free] = self._sum(free)
         return found
 
-    def _sum(self, free: Free) -> int:
-        everything, lost = sum(free.rooms), 0
+    def _sum(self, free: FreeNode) -> int:
+        everything, lost = sum(free.free_milli), 0
         small: dict[int, tuple[int, int]] = {}
-        for ask, count in self._usual:
-            if not ask.devices or ask.cpu > free.cpu or (ask.models and free.model not in ask.models):
+        for request, count in self._frequent:
+            if (
+                not request.devices
+                or request.cpu > free.cpu
+                or (request.models and free.model not in request.models)
+            ):
                 lost += count * everything
                 continue
-            if ask.milli not in small:
-                short = [room for room in free.rooms if room < ask.milli]
-                small[ask.milli] = len(free.rooms) - len(short), sum(short)
-            fitting, useless = small[ask.milli]
-            lost += count * (useless if fitting >= ask.devices else everything)
+            if request.milli not in small:
+                short = [milli for milli in free.free_milli if milli < request.milli]
+                small[request.milli] = len(free.free_milli) - len(short), sum(short)
+            fitting, useless = small[request.milli]
+            lost += count * (useless if fitting >= request.devices else everything)
         return lost
 
 
-def _popularity(entry: tuple[Ask, int]) -> tuple[int, int, int, int, str]:
-    ask, count = entry
-    return count, ask.cpu, ask.milli, ask.devices, "|".join(sorted(ask.models))
+def _popularity(entry: tuple[PodRequest, int]) -> tuple[int, int, int, int, str]:
+    request, count = entry
+    return count, request.cpu, request.milli, request.devices, "|".join(sorted(request.models))

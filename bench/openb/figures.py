@@ -15,27 +15,27 @@ CHECKPOINTS = (95, 100, 130)
 
 @dataclass(slots=True)
 class Figures:
-    """What came out of one run."""
+    """The figures of one run."""
 
     allocation: dict[int, float]
     """Checkpoint (arrived, % of the capacity) -> allocated, % of the capacity, mean over the arrivals at it."""
     first_drop: float | None
     """Arrived, % of the capacity, when the first pod found no node; None: none was dropped."""
     dropped: Counter[int] = field(default_factory=Counter)
-    """Devices asked for -> pods dropped."""
+    """Requested devices -> dropped pods."""
 
 
 def measure(arrivals: Iterable[Arrival], capacity: int) -> Figures:
-    """Follow a run to its end."""
+    """Compute the figures of a whole run. `capacity`: milli of all devices."""
     arrived = allocated = 0
     buckets: defaultdict[int, list[float]] = defaultdict(list)
     figures = Figures({}, None)
     for arrival in arrivals:
-        arrived += arrival.size
+        arrived += arrival.total_milli
         if arrival.placed:
-            allocated += arrival.size
+            allocated += arrival.total_milli
         else:
-            figures.dropped[arrival.ask.devices] += 1
+            figures.dropped[arrival.request.devices] += 1
             if figures.first_drop is None:
                 figures.first_drop = 100 * arrived / capacity
         # Python rounds half to even, as the published figures do.

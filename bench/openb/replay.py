@@ -1,7 +1,8 @@
-"""Let the pods of a seed arrive one by one and place each where a policy says.
+"""Replay of one seed: pods arrive one by one, a policy chooses the node and devices of each; nothing is ever released.
 
-Per request and set of losses there is one heap of nodes; only nodes that were touched since it was last used are
-scored again. Nodes in the same state share their scores.
+In: a trace, a seed, a policy, how ties are broken. Out: every arrival with its verdict. There is one heap of nodes per request
+and set of lost places; a heap is brought up to date by scoring the nodes that changed since its last use. Nodes in the same
+state share their scores.
 """
 
 import random
@@ -11,35 +12,34 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal, TypeAlias
 
+from bench.openb.model import FreeNode, LostPlaces, Placement, PodRequest
 from bench.openb.policy import Policy
 from bench.openb.trace import Seed, Trace
-from bench.openb.worth.free import Ask, Free
-from bench.openb.worth.way import Losses, Way
 
 Ties: TypeAlias = Literal["rank", "random"]
-Entry: TypeAlias = tuple[float, int, int, int, Way]
-"""Negative score, rank, node, version of the node, way."""
+Entry: TypeAlias = tuple[float, int, int, int, Placement]
+"""Negative score, rank, node, version of the node, placement."""
 
 MOST_SCORES = 1 << 20
-"""Scores kept before all are forgotten."""
+"""Cached scores; the cache is cleared when it is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What became of one pod."""
+    """The verdict on one pod."""
 
-    size: int
-    """Milli asked for."""
-    ask: Ask
+    total_milli: int
+    """Requested milli of all devices."""
+    request: PodRequest
     placed: bool
 
 
 @dataclass(slots=True)
 class _Heaps:
-    """The nodes that can serve one request, by what they would lose."""
+    """The nodes that fit one request, by the places they would lose."""
 
     cursor: int = 0
-    by_losses: dict[Losses, list[Entry]] = field(default_factory=dict)
+    by_losses: dict[LostPlaces, list[Entry]] = field(default_factory=dict)
 
 
 class Replay:
@@ -54,14 +54,14 @@ class Replay:
         self._memory = [node.memory for node in trace.nodes]
         self._versions = [0] * len(trace.nodes)
         self._log = list(range(len(trace.nodes)))
-        self._heaps: defaultdict[tuple[Ask, int], _Heaps] = defaultdict(_Heaps)
-        self._scores: dict[tuple[Free, Ask], tuple[Way, ...]] = {}
+        self._heaps: defaultdict[tuple[PodRequest, int], _Heaps] = defaultdict(_Heaps)
+        self._scores: dict[tuple[FreeNode, PodRequest], tuple[Placement, ...]] = {}
 
     def run(self, tick: Callable[[], None] = lambda: None) -> Iterator[Arrival]:
         """Yield every arrival after it was placed or dropped."""
         for index in self._seed.arrivals:
             pod = self._trace.pods[index]
-            found = self._best(pod.ask, pod.memory)
+            found = self._best(pod.request, pod.memory)
             if found is not None:
                 node, after = found
                 before = self._free[node]
@@ -71,11 +71,11 @@ class Replay:
                 self._log.append(node)
                 self._policy.placed(before, after)
             tick()
-            yield Arrival(pod.ask.size, pod.ask, found is not None)
+            yield Arrival(pod.request.total_milli, pod.request, found is not None)
 
-    def _best(self, ask: Ask, memory: int) -> tuple[int, Free] | None:
-        heaps = self._heaps[ask, memory]
-        self._catch_up(heaps, ask, memory)
+    def _best(self, request: PodRequest, memory: int) -> tuple[int, FreeNode] | None:
+        heaps = self._heaps[request, memory]
+        self._catch_up(heaps, request, memory)
         prices = self._policy.prices()
         best: tuple[float, int] | None = None
         top: list[Entry] = []
@@ -92,27 +92,27 @@ class Replay:
         chosen = top[0] if self._random is None else self._any(top, self._random)
         return chosen[2], chosen[4].after
 
-    def _catch_up(self, heaps: _Heaps, ask: Ask, memory: int) -> None:
+    def _catch_up(self, heaps: _Heaps, request: PodRequest, memory: int) -> None:
         for node in set(self._log[heaps.cursor :]):
             free = self._free[node]
             if self._memory[node] < memory:
                 continue
-            for way in self._ways(free, ask):
-                entry = -way.score, self._seed.ranks[node], node, self._versions[node], way
-                heappush(heaps.by_losses.setdefault(way.losses, []), entry)
+            for placement in self._placements(free, request):
+                entry = -placement.score, self._seed.ranks[node], node, self._versions[node], placement
+                heappush(heaps.by_losses.setdefault(placement.losses, []), entry)
         heaps.cursor = len(self._log)
 
-    def _ways(self, free: Free, ask: Ask) -> tuple[Way, ...]:
-        found = self._scores.get((free, ask))
+    def _placements(self, free: FreeNode, request: PodRequest) -> tuple[Placement, ...]:
+        found = self._scores.get((free, request))
         if found is None:
             if len(self._scores) >= MOST_SCORES:
                 self._scores.clear()
-            found = tuple(self._policy.ways(free, ask)) if free.holds(ask) else ()
-            self._scores[free, ask] = found
+            found = tuple(self._policy.placements(free, request)) if free.fits(request) else ()
+            self._scores[free, request] = found
         return found
 
     def _any(self, heap: list[Entry], rng: random.Random) -> Entry:
-        """Return any of the entries that are as good as the first, and leave the heap as it was."""
+        """Return a random one of the entries with the first one's score; the heap keeps its entries."""
         score = heap[0][0]
         equals: list[Entry] = []
         while heap and heap[0][0] == score:

@@ -1,6 +1,6 @@
 """Read a trace: nodes, pods, the order of arrival and the ranks of nodes for one seed.
 
-In: the folder with the files of the openb data set. Out: values; BrokenInput names the file and what is wrong with it.
+In: the folder with the files of the openb data set. Out: Trace and Seed. Raises BrokenInput with the file and the defect.
 """
 
 import csv
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apportion.errors import BrokenInput
-from bench.openb.worth.free import WHOLE, Ask, Free
+from bench.openb.model import WHOLE, FreeNode, PodRequest
 
 FULL = 1.3
-"""Arrivals go on until this many times the cluster's capacity has been asked for."""
+"""Requested milli of all arrivals, in capacities of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it is when empty."""
+    """An empty node."""
 
     name: str
-    free: Free
+    free: FreeNode
     memory: int
     """MiB."""
 
@@ -34,14 +34,14 @@ class Pod:
     """One pod of the list."""
 
     name: str
-    ask: Ask
+    request: PodRequest
     memory: int
     """MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A cluster and all pods that may arrive."""
+    """A cluster and its pod list."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -50,11 +50,11 @@ class Trace:
     @property
     def capacity(self) -> int:
         """Return the milli of all devices."""
-        return WHOLE * sum(len(node.free.rooms) for node in self.nodes)
+        return WHOLE * sum(len(node.free.free_milli) for node in self.nodes)
 
-    def demand(self) -> Mapping[Ask, int]:
-        """Return how often each request occurs in the list: all that a policy may know of the pods."""
-        return Counter(pod.ask for pod in self.pods)
+    def demand(self) -> Mapping[PodRequest, int]:
+        """Return how often each request occurs in the pod list: all that the data set allows a policy to know."""
+        return Counter(pod.request for pod in self.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +73,20 @@ def read_trace(folder: Path, name: str) -> Trace:
     nodes = tuple(
         Node(
             row["sn"],
-            Free(_number(row, "cpu_milli"), row["model"], (WHOLE,) * _number(row, "gpu")),
+            FreeNode(_number(row, "cpu_milli"), row["model"], (WHOLE,) * _number(row, "gpu")),
             _number(row, "memory_mib"),
         )
         for row in _rows(folder, "openb_node_list_gpu_node.csv")
     )
     pods = tuple(
-        Pod(row["name"], _ask(row), _number(row, "memory_mib"))
+        Pod(row["name"], _request(row), _number(row, "memory_mib"))
         for row in _rows(folder, f"openb_pod_list_{name}.csv")
     )
     return Trace(name, nodes, pods)
 
 
 def read_seed(folder: Path, trace: Trace, number: int) -> Seed:
-    """Read a published seed; make one by the same rules where the folder has none."""
+    """Read a published seed; draw one by the same rules where the folder has none."""
     column = f"s{number}"
     arrivals, ranks = f"arrivals_{trace.name}.csv", f"node_rank_{trace.name}.csv"
     if not (_path(folder, arrivals).exists() and _path(folder, ranks).exists()):
@@ -103,30 +103,30 @@ def read_seed(folder: Path, trace: Trace, number: int) -> Seed:
 
 
 def make_seed(trace: Trace, number: int) -> Seed:
-    """Draw an order of arrival and ranks by the rules of the data set, with Python's generator."""
+    """Draw an order of arrival and ranks by the rules of the data set, with Python's random generator."""
     rng = random.Random(f"{trace.name}/{number}")
     order = sorted(range(len(trace.pods)), key=lambda index: trace.pods[index].name)
     rng.shuffle(order)
     target = FULL * trace.capacity
-    total = sum(pod.ask.size for pod in trace.pods)
+    total = sum(pod.request.total_milli for pod in trace.pods)
     if total > target:
         while total > target:
-            total -= trace.pods[order.pop(rng.randrange(len(order)))].ask.size
+            total -= trace.pods[order.pop(rng.randrange(len(order)))].request.total_milli
     else:
         while True:
             drawn = rng.randrange(len(trace.pods))
-            if total + trace.pods[drawn].ask.milli > target:
+            if total + trace.pods[drawn].request.milli > target:
                 break
-            total += trace.pods[drawn].ask.size
+            total += trace.pods[drawn].request.total_milli
             order.append(drawn)
     ranks = list(range(len(trace.nodes)))
     rng.shuffle(ranks)
     return Seed(number, tuple(order), tuple(ranks))
 
 
-def _ask(row: Mapping[str, str]) -> Ask:
+def _request(row: Mapping[str, str]) -> PodRequest:
     models = frozenset(model for model in (row.get("gpu_spec") or "").split("|") if model)
-    return Ask(_number(row, "cpu_milli"), _number(row, "num_gpu"), _number(row, "gpu_milli"), models)
+    return PodRequest(_number(row, "cpu_milli"), _number(row, "num_gpu"), _number(row, "gpu_milli"), models)
 
 
 def _number(row: Mapping[str, str], field: str) -> int:

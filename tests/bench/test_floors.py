@@ -1,6 +1,5 @@
-"""The floors differ from their scenarios as they say; a million placements are measured from the same model."""
+"""The floors differ from their scenarios in the documented way."""
 
-import gc
 import gzip
 from pathlib import Path
 from typing import Any
@@ -9,32 +8,31 @@ import orjson
 import pytest
 
 from apportion.allocator.search.scorer import Strategy
-from apportion.collector import NEVER, Collector
-from bench.files import Wish
 from bench.floors import TEXTS, floors
-from bench.million import measure
-from bench.scenario import load, run
+from bench.generator import ScenarioSpec
+from bench.scenariofile import load
+from bench.scenariorun import run
 from tests.shared import shared
 
 
 @pytest.fixture
 def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep what is made in a folder of the test."""
+    """Put the cache into a folder of the test."""
     shared("peer/scenarios.py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def changed(kind: str) -> dict[str, Any]:
-    """Return the floors of a tiny scenario."""
+def changed(scenario: str) -> dict[str, Any]:
+    """Return the content of the floors of a tiny scenario, by name."""
     found = {}
-    for name, file in floors(kind, Wish("tiny")):
+    for name, file in floors(scenario, ScenarioSpec("tiny")):
         found[name] = orjson.loads(gzip.decompress(file.read_bytes()))
     return found
 
 
 @pytest.mark.usefixtures("cached")
-def test_a_floor_leaves_the_claims_and_takes_the_likeness() -> None:
-    """As many claims; no two nodes alike, selectors of their own, or UUIDs read."""
+def test_a_floor_has_as_many_claims_and_changed_requests() -> None:
+    """As many claims; many selector texts, or some that read UUIDs."""
     found = changed("mig")
     counts = {len(world["claims"]) for world in found.values()}
     assert len(counts) == 1
@@ -46,64 +44,11 @@ def test_a_floor_leaves_the_claims_and_takes_the_likeness() -> None:
 
 
 @pytest.mark.usefixtures("cached")
-def test_on_a_floor_every_node_is_a_kind_of_its_own() -> None:
-    """And the claims are served as well as before."""
-    for name, file in floors("gpu-nic", Wish("tiny")):
+def test_on_the_floor_own_kinds_every_node_is_a_class_of_its_own() -> None:
+    """All claims are still allocated."""
+    for name, file in floors("gpu-nic", ScenarioSpec("tiny")):
         scenario = load(file)
         if name == "own-kinds":
             assert scenario.state.class_count == scenario.nodes
         outcomes, _ = run(scenario, Strategy.PACK)
         assert sum(one.status == "unallocated" for one in outcomes) == 0
-
-
-def test_a_small_measure_has_every_figure() -> None:
-    """Eight GPUs with 26 devices each; what is asked for is placed."""
-    shared("peer/scenarios.py")
-    found = measure(2, 0.5, 1, unshared=False)
-    assert found["placements"] == 2 * 8 * 26
-    assert found["unplaced"] == 0
-    assert found["claims"] > 0
-    assert set(found["spent"]) == {"read", "state", "views", "collect"}
-
-
-def test_what_outlives_a_claim_is_not_looked_at_again_while_claims_wait() -> None:
-    """Passes over the young only: one over a hundred thousand survivors would hold a claim up for 60 ms."""
-    passes: list[int] = []
-
-    def note(phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            passes.append(info["generation"])
-
-    former = gc.get_threshold()
-    Collector().take_over(1000.0)
-    gc.callbacks.append(note)
-    try:
-        kept = [[number] for number in range(150_000)]
-    finally:
-        gc.callbacks.remove(note)
-        gc.set_threshold(*former)
-        gc.unfreeze()
-    assert len(kept) == 150_000
-    assert set(passes) == {0}
-
-
-def test_the_collector_leaves_full_passes_to_quiet_moments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New objects every minute, everything every hour, nothing in between."""
-    done: list[str] = []
-    for name in ("collect", "freeze", "unfreeze"):
-        monkeypatch.setattr(f"gc.{name}", lambda name=name: done.append(name))
-    thresholds: list[tuple[int, ...]] = []
-    monkeypatch.setattr("gc.set_threshold", lambda *values: thresholds.append(values))
-    collector = Collector()
-
-    collector.take_over(1000.0)
-    assert thresholds[0][2] == NEVER
-    assert done == ["unfreeze", "collect", "freeze"]
-    done.clear()
-    collector.quiet(1030.0)
-    assert done == []
-    collector.quiet(1061.0)
-    assert done == ["collect", "freeze"]
-    done.clear()
-    collector.quiet(4700.0)
-    assert done == ["unfreeze", "collect", "freeze"]

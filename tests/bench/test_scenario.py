@@ -1,8 +1,7 @@
-"""The scenario runner: the peer's keys, and no device given twice."""
+"""`python -m bench.scenario`: the peer's keys, and no device allocated twice."""
 
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,21 +12,13 @@ import pytest
 
 from apportion.errors import BrokenInput
 from bench.deadline import Expired, deadline, seconds
+from tests.bench.running import bench
 from tests.shared import shared
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", *map(str, arguments)]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
-    )
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make every scenario of four nodes."""
+    """Generate every scenario with four nodes."""
     folder = tmp_path_factory.mktemp("scenarios")
     generator = shared("peer/scenarios.py")
     subprocess.run([sys.executable, generator, "all", "--size", "tiny", "--out", folder], check=True)
@@ -42,7 +33,7 @@ def keys_of(struct: str) -> set[str]:
 
 
 def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
-    """One line, the same keys: the two can be read side by side."""
+    """One line with the same keys, so that the two can be compared."""
     done = bench("bench.scenario", tiny / "whole-gpu-tiny.json")
     assert done.stdout.count("\n") == 1
     figures = json.loads(done.stdout)
@@ -51,8 +42,8 @@ def test_figures_have_the_keys_of_the_peer(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["whole-gpu", "mig", "gpu-nic", "vnpu"])
-def test_no_device_is_given_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, name: str) -> None:
-    """Follow the events and hold what the lines say: they tell node, time and result of every claim."""
+def test_no_device_is_allocated_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, name: str) -> None:
+    """Replay the events with the written lines, which have node, time and result of every claim."""
     file, out = tiny / f"{name}-tiny.json", tmp_path / "claims.jsonl"
     assert bench("bench.scenario", file, "--out", out, "--strategy", "FirstFit").returncode == 0
     lines = {line["claim"]: line for line in map(json.loads, out.read_text().splitlines())}
@@ -78,15 +69,15 @@ def test_no_device_is_given_to_two_claims_at_a_time(tiny: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])
-def test_what_is_released_serves_later_claims(tiny: Path, name: str) -> None:
-    """The claims of all rounds together ask for more than the cluster has; each round alone does not."""
+def test_released_devices_serve_later_claims(tiny: Path, name: str) -> None:
+    """All rounds together request more than the cluster has; each round alone does not."""
     figures = json.loads(bench("bench.scenario", tiny / f"{name}-tiny.json", "--one-by-one").stdout)
     assert figures["released"] > 0
     assert figures["unallocated"] == 0
 
 
 def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> None:
-    """Large scenarios come packed."""
+    """Large scenarios are gzipped."""
     plain = tiny / "gpu-nic-tiny.json"
     packed = tmp_path / "gpu-nic-tiny.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -100,7 +91,7 @@ def test_a_gzipped_scenario_is_the_same_scenario(tiny: Path, tmp_path: Path) -> 
     [("late-match-12", 0), ("late-match-sat-12", 1), ("count-short-32", 0), ("backtrack-12", 1)],
 )
 def test_adversarial_files_get_the_right_verdict(tiny: Path, name: str, allocated: int) -> None:
-    """Searches that are exponential for a depth-first allocator end."""
+    """Searches that are exponential for a plain depth-first allocator end in time."""
     figures = json.loads(
         bench("bench.scenario", tiny / f"adversarial-{name}.json", "--timeout", "10s").stdout
     )
@@ -114,7 +105,7 @@ def test_a_claim_that_takes_too_long_is_a_timeout_and_the_next_one_is_served(tin
 
 
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
-    """No stack trace greets a user."""
+    """One line with file and reason, no traceback."""
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     for file, reason in ((broken, "not JSON"), (tmp_path / "none.json", "No such file")):
@@ -125,7 +116,7 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
 
 
 def test_durations_are_read_as_go_writes_them() -> None:
-    """So both programs take the same flag."""
+    """Ours and the peer take the same flag."""
     assert [seconds(text) for text in ("0", "10s", "1m30s", "1.5s")] == [0, 10, 90, 1.5]
     assert seconds("250ms") == pytest.approx(0.25)
     with pytest.raises(BrokenInput, match="5 parrots"):
@@ -133,7 +124,7 @@ def test_durations_are_read_as_go_writes_them() -> None:
 
 
 def test_a_deadline_ends_a_busy_loop() -> None:
-    """The allocator never looks at a clock, so the clock must interrupt it."""
+    """The allocator reads no clock, so a signal must interrupt it."""
     with pytest.raises(Expired), deadline(0.02):
         any(False for _ in count())
 
@@ -153,7 +144,7 @@ def test_the_comparison_runs_without_the_peer(tiny: Path, tmp_path: Path) -> Non
 
 
 def test_without_the_shared_folder_the_comparison_says_what_is_missing(tmp_path: Path) -> None:
-    """Which folder, and how to name another."""
+    """The message names the folder and the variable for another one."""
     done = bench("bench", APPORTION_SHARED=str(tmp_path / "nowhere"), COLUMNS="400")
     assert done.returncode == 2
     assert "nowhere/peer is not there; set APPORTION_SHARED" in done.stdout

@@ -1,4 +1,4 @@
-"""Prices of shares, against a search through every basis of the linear program."""
+"""Dual prices and values of shares, against a search through every basis of the linear program."""
 
 from fractions import Fraction
 from itertools import combinations, product
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.allocator.pricing.dualprices import dual_prices
-from bench.openb.worth.shares import room_values
+from bench.openb.bound.sharevalues import share_values
 
 Sizes = tuple[int, ...]
 
@@ -15,7 +15,7 @@ sizes = st.lists(st.integers(30, 95).map(lambda tens: 10 * tens), min_size=1, ma
 
 
 def patterns(of: Sizes, whole: int) -> list[Sizes]:
-    """Every way to cut a whole, the wasteful ones too."""
+    """Return every pattern that cuts a whole device, wasteful ones too."""
     counts = product(*(range(whole // size + 1) for size in of))
     return [count for count in counts if sum(n * size for n, size in zip(count, of, strict=True)) <= whole]
 
@@ -44,8 +44,8 @@ def fewest_wholes(of: Sizes, demand: Sizes) -> Fraction:
 
 def prices(of: Sizes, demand: Sizes) -> tuple[Fraction, ...]:
     def best(values: tuple[int, ...] | list[int]) -> Sizes:
-        worth = lambda pattern: sum(a * b for a, b in zip(values, pattern, strict=True))  # noqa: E731
-        return max(patterns(of, 1000), key=worth)
+        value = lambda pattern: sum(a * b for a, b in zip(values, pattern, strict=True))  # noqa: E731
+        return max(patterns(of, 1000), key=value)
 
     return dual_prices(demand, [1000 // size for size in of], best)
 
@@ -64,30 +64,32 @@ def test_prices_add_up_to_the_fewest_wholes_that_serve_the_demand(data: st.DataO
 
 
 @given(st.data(), sizes)
-def test_a_room_is_worth_the_best_cut_that_fits_into_it(data: st.DataObject, of: list[int]) -> None:
+def test_the_value_of_free_milli_is_that_of_the_best_cut_that_fits(
+    data: st.DataObject, of: list[int]
+) -> None:
     """The table agrees with trying every cut."""
     demand = {size: data.draw(st.integers(1, 40)) for size in sorted(of)}
-    values = room_values(demand)
+    values = share_values(demand)
     found = prices(tuple(sorted(of)), tuple(demand.values()))
-    for room in range(0, 1000, 130):
+    for free in range(0, 1000, 130):
         best = max(
             sum(count * float(price) for count, price in zip(cut, found, strict=True))
-            for cut in patterns(tuple(sorted(of)), room)
+            for cut in patterns(tuple(sorted(of)), free)
         )
-        assert abs(values[room] - best) < 1e-9
+        assert abs(values[free] - best) < 1e-9
     assert values[1000] == 1
 
 
-def test_room_that_nobody_asks_for_is_worth_nothing() -> None:
-    """190 milli beside an 810 share are lost; 530 beside a 470 share hold another 470."""
-    values = room_values({810: 100, 470: 80})
+def test_free_milli_that_no_pod_requests_have_no_value() -> None:
+    """The 190 milli next to an 810 share have none; the 530 next to a 470 share fit another 470."""
+    values = share_values({810: 100, 470: 80})
     assert values[190] == 0
     assert values[530] == values[470] == 0.5
     assert values[810] == 1
 
 
-def test_without_shares_only_whole_devices_are_worth_something() -> None:
-    """A demand for whole devices only leaves nothing for a broken one."""
-    values = room_values({1000: 5})
+def test_without_shares_only_whole_devices_have_a_value() -> None:
+    """Under a demand for whole devices only, a device with less than all milli free has no value."""
+    values = share_values({1000: 5})
     assert values[999] == 0
     assert values[1000] == 1

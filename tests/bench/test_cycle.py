@@ -1,13 +1,13 @@
-"""The benchmark of a pass serves whoever waits."""
+"""`python -m bench.cycle`."""
 
 from pathlib import Path
 
-from tests.bench.test_scenario import bench
+from tests.bench.running import bench
 from tests.shared import shared
 
 
-def test_a_pass_serves_whoever_waits(tmp_path: Path) -> None:
-    """Eight nodes: a pod that waits alone, and all that are left, as far as there is room."""
+def test_a_pass_serves_the_waiting_pods(tmp_path: Path) -> None:
+    """Eight nodes: one waiting pod, and all remaining pods as far as the nodes have devices."""
     folder = str(shared("peer").parent)
     done = bench("bench.cycle", "--size", "8", XDG_CACHE_HOME=str(tmp_path), APPORTION_SHARED=folder)
     assert done.returncode == 0, done.stderr
@@ -17,8 +17,8 @@ def test_a_pass_serves_whoever_waits(tmp_path: Path) -> None:
     assert 1 < counts[-1][1] <= counts[-1][0]
 
 
-def test_a_size_that_is_none_is_refused() -> None:
-    """By name, without a trace."""
+def test_an_unknown_size_is_refused() -> None:
+    """The message names it; there is no traceback."""
     done = bench("bench.cycle", "--size", "huge")
     assert done.returncode == 2
     assert "huge" in done.stdout

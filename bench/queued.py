@@ -1,6 +1,6 @@
-"""Claims that wait together, as the operator places them: the last ones together.
+"""Claims that wait together: the last of a queue are planned together, as by the operator (ADR 0011).
 
-In: a scenario's events. Out: where the last claims before the next release begin, and answers for them.
+In: a scenario's claims in order of arrival. Out: which of them are planned together, and the answers of the plan.
 """
 
 import time
@@ -18,14 +18,14 @@ from apportion.scheduling.planner import LEAST_TOGETHER, MOST_TOGETHER
 
 
 class Spent(NamedTuple):
-    """Time that went to a plan."""
+    """Time a plan took."""
 
     ms: float = 0.0
     cpu_ms: float = 0.0
 
 
-def last(claims: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Return by the first of them the claims that are placed together. `claims`: all that wait, the empty name: a release."""
+def planned_together(claims: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return the claims of each plan by its first claim. `claims`: names in order of arrival; an empty name is a release."""
     found: dict[str, Sequence[str]] = {}
     waiting: list[str] = []
     for name in (*claims, ""):
@@ -40,7 +40,7 @@ def last(claims: Iterable[str]) -> Mapping[str, Sequence[str]]:
 
 
 def plan(state: State, claims: Sequence[Claim], strategy: Strategy) -> tuple[Mapping[str, Answer], Spent]:
-    """Return answers by name; a claim that no state could serve has none."""
+    """Return the answers by claim name, and the time; a claim that no state could serve has no answer."""
     cpu, began = time.thread_time(), time.perf_counter()
     answers = allocate_queue(state, [Demand((claim,)) for claim in claims], Terms(strategy))
     spent = Spent((time.perf_counter() - began) * 1000, (time.thread_time() - cpu) * 1000)

@@ -1,9 +1,11 @@
+"""`python -m bench.prepare`."""
+
 from bench.prepare import Figures, measure
 from testbed.binaries import Binaries
 
 
-async def test_claims_are_led_through_their_lives_and_timed(binaries: Binaries) -> None:
-    """Every claim is prepared and released, half of them before their partition is cut; the figures fit each other."""
+async def test_claims_are_prepared_released_and_timed(binaries: Binaries) -> None:
+    """Every claim is prepared and released, half of them before their partition is cut; the figures are consistent."""
     figures = await measure(6, 3, binaries)
     assert isinstance(figures, Figures)
     assert figures.claims == 6

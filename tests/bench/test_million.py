@@ -1,0 +1,14 @@
+"""`python -m bench.million`."""
+
+from bench.million import measure
+from tests.shared import shared
+
+
+def test_two_nodes_have_every_figure() -> None:
+    """Eight GPUs with 26 devices each; every claim is allocated."""
+    shared("peer/scenarios.py")
+    found = measure(2, 0.5, 1, unshared=False)
+    assert found["placements"] == 2 * 8 * 26
+    assert found["unplaced"] == 0
+    assert found["claims"] > 0
+    assert set(found["spent"]) == {"read", "state", "views", "collect"}
