@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
@@ -81,9 +82,9 @@ def claim(name: str, *requests: Raw, constraints: Sequence[Raw] = (), config: Se
     )
 
 
-def cluster(*slices: Slice, nodes: Sequence[str] = ("n1",)) -> State:
+def cluster(*slices: Slice, nodes: Sequence[str] = ("n1",), features: Features = DEFAULT_FEATURES) -> State:
     """Return a state with a class `any` of the one driver."""
-    state = State()
+    state = State(features)
     for name in nodes:
         state.put_node(name, {"zone": name})
     expression = f'device.driver == "{GPU}"'

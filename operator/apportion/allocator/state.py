@@ -54,7 +54,10 @@ class State:
         self._inventory = Inventory(features)
         self._holdings = Holdings()
         self._templates = NodeTemplates(
-            GroupTypes(), shares=features.consumable_capacity, taints=features.device_taints
+            GroupTypes(),
+            counters=features.partitionable_devices,
+            shares=features.consumable_capacity,
+            taints=features.device_taints,
         )
         self._views: dict[str, NodeView] = {}
         self._stale_views: set[str] = set()

@@ -82,7 +82,7 @@ class NodeView(Memos, NodeOccupancy):
             self.devices += piece.slice.devices
         template = templates.of(parts)
         indexes_by_name = {
-            pool.id: templates.index_by_name(self.devices, template.base & mask)
+            pool.id: templates.index_by_name(self.devices, template.visible & mask)
             for pool, mask in zip(usable, template.pool_masks, strict=True)
         }
         super().__init__(template, indexes_by_name)

@@ -56,8 +56,6 @@ def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
     mask = (1 << len(piece.devices)) - 1
     if not features.device_binding_and_status:
         mask &= ~view.template.binding
-    if not features.partitionable_devices:
-        mask &= ~view.template.consuming
     if piece.availability.per_device:
         for index, device in enumerate(piece.devices):
             if not reaches(piece, device, node):
@@ -84,15 +82,24 @@ class NodeTemplate:
         "tainted",
         "taints",
         "taken",
+        "visible",
     )
 
-    def __init__(self, parts: Sequence[PoolOnNode], types: GroupTypes, *, shares: bool, taints: bool) -> None:
+    def __init__(
+        self,
+        parts: Sequence[PoolOnNode],
+        types: GroupTypes,
+        *,
+        counters: bool,
+        shares: bool,
+        taints: bool,
+    ) -> None:
         devices: list[Device] = []
         rows: list[tuple[int, int, int]] = []
         slice_of: list[int] = []
         masks: list[int] = []
-        self.base = self.shareable = self.limited = self.tainted = 0
-        """Devices that may be used at all; that several may use; whose capacity decides even when a request names none;
+        self.visible = self.base = self.shareable = self.limited = self.tainted = 0
+        """Devices that selectors see; that may be used at all; that several may use; whose capacity decides even when a request names none;
         with a taint that keeps new users away."""
         self.taints: dict[int, tuple[Taint, ...]] = {}
         self.groups: list[GroupTemplate] = []
@@ -107,13 +114,16 @@ class NodeTemplate:
                 devices += piece.slice.devices
                 slice_of += [len(rows)] * len(piece.slice.devices)
                 rows.append((number, offset, visible))
-                self.base |= visible << offset
                 template = piece.template
+                # Upstream evaluates selectors on a device that consumes counters before it refuses it.
+                usable = visible if counters else visible & ~template.consuming
+                self.visible |= visible << offset
+                self.base |= usable << offset
                 if shares:
-                    self.shareable |= (visible & template.shareable) << offset
+                    self.shareable |= (usable & template.shareable) << offset
                 self.limited |= (visible & template.limited) << offset
                 for position, kept in template.blocking.items() if taints else ():
-                    if visible >> position & 1:
+                    if usable >> position & 1:
                         self.taints[offset + position] = kept
                         self.tainted |= 1 << offset + position
             masks.append((1 << len(devices)) - (1 << start))
@@ -134,6 +144,7 @@ class NodeTemplate:
         self.content = (
             tuple((part.driver, part.binds) for part in parts),
             tuple(mask.bit_length() for mask in masks),
+            self.visible,
             self.base,
             tuple((group.group_type, group.mask, group.totals) for group in self.groups),
             tuple(tainted.items()),
@@ -196,8 +207,9 @@ class NodeTemplate:
 class NodeTemplates:
     """The node templates seen so far, and the positions of devices by name."""
 
-    def __init__(self, types: GroupTypes, *, shares: bool, taints: bool) -> None:
+    def __init__(self, types: GroupTypes, *, counters: bool, shares: bool, taints: bool) -> None:
         self._types = types
+        self._counters = counters
         self._shares = shares
         self._taints = taints
         self._kept: Memo[object, NodeTemplate] = Memo(MOST_KEPT)
@@ -219,7 +231,7 @@ class NodeTemplates:
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = NodeTemplate(
-                parts, self._types, shares=self._shares, taints=self._taints
+                parts, self._types, counters=self._counters, shares=self._shares, taints=self._taints
             )
         return found
 

@@ -53,8 +53,8 @@ class PoolView:
 
 def pool_on(pool: PoolId, slices: Iterable[Slice], place: NodeInfo, features: Features) -> PoolView | None:
     """Gather a pool for a node; None when it has nothing for the node, or is being replaced by a newer generation."""
-    everything = [piece for piece in slices if _known(piece, features)]
-    relevant = [piece for piece in everything if covers(piece, place)]
+    everything = list(slices)
+    relevant = [piece for piece in everything if _known(piece, features) and covers(piece, place)]
     if not relevant:
         return None
     generation = max(piece.generation for piece in relevant)
@@ -97,6 +97,7 @@ def reaches(piece: Slice, device: Device, place: NodeInfo) -> bool:
 
 
 def _known(piece: Slice, features: Features) -> bool:
+    """Say whether the slice may serve a node; without the feature such slices only count (upstream's GatherPools)."""
     return features.partitionable_devices or not (piece.availability.per_device or piece.counter_sets)
 
 
