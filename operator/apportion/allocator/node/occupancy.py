@@ -6,7 +6,7 @@ occupancies now.
 
 from collections.abc import Iterable, Mapping
 
-from apportion.allocator.facts.holdings import Change, Consumption, DeviceHolding, Holdings, Taken
+from apportion.allocator.facts.holdings import Change, Consumption, ConsumptionOf, DeviceHolding, Holdings
 from apportion.allocator.node.countergroup import CounterGroup
 from apportion.allocator.node.template import NodeTemplate
 from apportion.dra.device import DeviceId
@@ -61,7 +61,7 @@ class NodeOccupancy:
         index_by_name = self._indexes_by_name.get(PoolId(device.driver, device.pool))
         return index_by_name.get(device.name) if index_by_name is not None else None
 
-    def consumption(self, pool: PoolId, otherwise: Taken) -> Taken:
+    def consumption(self, pool: PoolId, otherwise: ConsumptionOf) -> ConsumptionOf:
         """Return what says what a device takes from counters. `otherwise`: asked for those that may not be used here."""
         index_by_name = self._indexes_by_name.get(pool)
         if index_by_name is None:
