@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.policy import ladder_of
+from apportion.allocator.closeness.ladder import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.terms import Terms

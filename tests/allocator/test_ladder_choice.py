@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.closeness.closest import STEPS
-from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung
-from apportion.allocator.closeness.policy import ladder_of
+from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung, ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.ladder import Ladder
-from apportion.allocator.closeness.policy import ladder_of
+from apportion.allocator.closeness.ladder import Ladder, ladder_of
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.explain.render import render
 from apportion.allocator.search.scorer import Strategy

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.policy import ladder_of
+from apportion.allocator.closeness.ladder import ladder_of
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand

@@ -6,7 +6,7 @@ none, and Events that say what is missing. What members of a group hold that can
 
 from collections.abc import Callable, Iterable, Mapping
 
-from apportion.allocator.closeness.policy import ladder_of
+from apportion.allocator.closeness.ladder import ladder_of
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang import GangRefused, Member, allocate_gang
 from apportion.allocator.search.scorer import Strategy

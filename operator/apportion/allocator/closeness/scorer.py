@@ -1,6 +1,6 @@
-"""LadderScorer: a strategy with a ladder. The ladder chooses among sets of devices, the strategy among equally close sets.
+"""LadderScorer: a strategy with a ladder. The ladder compares sets of devices, the strategy equally close sets.
 
-In: a strategy, a ladder. Out: a scorer, so that rankings need not know of ladders.
+In: a strategy, a ladder. Out: a scorer, so that rankings do not depend on ladders.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class LadderScorer(Scorer):
 
     @property
     def strategy(self) -> Scorer:
-        """Return the strategy without the ladder."""
+        """The strategy without the ladder."""
         return self._strategy
 
     def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
@@ -32,7 +32,7 @@ class LadderScorer(Scorer):
         return self._strategy.order(search, candidates, mask)
 
     def score(self, search: Search) -> Score:
-        """Rate a finished search as the strategy does."""
+        """Return the strategy's score of a finished search."""
         return self._strategy.score(search)
 
     def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
