@@ -86,7 +86,7 @@ def test_claims_come_and_go_on_some_nodes_as_if_each_had_been_searched(
         assert found == searched
         if isinstance(found, Refusal) or found.asked is None:
             continue
-        state.learn(found.asked, demand.host.asked if demand.host is not None else None)
+        state.learn(found.asked, demand.host.requested if demand.host is not None else None)
         assert isinstance(found, Decision)
         held.append(f"c{turn}")
         state.hold(held[-1], found.allocations[0].results)

@@ -8,19 +8,19 @@ as it was when the device was taken: no counter is freed because a driver change
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from apportion.allocator.rules.pools import CounterAmounts
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
-Consumption: TypeAlias = Mapping[tuple[str, str], int]
-Change: TypeAlias = tuple[PoolId, str, Consumption | None, int]
+Change: TypeAlias = tuple[PoolId, str, CounterAmounts | None, int]
 """Pool, device, consumption, sign: a device whose holders changed; the consumption is added (1), removed (-1) or kept (0)."""
-ConsumptionOf: TypeAlias = Callable[[str], Consumption | None]
+ConsumptionOf: TypeAlias = Callable[[str], CounterAmounts | None]
 """Returns the consumption of a pool's device by its name; None: it is in no slice."""
 Resolve: TypeAlias = Callable[[PoolId], ConsumptionOf]
 
 
-def _unknown(_device: str) -> Consumption | None:
+def _unknown(_device: str) -> CounterAmounts | None:
     return None
 
 
@@ -29,7 +29,7 @@ class DeviceHolding:
 
     __slots__ = ("_capacity", "_exclusive", "_key", "_more", "_result", "consumption")
 
-    def __init__(self, key: str, result: DeviceResult, consumption: Consumption | None) -> None:
+    def __init__(self, key: str, result: DeviceResult, consumption: CounterAmounts | None) -> None:
         # Nearly every device has one holder, so the first needs no list.
         self._key = key
         self._result: DeviceResult | None = result
@@ -163,7 +163,7 @@ class Holdings:
         """Return the holdings of a pool by device name."""
         return self._pools.get(pool, {})
 
-    def counters(self, pool: PoolId) -> Mapping[tuple[str, str], int]:
+    def counters(self, pool: PoolId) -> CounterAmounts:
         """Return what is in use of a pool's counters, in 10^-9. Computed by each call."""
         used: dict[tuple[str, str], int] = {}
         for holding in self.held(pool).values():

@@ -47,12 +47,12 @@ NO_RESOURCES = HostResources(0, 0)
 class HostDemand:
     """What the pods of a demand request of a node's cpu and memory."""
 
-    asked: HostResources
+    requested: HostResources
     """Sum over all pods of the demand."""
     taken: Mapping[str, HostResources] = field(default_factory=dict)
     """Amounts by node, taken in addition to what the state knows."""
 
-    def beside(self, taken: Mapping[str, HostResources]) -> "HostDemand":
+    def with_taken(self, taken: Mapping[str, HostResources]) -> "HostDemand":
         """Return the same demand with more amounts taken on nodes."""
         both = {name: self.taken.get(name, NO_RESOURCES).plus(amounts) for name, amounts in taken.items()}
         return replace(self, taken={**self.taken, **both}) if taken else self
@@ -75,7 +75,7 @@ class HostTable:
             self.left[name] = left
         self._log.add(name, most=LEAST_LOGGED + 2 * len(self.left))
 
-    def beside(self, name: str, host: HostDemand) -> HostResources | None:
+    def left_for(self, name: str, host: HostDemand) -> HostResources | None:
         """Return what a node has left for a demand; None: unlimited."""
         left = self.left.get(name)
         taken = host.taken.get(name)

@@ -6,9 +6,8 @@ In: facts, one at a time, in any order. Out: the pools of a node, and the nodes 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from apportion.allocator.facts.holdings import Consumption
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
+from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, pool_on
 from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking_taints
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
@@ -125,10 +124,10 @@ class Inventory:
             found = self._slice_views[key] = SliceView(piece, template)
         return found
 
-    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
+    def consumption(self, pool: PoolId, name: str) -> CounterAmounts | None:
         """Return what a device consumes of counters, by the newest slice that has it."""
         best: Slice | None = None
-        taken: Consumption | None = None
+        taken: CounterAmounts | None = None
         for piece in self._pools.get(pool, {}).values():
             if best is None or (piece.generation, piece.name) > (best.generation, best.name):
                 for device in piece.devices:

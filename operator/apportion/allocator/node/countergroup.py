@@ -3,16 +3,17 @@
 In: the group's template. Out: one small object per node and group, with the current occupancy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.counters import GroupOccupancy, GroupState, GroupType, Need
+from apportion.allocator.rules.pools import CounterAmounts
 
 
 class GroupTemplate(NamedTuple):
-    """The parts of a group that are equal on all nodes of one node template."""
+    """The properties of a group that are equal on all nodes of one node template."""
 
     pool: int
     """Position of the pool on the node."""
@@ -63,7 +64,6 @@ class CounterGroup:
         return sum(1 << index for index, member in enumerate(self.members) if mask >> member & 1)
 
 
-CounterAmounts: TypeAlias = Mapping[tuple[str, str], int]
 CounterNames: TypeAlias = tuple[tuple[str, str], ...]
 
 MOST_READ = 4096

@@ -228,9 +228,9 @@ class NodeView(Memos, NodeOccupancy):
                 self._charges[key] = ErrorCause("request", reason, "capacity")
         return self._charges[key]
 
-    def roomy(self, index: int, taken: Mapping[str, Quantity], *, beside: bool = True) -> bool:
-        """Say whether the amounts fit: with `beside` in addition to the shares held, else in the empty device."""
-        return fits(taken, self.devices[index], self.used.get(index, {}) if beside else {})
+    def roomy(self, index: int, taken: Mapping[str, Quantity], *, with_held: bool = True) -> bool:
+        """Say whether the amounts fit: with `with_held` in addition to the shares held, else in the empty device."""
+        return fits(taken, self.devices[index], self.used.get(index, {}) if with_held else {})
 
     def values(self, attribute: str) -> Mapping[AttributeValue, int]:
         """Return device masks by value of an attribute; a device with a list is in the mask of every entry."""

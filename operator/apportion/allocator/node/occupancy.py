@@ -6,9 +6,10 @@ their current occupancies.
 
 from collections.abc import Iterable, Mapping
 
-from apportion.allocator.facts.holdings import Change, Consumption, ConsumptionOf, DeviceHolding, Holdings
+from apportion.allocator.facts.holdings import Change, ConsumptionOf, DeviceHolding, Holdings
 from apportion.allocator.node.countergroup import CounterGroup
 from apportion.allocator.node.template import NodeTemplate
+from apportion.allocator.rules.pools import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
@@ -68,7 +69,7 @@ class NodeOccupancy:
             return otherwise
         taken = self.template.taken
 
-        def local(name: str) -> Consumption | None:
+        def local(name: str) -> CounterAmounts | None:
             index = index_by_name.get(name)
             return otherwise(name) if index is None else taken[index]
 

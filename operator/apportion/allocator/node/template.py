@@ -11,7 +11,7 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches
+from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, reaches
 from apportion.allocator.rules.slices import SliceView
 from apportion.dra.device import Device
 from apportion.dra.slice import Slice
@@ -36,7 +36,7 @@ class PoolOnNode(NamedTuple):
     binds: bool
     """Whether some device has binding conditions; such pools are tried last."""
     slices: tuple[SliceOnNode, ...]
-    counters: Mapping[tuple[str, str], int]
+    counters: CounterAmounts
 
 
 def pool_on_node(
@@ -154,7 +154,7 @@ class NodeTemplate:
     def _add_groups(
         self,
         pool: int,
-        totals: Mapping[tuple[str, str], int],
+        totals: CounterAmounts,
         devices: Sequence[Device],
         start: int,
         types: GroupTypes,

@@ -82,7 +82,7 @@ def _everything(
     usable = mask
     if view.features.consumable_capacity:
         # A device that could never serve the request is not one of all; one that is full now prevents the allocation.
-        mask, errors = _capacity(view, alternative, mask, errors, beside=False)
+        mask, errors = _capacity(view, alternative, mask, errors, with_held=False)
         if errors:
             raise NodeError(*where, errors[min(errors)])
         usable, _ = _capacity(view, alternative, mask, errors)
@@ -94,9 +94,14 @@ def _everything(
 
 
 def _capacity(
-    view: NodeView, alternative: Alternative, mask: int, errors: dict[int, ErrorCause], *, beside: bool = True
+    view: NodeView,
+    alternative: Alternative,
+    mask: int,
+    errors: dict[int, ErrorCause],
+    *,
+    with_held: bool = True,
 ) -> tuple[int, dict[int, ErrorCause]]:
-    """Drop the devices whose capacity cannot serve the request: with `beside` in addition to the shares held, else ever."""
+    """Drop the devices whose capacity cannot serve the request: with `with_held` in addition to the shares held, else ever."""
     if not alternative.capacity and not (mask & view.limited):
         return mask, errors
     errors = dict(errors)
@@ -104,6 +109,10 @@ def _capacity(
         taken = view.charge(index, alternative)
         if isinstance(taken, ErrorCause):
             errors[index] = taken
-        if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken, beside=beside):
+        if (
+            taken is None
+            or isinstance(taken, ErrorCause)
+            or not view.roomy(index, taken, with_held=with_held)
+        ):
             mask &= ~(1 << index)
     return mask, errors

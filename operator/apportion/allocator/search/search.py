@@ -26,16 +26,12 @@ STEPS = 20_000
 """Devices tried on one node before the search ends without a result; about 0.2 s."""
 
 
-class Order(Protocol):
-    """The order in which a strategy tries devices."""
+class SearchStrategy(Protocol):
+    """The methods of a strategy that a search calls."""
 
     def order(self, search: "Search", candidates: Candidates, mask: int) -> Sequence[int]:
         """Return the devices of the mask in the order to try them."""
         ...
-
-
-class Finisher(Order, Protocol):
-    """The methods of a scorer that `solve` calls."""
 
     def finish(self, search: "Search", ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
         """Return the outcome of a search that found these picks."""
@@ -50,14 +46,14 @@ class Search(PartialSolution):
         view: NodeView,
         query: Query,
         candidate_rows: list[list[Candidates]],
-        order: Order,
+        strategy: SearchStrategy,
         *,
         steps: int = STEPS,
         prefer: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__(view, query, candidate_rows, steps)
         self.prefer = prefer or {}
-        self._order = order
+        self._order = strategy.order
         self._interchangeability: Interchangeability | None = None
         self._dead_ends: set[object] = set()
         # Where an error can end the search, upstream's order decides whether it is met before a solution.
@@ -104,7 +100,7 @@ class Search(PartialSolution):
         if mask.bit_count() < left:
             return False
         failed: set[object] = set()
-        for index in self._order.order(self, candidates, mask):
+        for index in self._order(self, candidates, mask):
             if failed and self._interchange_key(index) in failed:
                 allowed &= ~(1 << index)
                 continue
@@ -214,7 +210,7 @@ class Search(PartialSolution):
 def solve(
     view: NodeView,
     query: Query,
-    scorer: Finisher,
+    strategy: SearchStrategy,
     selectors: SelectorLookup,
     *,
     steps: int = STEPS,
@@ -224,7 +220,7 @@ def solve(
     """Search one node. The outcome depends only on the arguments."""
     try:
         rows = candidate_rows(view, query, selectors, excluded)
-        search = Search(view, query, rows, scorer, steps=steps, prefer=prefer)
+        search = Search(view, query, rows, strategy, steps=steps, prefer=prefer)
         picks = search.run()
     except NodeError as error:
         return error
@@ -233,4 +229,4 @@ def solve(
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
     ranks = dict.fromkeys(range(len(query.slots)), 0) | {pick.slot: pick.alternative for pick in picks}
-    return scorer.finish(search, tuple(ranks.values()), picks)
+    return strategy.finish(search, tuple(ranks.values()), picks)
