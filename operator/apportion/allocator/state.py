@@ -15,7 +15,6 @@ from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.facts.holdings import Change, ConsumptionOf, Holdings
 from apportion.allocator.facts.host import HostDemand, HostResources, HostTable
 from apportion.allocator.facts.inventory import Finding, Inventory
-from apportion.allocator.node.countergroup import GroupTypes
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.node.template import NodeTemplates
@@ -53,12 +52,7 @@ class State:
         """Claims read before; emptied when classes change."""
         self._inventory = Inventory(features)
         self._holdings = Holdings()
-        self._templates = NodeTemplates(
-            GroupTypes(),
-            counters=features.partitionable_devices,
-            shares=features.consumable_capacity,
-            taints=features.device_taints,
-        )
+        self._templates = NodeTemplates(features)
         self._views: dict[str, NodeView] = {}
         self._stale_views: set[str] = set()
         """Nodes whose views do not know what is held now."""

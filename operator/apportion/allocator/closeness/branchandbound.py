@@ -56,7 +56,10 @@ class BranchAndBound(Search):
         self._cells = tuple(number for number, devices in enumerate(distances.cells) if devices & relevant)
         self._number_of_cell = {cell: number for number, cell in enumerate(self._cells)}
         self._colouring = CellColouring(distances, self._cells)
-        self._groups_of_cell = [self._groups_in(distances.cells[cell] & relevant) for cell in self._cells]
+        self._groups_of_cell = [
+            [n for n, group in enumerate(view.groups) if group.mask & distances.cells[cell] & relevant]
+            for cell in self._cells
+        ]
         self._visited: set[object] = set()
 
     def learn(self, picks: Sequence[Pick]) -> None:
@@ -199,9 +202,6 @@ class BranchAndBound(Search):
         return room
 
     # Interchangeable devices and states. --------------------------------------------------------------------------
-
-    def _groups_in(self, devices: int) -> tuple[int, ...]:
-        return tuple(number for number, group in enumerate(self.view.groups) if group.mask & devices)
 
     def _colours(self, allowed: int) -> tuple[int, ...]:
         chosen: dict[int, int] = {}

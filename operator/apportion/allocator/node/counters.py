@@ -58,21 +58,18 @@ class GroupState:
     def after(self, local: int) -> "GroupState":
         """Return the state after one more device is taken."""
         found = self._after.get(local)
-        if found is None:
-            left = list(self.left)
-            for counter, amount in self.group_type.needs[local]:
-                left[counter] -= amount
-            found = self._after[local] = self.group_type.state(tuple(left))
-        return found
+        return found if found is not None else self._moved(self._after, local, -1)
 
     def before(self, local: int) -> "GroupState":
         """Return the state after a taken device is released."""
         found = self._before.get(local)
-        if found is None:
-            left = list(self.left)
-            for counter, amount in self.group_type.needs[local]:
-                left[counter] += amount
-            found = self._before[local] = self.group_type.state(tuple(left))
+        return found if found is not None else self._moved(self._before, local, 1)
+
+    def _moved(self, states: "dict[int, GroupState]", local: int, sign: int) -> "GroupState":
+        left = list(self.left)
+        for counter, amount in self.group_type.needs[local]:
+            left[counter] += sign * amount
+        found = states[local] = self.group_type.state(tuple(left))
         return found
 
     def forget(self) -> None:

@@ -89,10 +89,7 @@ class NodeTemplate:
         self,
         pools: Sequence[PoolOnNode],
         types: GroupTypes,
-        *,
-        counters: bool,
-        shares: bool,
-        taints: bool,
+        features: Features,
     ) -> None:
         devices: list[Device] = []
         rows: list[tuple[int, int, int]] = []
@@ -116,13 +113,13 @@ class NodeTemplate:
                 rows.append((number, offset, visible))
                 template = piece.template
                 # Upstream evaluates selectors on a device that consumes counters before it refuses it.
-                usable = visible if counters else visible & ~template.consuming
+                usable = visible if features.partitionable_devices else visible & ~template.consuming
                 self.visible |= visible << offset
                 self.base |= usable << offset
-                if shares:
+                if features.consumable_capacity:
                     self.shareable |= (usable & template.shareable) << offset
                 self.limited |= (visible & template.limited) << offset
-                for position, kept in template.blocking.items() if taints else ():
+                for position, kept in template.blocking.items() if features.device_taints else ():
                     if usable >> position & 1:
                         self.taints[offset + position] = kept
                         self.tainted |= 1 << offset + position
@@ -207,11 +204,9 @@ class NodeTemplate:
 class NodeTemplates:
     """One template for all nodes with equal layout, and one index of device names for all nodes with equal names."""
 
-    def __init__(self, types: GroupTypes, *, counters: bool, shares: bool, taints: bool) -> None:
-        self._types = types
-        self._counters = counters
-        self._shares = shares
-        self._taints = taints
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._types = GroupTypes()
         self._kept: Memo[object, NodeTemplate] = Memo(MOST_KEPT)
         self._indexes_by_name: Memo[object, Mapping[str, int]] = Memo(MOST_KEPT)
 
@@ -230,9 +225,7 @@ class NodeTemplates:
         )
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = NodeTemplate(
-                pools, self._types, counters=self._counters, shares=self._shares, taints=self._taints
-            )
+            found = self._kept[key] = NodeTemplate(pools, self._types, self._features)
         return found
 
     def index_by_name(self, devices: Sequence[Device], mask: int) -> Mapping[str, int]:

@@ -109,47 +109,43 @@ def _order(piece: Slice) -> tuple[str, str]:
 
 def _validate(pool: PoolId, here: Sequence[Slice], others: Sequence[Slice], features: Features) -> PoolView:
     if not features.partitionable_devices:
-        return _names(PoolView(pool, tuple(here)))
+        return _named_once(PoolView(pool, tuple(here)))
     counters: dict[tuple[str, str], int] = {}
     sets: set[str] = set()
     for piece in (*here, *others):
         for index, counter_set in enumerate(piece.counter_sets):
             if counter_set.name in sets:
-                return PoolView(
-                    pool,
-                    invalid=f"counter set {counter_set.name} is there twice",
-                    field=f"{piece.name}: spec.sharedCounters[{index}].name",
-                )
+                reason = f"counter set {counter_set.name} is there twice"
+                return _invalid(pool, piece, f"sharedCounters[{index}].name", reason)
             sets.add(counter_set.name)
             counters.update({(counter_set.name, name): amount.nano for name, amount in counter_set.counters})
     devices = tuple(piece for piece in here if not piece.counter_sets)
-    named = _names(PoolView(pool, devices, counters))
-    if named.invalid:
-        return named
+    found = _named_once(PoolView(pool, devices, counters))
+    if found.invalid:
+        return found
     for piece in (*devices, *others):
         for index, device in enumerate(piece.devices):
             reason = _unknown_counter(device, sets, counters) if device.consumes else ""
             if reason:
-                return PoolView(
-                    pool,
-                    invalid=f"device {device.name}: {reason}",
-                    field=f"{piece.name}: spec.devices[{index}].consumesCounters",
-                )
-    return named
+                reason = f"device {device.name}: {reason}"
+                return _invalid(pool, piece, f"devices[{index}].consumesCounters", reason)
+    return found
 
 
-def _names(found: PoolView) -> PoolView:
+def _named_once(found: PoolView) -> PoolView:
+    """Return the pool, invalid if two of its devices have one name."""
     seen: set[str] = set()
     for piece in found.slices:
         for index, device in enumerate(piece.devices):
             if device.name in seen:
-                return PoolView(
-                    found.id,
-                    invalid=f"device name {device.name} is there twice",
-                    field=f"{piece.name}: spec.devices[{index}].name",
-                )
+                reason = f"device name {device.name} is there twice"
+                return _invalid(found.id, piece, f"devices[{index}].name", reason)
             seen.add(device.name)
     return found
+
+
+def _invalid(pool: PoolId, piece: Slice, field: str, reason: str) -> PoolView:
+    return PoolView(pool, invalid=reason, field=f"{piece.name}: spec.{field}")
 
 
 def _unknown_counter(device: Device, sets: set[str], counters: CounterAmounts) -> str:

@@ -5,11 +5,12 @@ are found by two ids instead of their text.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.query import Query, read_query
-from apportion.dra.claim import Claim
+from apportion.dra.claim import Claim, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.taint import Toleration
 
@@ -54,45 +55,25 @@ class Queries:
         return query
 
 
+_request_fields = attrgetter(
+    "name", "device_class", "selectors", "mode", "count", "admin_access", "tolerations", "unknown_selector"
+)
+
+
 def _text_of(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> object:
     """Key of everything that decides the query: all of the claims but their own names."""
-    return tolerations, tuple(
-        [
-            (
-                tuple(
-                    [
-                        (
-                            slot.name,
-                            slot.prioritized,
-                            tuple(
-                                [
-                                    (
-                                        request.name,
-                                        request.device_class,
-                                        request.selectors,
-                                        request.mode,
-                                        request.count,
-                                        request.admin_access,
-                                        request.tolerations,
-                                        tuple(request.capacity.items()) if request.capacity else (),
-                                        request.unknown_selector,
-                                    )
-                                    for request in slot.alternatives
-                                ]
-                            ),
-                        )
-                        for slot in claim.slots
-                    ]
-                ),
-                tuple(
-                    [
-                        (constraint.requests, constraint.match, constraint.distinct)
-                        for constraint in claim.constraints
-                    ]
-                )
-                if claim.constraints
-                else (),
-            )
-            for claim in claims
-        ]
+    return tolerations, tuple([(_slots(claim), _constraints(claim)) for claim in claims])
+
+
+def _slots(claim: Claim) -> object:
+    return tuple([(slot.name, slot.prioritized, _alternatives(slot)) for slot in claim.slots])
+
+
+def _alternatives(slot: RequestSlot) -> object:
+    return tuple(
+        [(_request_fields(request), tuple(request.capacity.items())) for request in slot.alternatives]
     )
+
+
+def _constraints(claim: Claim) -> object:
+    return tuple([(each.requests, each.match, each.distinct) for each in claim.constraints])
