@@ -1,8 +1,8 @@
-"""The closest set of devices on one node.
+"""The closest set of devices on one node; LadderScorer: a strategy with a ladder.
 
 In: a search that found a solution, with its picks. Out: the best picks for the same alternatives: by closeness cost (`cost`),
 then by the strategy's score. First the devices of each value of a rung are searched alone, closest rung first; then branch
-and bound improves the best set found.
+and bound improves the best set found. Rankings only use the scorer, so they do not depend on ladders.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from apportion.allocator.closeness.distances import NodeDistances, distances_on
 from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.outcome import Score
+from apportion.allocator.search.outcome import Score, Solved
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import OutOfBudget, Pick, Search
 
@@ -75,3 +75,31 @@ def _within(candidates: Candidates, devices: int) -> Candidates | None:
     if candidates.everything is not None:
         return candidates if all(devices >> index & 1 for index in candidates.everything) else None
     return replace(candidates, mask=mask, errors={}) if mask.bit_count() >= candidates.count else None
+
+
+class LadderScorer(Scorer):
+    """A strategy with a ladder: the ladder compares sets of devices, the strategy equally close sets."""
+
+    def __init__(self, strategy: Scorer, ladder: Ladder) -> None:
+        self._strategy = strategy
+        self.ladder = ladder
+        self.compared = ladder.names
+        self.mixed = ladder.mixed
+
+    @property
+    def strategy(self) -> Scorer:
+        """The strategy without the ladder."""
+        return self._strategy
+
+    def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
+        """Return the devices in the strategy's order."""
+        return self._strategy.order(search, candidates, mask)
+
+    def score(self, search: Search) -> Score:
+        """Return the strategy's score of a finished search."""
+        return self._strategy.score(search)
+
+    def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
+        """Return the closest devices for the alternatives that the search chose."""
+        best, cost, score = closest(search, ranks, picks, self._strategy, self.ladder)
+        return Solved(ranks, (*cost, *score) if self.ladder.across else score, best)
