@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apportion.allocator.demand import Demand
+from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
@@ -94,9 +95,9 @@ def claim(name: str, *requests: Raw, constraints: Sequence[Raw] = (), config: Se
     )
 
 
-def cluster(*slices: Slice, nodes: Sequence[str] = ("n1",)) -> State:
+def cluster(*slices: Slice, nodes: Sequence[str] = ("n1",), features: Features = DEFAULT_FEATURES) -> State:
     """Return a state that knows the nodes, the slices and a class `any` for the driver."""
-    state = State()
+    state = State(features)
     for name in nodes:
         state.put_node(name, {"zone": name})
     expression = f'device.driver == "{GPU}"'

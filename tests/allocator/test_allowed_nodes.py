@@ -87,7 +87,7 @@ def test_answers_with_allowed_nodes_equal_a_search_of_every_node(
         assert found == searched
         if isinstance(found, Refusal) or found.asked is None:
             continue
-        state.learn(found.asked, demand.host.asked if demand.host is not None else None)
+        state.learn(found.asked, demand.host.requested if demand.host is not None else None)
         assert isinstance(found, Decision)
         held.append(f"c{turn}")
         state.hold(held[-1], found.allocations[0].results)

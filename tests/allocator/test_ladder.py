@@ -4,12 +4,12 @@ import pytest
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.closeness.closest import STEPS
-from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung
+from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung, ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
-from apportion.allocator.terms import Terms, ladder_of
+from apportion.allocator.terms import Terms
 from apportion.api.policy import DEFAULT_POLICY, AllocationPolicySpec
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from apportion.allocator.allocate import allocate
+from apportion.allocator.closeness.ladder import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.terms import Terms, ladder_of
+from apportion.allocator.terms import Terms
 from apportion.api.policy import AllocationPolicy
 from tests.allocator.ladderoracle import DeviceSet, LadderRating, device_sets, pack_score
 from tests.allocator.publishednode import (

@@ -5,6 +5,7 @@ import pytest
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.rules.features import Features
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.dra.allocation import DeviceResult
@@ -226,3 +227,33 @@ def test_nodes_of_one_pool_share_its_counters() -> None:
     second = allocate(state, Demand((claim("b", device_request(kind="part")),), nodes=frozenset({"n2"})))
 
     assert isinstance(second, Refusal)
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_with_partitionable_devices_off_devices_without_counters_of_the_same_pool_are_allocated(
+    strategy: Strategy,
+) -> None:
+    """Slices with counters count for a whole pool (upstream's GatherPools); devices that consume them are refused."""
+    counters, devices = chips("n1")
+    rows = [*chip(), device("plain")]
+    slices = (counters, device_slice(devices.name, "n1", rows, count=2))
+    state = cluster(*slices, features=Features(partitionable_devices=False))
+    terms = Terms(strategy=strategy)
+
+    assert names(allocate(state, Demand((claim("c", device_request()),)), terms)) == ["plain"]
+    for request in (
+        device_request(kind="part"),
+        device_request(kind="part", adminAccess=True),
+        device_request(kind="", allocationMode="All", count=0),
+    ):
+        assert isinstance(allocate(state, Demand((claim("c", request),)), terms), Refusal)
+
+
+def test_without_partitionable_devices_an_incomplete_pool_is_still_incomplete() -> None:
+    """The slices counted are all of the generation; one that is missing makes the pool incomplete."""
+    _, devices = chips("n1")
+    state = cluster(
+        device_slice(devices.name, "n1", [device("plain")], count=2),
+        features=Features(partitionable_devices=False),
+    )
+    assert isinstance(allocate(state, Demand((claim("c", device_request()),))), Refusal)

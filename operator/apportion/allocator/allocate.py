@@ -7,7 +7,7 @@ state and demand give the same answer. docs/tour.md follows one claim through th
 from collections.abc import Mapping
 
 from apportion.allocator.allocationresult import ShareIds, allocations, derived_share_ids
-from apportion.allocator.closeness.scorer import LadderScorer
+from apportion.allocator.closeness.closest import LadderScorer
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.nodechoice import NodeChoice

@@ -1,4 +1,4 @@
-"""Bit masks: sets of devices as integers."""
+"""Bit masks: sets of devices as integers, one bit per position."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""ChangeLog: what changed since a reader looked last.
+"""ChangeLog: the changes since a reader last read them.
 
 In: entries in the order of the changes. Out: for each reader the entries after its cursor. Readers keep their cursors.
 """
@@ -10,7 +10,7 @@ Entry = TypeVar("Entry")
 
 
 class ChangeLog(Generic[Entry]):
-    """A bounded log with a cursor per reader; a reader that is too far behind looks at everything again."""
+    """A bounded log with a cursor per reader; a reader whose cursor was dropped must read everything."""
 
     __slots__ = ("_entries", "_start")
 
@@ -19,14 +19,14 @@ class ChangeLog(Generic[Entry]):
         self._start = 0
 
     def add(self, entry: Entry, *, most: int) -> None:
-        """Append a change. Beyond `most` entries the log starts over."""
+        """Append a change. Beyond `most` entries the log is emptied, and every older cursor is dropped."""
         self._entries.append(entry)
         if len(self._entries) > most:
             self._start += len(self._entries)
             self._entries.clear()
 
     def void(self) -> None:
-        """Make every reader look at everything again."""
+        """Drop every cursor, so that every reader reads everything."""
         self._start += len(self._entries) + 1
         self._entries.clear()
 
@@ -36,5 +36,5 @@ class ChangeLog(Generic[Entry]):
         return self._start + len(self._entries)
 
     def since(self, cursor: int) -> Sequence[Entry] | None:
-        """Return the changes after the cursor; None: it is too far behind."""
+        """Return the changes after the cursor; None: the cursor was dropped."""
         return self._entries[cursor - self._start :] if cursor >= self._start else None

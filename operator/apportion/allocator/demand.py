@@ -1,4 +1,4 @@
-"""What is asked of the allocator: claims that must be served together, and where."""
+"""Demand: claims that one node must serve together, and the limits of the choice."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from apportion.dra.taint import Toleration
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Claims that go to one node, all of them or none."""
+    """Claims to allocate on one node, all of them or none."""
 
     claims: tuple[Claim, ...]
     nodes: frozenset[str] | None = None
     """The nodes that may be chosen; None: every node."""
     excluded: frozenset[DeviceId] = frozenset()
-    """Devices not to choose now, whatever their state (a partition there could not be cut, say)."""
+    """Devices not to choose now, whatever their state (for example where a partition could not be created)."""
     tolerations: tuple[Toleration, ...] = ()
-    """What every request puts up with on top of its own; not copied into the results."""
+    """Tolerations added to those of every request; not copied into the results."""
     host: HostDemand | None = None
-    """What the pods take of a node beside devices; None: devices alone decide."""
+    """The cpu and memory that the pods request; None: devices alone decide."""
     seed: str = ""
-    """Share IDs are derived from this, the claims and the devices; give something that differs per attempt."""
+    """Input of the share IDs, together with claims and devices; must differ per attempt."""
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.claims)

@@ -33,7 +33,7 @@ class HostComparison:
     def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
         """Return the key with what would be stranded added to what is lost."""
         ranks, score, name = key
-        left = self._state.hosts.beside(name, self._host)
+        left = self._state.hosts.left_for(name, self._host)
         if left is None:
             return key
         node_state = self._state.node_states.of(name)

@@ -1,7 +1,7 @@
 """Memo: a bounded table of results that can be computed again.
 
-In: results by key. Out: the same results until the table is full; then it starts over. Whoever computes a result names the
-bound in a constant `MOST_...` of its own module (docs/caches.md lists all of them).
+In: results by key. Out: the same results, until the table is full; then it is emptied. The module that computes a result
+names the bound in a constant `MOST_...` (docs/caches.md lists all of them).
 """
 
 from typing import Any, Generic, TypeVar
@@ -27,7 +27,7 @@ class Memo(dict[Key, Value]):
 
 
 class Topic(Generic[Key, Value]):
-    """Names a memo that an upper module keeps with an object of a lower one, and how many entries it may hold."""
+    """Key of a memo that an upper module keeps on an object of a lower one, with the most entries that it may hold."""
 
     __slots__ = ("most", "name")
 
@@ -37,13 +37,13 @@ class Topic(Generic[Key, Value]):
 
 
 class Memos:
-    """An object with which upper modules keep memos, so that it need not know them."""
+    """Base of objects that carry memos of upper modules, without imports of those modules."""
 
     __slots__ = ()
     _memos: dict[Topic[Any, Any], Memo[Any, Any]]
 
     def memo(self, topic: Topic[Key, Value]) -> Memo[Key, Value]:
-        """Return the memo on this topic; the first call makes it."""
+        """Return the memo of this topic; the first call creates it."""
         found: Memo[Key, Value] | None = self._memos.get(topic)
         if found is None:
             found = self._memos[topic] = Memo(topic.most)

@@ -12,7 +12,7 @@ from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.rules.query import NamedQuery, Query
 from apportion.allocator.search.outcome import Outcome, Solved
-from apportion.allocator.search.solve import solve
+from apportion.allocator.search.search import solve
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 

@@ -12,10 +12,9 @@ from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.closeness.ladder import DEFAULT, Ladder
 from apportion.allocator.equivalence.nodeclasses import NodeClasses
 from apportion.allocator.equivalence.nodestate import NodeStates
-from apportion.allocator.facts.holdings import Change, Holdings, Taken
+from apportion.allocator.facts.holdings import Change, ConsumptionOf, Holdings
 from apportion.allocator.facts.host import HostDemand, HostResources, HostTable
 from apportion.allocator.facts.inventory import Finding, Inventory
-from apportion.allocator.node.countergroup import GroupTypes
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.node.template import NodeTemplates
@@ -53,9 +52,7 @@ class State:
         """Claims read before; emptied when classes change."""
         self._inventory = Inventory(features)
         self._holdings = Holdings()
-        self._templates = NodeTemplates(
-            GroupTypes(), shares=features.consumable_capacity, taints=features.device_taints
-        )
+        self._templates = NodeTemplates(features)
         self._views: dict[str, NodeView] = {}
         self._stale_views: set[str] = set()
         """Nodes whose views do not know what is held now."""
@@ -233,7 +230,7 @@ class State:
             view.node_class = None
         self._moved = dict.fromkeys(self._inventory.nodes_known)
 
-    def _consumption(self, pool: PoolId) -> Taken:
+    def _consumption(self, pool: PoolId) -> ConsumptionOf:
         """Return what says what a device of the pool takes from counters, by the newest slice that has it."""
         whole = partial(self._inventory.consumption, pool)
         for name in self._inventory.nodes(pool):

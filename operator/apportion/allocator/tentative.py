@@ -51,15 +51,15 @@ class Tentative:
         for other, decision in self.placed.items():
             host = self.demands[other].host
             if host is not None:
-                taken[decision.node] = taken.get(decision.node, NO_RESOURCES).plus(host.asked)
+                taken[decision.node] = taken.get(decision.node, NO_RESOURCES).plus(host.requested)
         if not taken:
             return demand
-        host = demand.host.beside(taken)
+        host = demand.host.with_taken(taken)
         hosts = self.state.hosts
         full = {
             name
             for name in taken
-            if (left := hosts.beside(name, host)) is not None and not left.holds(host.asked)
+            if (left := hosts.left_for(name, host)) is not None and not left.holds(host.requested)
         }
         nodes = frozenset(self.state.names()) if demand.nodes is None and full else demand.nodes
         return replace(demand, host=host, nodes=nodes - full if nodes is not None else None)

@@ -1,8 +1,8 @@
-"""The search for the closest set on one node: branch and bound over the devices of every slot.
+"""BranchAndBound: the closest set of devices on one node.
 
-In: one alternative per slot (the ladder never changes which), and the best set known. Out: the best set, or the best
-found within the steps. Devices that are alike in places that are alike are tried once; a branch ends where even the
-closest devices left could not make it better than the best set.
+In: one alternative per slot (a ladder does not change which), and known sets. Out: the best set, or the best one found
+within the steps. Only one of interchangeable devices in interchangeable cells is tried; a branch ends if its lower bound
+is no better than the best set.
 """
 
 from collections.abc import Sequence
@@ -34,44 +34,49 @@ class BranchAndBound(Search):
         *,
         steps: int,
     ) -> None:
-        """`search`: the one that succeeded; `options`: one alternative per slot."""
+        """`search`: the search that found a solution; `candidate_rows`: one alternative per slot."""
         view, query = search.view, search.query
         super().__init__(view, query, candidate_rows, strategy, steps=steps, prefer=search.prefer)
         self._rows = [row[0] for row in candidate_rows]
         self._strategy = strategy
         self._distances = distances
-        self._instead = [self.before_rules(row, query.slots[n].claim) for n, row in enumerate(self._rows)]
+        self._eligible = [
+            self.before_constraints(row, query.slots[n].claim) for n, row in enumerate(self._rows)
+        ]
         self._cost = ClosenessCost(distances, ladder)
         self._best: tuple[Cost, Score] | None = None
         self._best_picks: tuple[Pick, ...] = ()
         self._bonus = 0
         self._even = any(rung.even for rung in ladder.rungs)
-        self._alike = Interchangeability(self)
+        self._interchange = Interchangeability(self)
         relevant = 0
         for row in self._rows:
             relevant |= row.mask
         self._relevant = relevant
         self._cells = tuple(number for number, devices in enumerate(distances.cells) if devices & relevant)
-        self._place = {cell: number for number, cell in enumerate(self._cells)}
-        self._symmetry = CellColouring(distances, self._cells)
-        self._inside = [self._groups_in(distances.cells[cell] & relevant) for cell in self._cells]
-        self._seen: set[object] = set()
+        self._number_of_cell = {cell: number for number, cell in enumerate(self._cells)}
+        self._colouring = CellColouring(distances, self._cells)
+        self._groups_of_cell = [
+            [n for n, group in enumerate(view.groups) if group.mask & distances.cells[cell] & relevant]
+            for cell in self._cells
+        ]
+        self._visited: set[object] = set()
 
     def learn(self, picks: Sequence[Pick]) -> None:
-        """Rate a set that is known to serve; keep it if it is the best so far."""
+        """Rate a known solution; keep it if it is the best."""
         for pick in picks:
             self._choose(pick.slot, pick.device)
         self._rate()
         for _ in picks:
             self._undo()
 
-    def climb(self) -> tuple[tuple[Pick, ...], Cost, Score]:
-        """Return the best set with its closeness and its score; something must have been learnt before."""
-        # Out of steps, the best so far serves; how far the search got depends on nothing but the node.
+    def best_set(self) -> tuple[tuple[Pick, ...], Cost, Score]:
+        """Return the best set with its closeness and score. Call `learn` before."""
+        # When the steps are used up, the best set so far is the result; it depends only on the node.
         with suppress(OutOfBudget):
             self._next(0)
         if self._best is None:
-            raise TypeError("nothing was learnt")
+            raise TypeError("no known solution")
         return (self._best_picks, *self._best)
 
     @property
@@ -85,7 +90,7 @@ class BranchAndBound(Search):
             return
         row = self._rows[number]
         if row.everything is None:
-            self._some(number, row.count, -1)
+            self._choose_more(number, row.count, -1)
             return
         claim = self.query.slots[number].claim
         done = 0
@@ -98,21 +103,21 @@ class BranchAndBound(Search):
         for _ in range(done):
             self._undo()
 
-    def _some(self, number: int, left: int, allowed: int) -> None:
-        """Choose `left` more devices out of `allowed` for the slot, then go on with the next one."""
+    def _choose_more(self, number: int, left: int, allowed: int) -> None:
+        """Choose `left` more devices of `allowed` for the slot, then search the next slot."""
         if left == 0:
             self._next(number + 1)
             return
         self._left -= 1
         row = self._rows[number]
         mask = self.open(row, self.query.slots[number].claim) & allowed
-        if mask.bit_count() < left or not self._hope(number, left, mask):
+        if mask.bit_count() < left or not self._promising(number, left, mask):
             return
         colours = self._colours(mask)
-        mark = self._mark_of(number, left, colours)
-        if mark in self._seen:
+        branch = self._branch_key(number, left, colours)
+        if branch in self._visited:
             return
-        self._seen.add(mark)
+        self._visited.add(branch)
         tried: set[object] = set()
         for index in self._order_by_closeness(row, mask):
             key = self._key(index, colours)
@@ -120,27 +125,27 @@ class BranchAndBound(Search):
                 allowed &= ~(1 << index)
                 continue
             tried.add(key)
-            if not self._better(*self._cost.joined(index)):
+            if not self._better(*self._cost.with_device(index)):
                 continue
             if not self._choose(number, index):
                 continue
             allowed &= ~(1 << index)
-            self._some(number, left - 1, allowed)
+            self._choose_more(number, left - 1, allowed)
             self._undo()
 
     def _order_by_closeness(self, row: Candidates, mask: int) -> list[int]:
-        """Return the devices with the nearest first; among equally near ones, in the strategy's order."""
+        """Return the devices, the nearest first; equally near ones in the strategy's order."""
         ordered = self._strategy.order(self, row, mask)
         if row.alternative.admin or not self._cost.devices:
             return list(ordered)
-        return sorted(ordered, key=self._cost.joined)
+        return sorted(ordered, key=self._cost.with_device)
 
     def _choose(self, number: int, index: int) -> bool:
         row = self._rows[number]
         if not self.take(number, row, self.query.slots[number].claim, index):
             return False
         if not row.alternative.admin:
-            self._cost.add(index, self._instead[number])
+            self._cost.add(index, self._eligible[number])
         self._bonus += self.prefer.get(index, 0)
         return True
 
@@ -153,26 +158,26 @@ class BranchAndBound(Search):
         self._bonus -= self.prefer.get(pick.device, 0)
 
     def _rate(self) -> None:
-        close = self._cost.close()
-        if self._best is not None and close > self._best[0]:
+        cost = self._cost.cost()
+        if self._best is not None and cost > self._best[0]:
             return
-        found = close, (-self._bonus, *self._strategy.score(self))
+        found = cost, (-self._bonus, *self._strategy.score(self))
         if self._best is None or found < self._best:
             self._best, self._best_picks = found, tuple(self.picks)
 
     def _better(self, worst: int, total: int) -> bool:
-        """Say whether a set that is at best so close could still be the best."""
+        """Say whether a set with at least this cost could be better than the best."""
         if self._best is None:
             return True
         best = self._best[0]
         if worst != best[0]:
             return worst < best[0]
-        # A more even set may have a greater sum.
+        # A set with a greater sum can be more even.
         return total <= best[2] or (self._even and best[1] > 0)
 
-    def _hope(self, number: int, left: int, mask: int) -> bool:
-        """Say whether the closest devices left could make a better set."""
-        asks = [(mask, left)] if not self._rows[number].alternative.admin else []
+    def _promising(self, number: int, left: int, mask: int) -> bool:
+        """Say whether the remaining slots could lead to a better set."""
+        requests = [(mask, left)] if not self._rows[number].alternative.admin else []
         for later in range(number + 1, len(self._rows)):
             row = self._rows[later]
             if row.everything is None:
@@ -180,33 +185,30 @@ class BranchAndBound(Search):
                 if open_.bit_count() < row.count:
                     return False
                 if not row.alternative.admin:
-                    asks.append((open_, row.count))
+                    requests.append((open_, row.count))
         if self._best is None:
             return True
-        worst, more = least(asks, self._cost.devices, self._distances, self._capacity)
+        worst, more = least(requests, self._cost.devices, self._distances, self._capacity)
         return self._better(max(worst, self._cost.worst), self._cost.total + more)
 
     def _capacity(self, cell: int, mask: int) -> int:
-        """Return how many devices of a cell can be taken together at most."""
+        """Return an upper bound of how many devices of a cell can be taken together."""
         here = self._distances.cells[cell] & mask
         if here & self.view.shareable:
             return len(self.query.slots) * here.bit_count()
         room = (here & self.view.plain).bit_count()
-        for group in self._inside[self._place[cell]]:
+        for group in self._groups_of_cell[self._number_of_cell[cell]]:
             room += self.states[group].most(self.view.groups[group].gather(here))
         return room
 
-    # What is interchangeable. -------------------------------------------------------------------------------------
-
-    def _groups_in(self, devices: int) -> tuple[int, ...]:
-        return tuple(number for number, group in enumerate(self.view.groups) if group.mask & devices)
+    # Interchangeable devices and states. --------------------------------------------------------------------------
 
     def _colours(self, allowed: int) -> tuple[int, ...]:
         chosen: dict[int, int] = {}
         for index in self._cost.devices:
             cell = self._distances.cell_of[index]
             chosen[cell] = chosen.get(cell, 0) + 1
-        return self._symmetry.colours(
+        return self._colouring.colours(
             [
                 self._content(number, cell, chosen.get(cell, 0), allowed)
                 for number, cell in enumerate(self._cells)
@@ -218,37 +220,44 @@ class BranchAndBound(Search):
         free = devices & ~self.taken & self.fit & self.view.plain
         counts: dict[tuple[int, int, int], int] = {}
         for index in bits(free):
-            key = self._alike.kind(index), allowed >> index & 1, self.prefer.get(index, 0)
+            key = self._interchange.traits_of(index), allowed >> index & 1, self.prefer.get(index, 0)
             counts[key] = counts.get(key, 0) + 1
         groups: list[tuple[object, ...]] = []
-        for one in self._inside[number]:
-            group = self.view.groups[one]
+        for group_number in self._groups_of_cell[number]:
+            group = self.view.groups[group_number]
             if group.mask & self._relevant & ~devices:
-                groups.append((-1 - one, id(self.states[one]), self.taken & group.mask, allowed & group.mask))
+                groups.append(
+                    (
+                        -1 - group_number,
+                        id(self.states[group_number]),
+                        self.taken & group.mask,
+                        allowed & group.mask,
+                    )
+                )
                 continue
-            liked = tuple((i, self.prefer[m]) for i, m in enumerate(group.members) if m in self.prefer)
-            groups.append((*self._alike.group(one), group.gather(allowed), liked))
+            preferred = tuple((i, self.prefer[m]) for i, m in enumerate(group.members) if m in self.prefer)
+            groups.append((*self._interchange.group(group_number), group.gather(allowed), preferred))
         return chosen, tuple(sorted(counts.items())), tuple(sorted(groups))
 
     def _key(self, index: int, colours: tuple[int, ...]) -> object:
-        """Return what devices have in common that may be swapped now."""
-        colour = colours[self._place[self._distances.cell_of[index]]]
-        place = self.view.group_of.get(index)
-        liked = self.prefer.get(index, 0)
-        if place is None or index in self.shares or not self.fit >> index & 1:
-            return colour, self._alike.kind(index), liked
-        group, local = place
+        """Key of a device; devices with equal keys are interchangeable now."""
+        colour = colours[self._number_of_cell[self._distances.cell_of[index]]]
+        member = self.view.group_of.get(index)
+        preferred = self.prefer.get(index, 0)
+        if member is None or index in self.shares or not self.fit >> index & 1:
+            return colour, self._interchange.traits_of(index), preferred
+        group, local = member
         after = id(self.states[group].after(local))
-        return colour, self._alike.kind(index), liked, self._alike.group(group), after
+        return colour, self._interchange.traits_of(index), preferred, self._interchange.group(group), after
 
-    def _mark_of(self, number: int, left: int, colours: tuple[int, ...]) -> object:
-        """Return what the rest of the search depends on, as far as the best set is concerned."""
+    def _branch_key(self, number: int, left: int, colours: tuple[int, ...]) -> object:
+        """Key of everything that the rest of the search depends on."""
         shares = tuple((index, tuple(sorted(used.items()))) for index, used in sorted(self.shares.items()))
         constraints = tuple(constraint.mask for constraint in self.constraints)
-        looked = (
+        admin_devices = (
             tuple(sorted(self.taken_by.items())) if any(row.alternative.admin for row in self._rows) else ()
         )
         return (
             (number, left, self._cost.worst, self._cost.total, self._bonus),
-            (tuple(sorted(colours)), shares, constraints, looked),
+            (tuple(sorted(colours)), shares, constraints, admin_devices),
         )

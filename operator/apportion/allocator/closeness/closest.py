@@ -1,8 +1,8 @@
-"""The closest set of devices on one node.
+"""The closest set of devices on one node; LadderScorer: a strategy with a ladder.
 
-In: a search that succeeded, with its picks. Out: the best picks for the same alternatives: by worst level among the
-pairs, then by the sum of the levels, then by the strategy's score. First the values of every rung are tried as a whole,
-closest rung first; then a bounded search mends what is left to mend.
+In: a search that found a solution, with its picks. Out: the best picks for the same alternatives: by closeness cost (`cost`),
+then by the strategy's score. First the devices of each value of a rung are searched alone, closest rung first; then branch
+and bound improves the best set found. Rankings only use the scorer, so they do not depend on ladders.
 """
 
 from collections.abc import Sequence
@@ -14,36 +14,36 @@ from apportion.allocator.closeness.distances import NodeDistances, distances_on
 from apportion.allocator.closeness.ladder import Ladder
 from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.search.candidates import Candidates
-from apportion.allocator.search.outcome import Score
+from apportion.allocator.search.outcome import Score, Solved
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import OutOfBudget, Pick, Search
 
 STEPS = 2_000
-"""Devices tried, and sets begun, for the best set on one node; a node of sixteen NPUs takes some tens."""
-FEW = 500
+"""Devices tried, and branches started, for the best set on one node; a node of sixteen NPUs needs some tens."""
+STEPS_WITHIN = 500
 """Devices tried within one value of a rung."""
 
 
 def closest(
     search: Search, ranks: Sequence[int], picks: tuple[Pick, ...], strategy: Scorer, ladder: Ladder
 ) -> tuple[tuple[Pick, ...], Cost, Score]:
-    """Return the best picks, how close they are, and the strategy's score."""
+    """Return the best picks, their closeness cost, and the strategy's score."""
     rows = [[row[rank]] for row, rank in zip(search.candidate_rows, ranks, strict=True)]
     distances = distances_on(search.view, ladder)
     best = BranchAndBound(search, rows, strategy, ladder, distances, steps=STEPS)
     best.learn(picks)
-    _by_value(best, search, rows, distances, strategy)
-    return best.climb()
+    _learn_within_one_value(best, search, rows, distances, strategy)
+    return best.best_set()
 
 
-def _by_value(
+def _learn_within_one_value(
     best: BranchAndBound,
     search: Search,
     rows: list[list[Candidates]],
     distances: NodeDistances,
     strategy: Scorer,
 ) -> None:
-    """Teach the climb a set within one value of the closest rung that has one."""
+    """Add a known set whose devices have one value of the closest possible rung."""
     for level, groups in enumerate(distances.groups):
         if level >= best.worst:
             return
@@ -57,7 +57,7 @@ def _by_value(
                     search.query,
                     [[candidates] for candidates in inside if candidates is not None],
                     strategy,
-                    steps=FEW,
+                    steps=STEPS_WITHIN,
                     prefer=search.prefer,
                 ).run()
             except (NodeError, OutOfBudget):
@@ -68,10 +68,38 @@ def _by_value(
 
 
 def _within(candidates: Candidates, devices: int) -> Candidates | None:
-    """Return what is left of an option among these devices; None if that is too little."""
+    """Return the candidates among these devices; None if they are too few."""
     if candidates.alternative.admin:
         return candidates
     mask = candidates.mask & devices
     if candidates.everything is not None:
         return candidates if all(devices >> index & 1 for index in candidates.everything) else None
     return replace(candidates, mask=mask, errors={}) if mask.bit_count() >= candidates.count else None
+
+
+class LadderScorer(Scorer):
+    """A strategy with a ladder: the ladder compares sets of devices, the strategy equally close sets."""
+
+    def __init__(self, strategy: Scorer, ladder: Ladder) -> None:
+        self._strategy = strategy
+        self.ladder = ladder
+        self.compared = ladder.names
+        self.mixed = ladder.mixed
+
+    @property
+    def strategy(self) -> Scorer:
+        """The strategy without the ladder."""
+        return self._strategy
+
+    def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
+        """Return the devices in the strategy's order."""
+        return self._strategy.order(search, candidates, mask)
+
+    def score(self, search: Search) -> Score:
+        """Return the strategy's score of a finished search."""
+        return self._strategy.score(search)
+
+    def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
+        """Return the closest devices for the alternatives that the search chose."""
+        best, cost, score = closest(search, ranks, picks, self._strategy, self.ladder)
+        return Solved(ranks, (*cost, *score) if self.ladder.across else score, best)

@@ -1,7 +1,7 @@
-"""Which cells of a node may be swapped without changing anything, while devices are being chosen.
+"""CellColouring: the cells of a node that are interchangeable during a search.
 
-In: what is in every cell now. Out: a colour per cell; cells of one colour are interchangeable. Colours are refined by
-the colours around (Weisfeiler and Leman), which tells apart whatever nested groups of devices can tell apart.
+In: the content of every cell. Out: a colour per cell; cells of one colour are interchangeable. Colours are refined by the
+colours of the other cells (Weisfeiler and Leman), which is exact for nested groups of devices.
 """
 
 from operator import add
@@ -10,18 +10,18 @@ from apportion.allocator.closeness.distances import NodeDistances
 from apportion.allocator.memo import Memo
 
 MOST_KNOWN = 4096
-_WIDE = 1 << 32
-"""More than there are colours: an edge and a colour make one number."""
+_EDGE = 1 << 32
+"""Greater than any colour, so that the sum of an edge and a colour is unique."""
 
 
 class CellColouring:
-    """Colours, remembered by what the cells hold."""
+    """Colours by the content of the cells."""
 
     def __init__(self, distances: NodeDistances, cells: tuple[int, ...]) -> None:
-        """`cells`: the ones that matter."""
+        """`cells`: the cells with candidates."""
         numbers: dict[object, int] = {}
         self._edges = [
-            [numbers.setdefault(distances.edges[one][other], len(numbers)) * _WIDE for other in cells]
+            [numbers.setdefault(distances.edges[one][other], len(numbers)) * _EDGE for other in cells]
             for one in cells
         ]
         self._numbers: dict[object, int] = {}
@@ -37,8 +37,8 @@ class CellColouring:
 
     def _refined(self, colours: tuple[int, ...]) -> tuple[int, ...]:
         different = 0
-        # The last round, which tells nothing more apart, writes down how the cells lie: two states of a search with the
-        # same colours are then alike as a whole.
+        # The last round separates no more cells, but its colours contain the edges: two search states with equal colours
+        # are equivalent as a whole.
         while True:
             former, different = different, len(set(colours))
             colours = tuple(

@@ -1,7 +1,7 @@
-"""How close the devices are that were chosen so far.
+"""ClosenessCost: how far apart the devices chosen so far are.
 
-In: devices as they are chosen and given back. Out: the worst level among the pairs, the sum of the levels, and how the
-set fills the values of a rung. An administrator's look at a device is not part of the set.
+In: devices, as they are chosen and given back. Out: the worst level among the pairs, the sum of the levels, and how the set
+is spread over the values of a rung. Devices with admin access are not in the set.
 """
 
 from typing import TypeAlias
@@ -10,36 +10,36 @@ from apportion.allocator.closeness.distances import NodeDistances
 from apportion.allocator.closeness.ladder import Ladder
 
 Cost: TypeAlias = tuple[int, ...]
-"""(worst level, unevenness, sum of levels, one rank per rung with `fill`): the least is best."""
+"""(worst level, unevenness, sum of levels, one rank per rung with `fill`); the smallest is best."""
 
 
 class ClosenessCost:
-    """One set of devices."""
+    """The cost of one set of devices."""
 
-    __slots__ = ("_chosen", "_distances", "_kept", "_ladder", "total", "worst")
+    __slots__ = ("_chosen", "_distances", "_former", "_ladder", "total", "worst")
 
     def __init__(self, distances: NodeDistances, ladder: Ladder) -> None:
         self._distances = distances
         self._ladder = ladder
         self._chosen: list[tuple[int, int]] = []
-        """(device, the devices that could have been taken in its place)"""
-        self._kept: list[tuple[int, int]] = []
+        """(device, the devices that its request could take)"""
+        self._former: list[tuple[int, int]] = []
         self.worst = 0
         self.total = 0
 
-    def add(self, index: int, instead: int) -> None:
-        """Let a device join; `instead`: all that the request could have taken, before anything was."""
-        self._kept.append((self.worst, self.total))
-        self.worst, self.total = self.joined(index)
-        self._chosen.append((index, instead))
+    def add(self, index: int, eligible: int) -> None:
+        """Add a device; `eligible`: all devices that its request could take on the node before the search."""
+        self._former.append((self.worst, self.total))
+        self.worst, self.total = self.with_device(index)
+        self._chosen.append((index, eligible))
 
     def remove(self) -> None:
-        """Take back the last one that joined."""
-        self.worst, self.total = self._kept.pop()
+        """Remove the device added last."""
+        self.worst, self.total = self._former.pop()
         self._chosen.pop()
 
-    def joined(self, index: int) -> tuple[int, int]:
-        """Return worst level and sum of levels as they would be with this device."""
+    def with_device(self, index: int) -> tuple[int, int]:
+        """Return (worst level, sum of levels) with this device added."""
         worst, total = self.worst, self.total
         for other, _ in self._chosen:
             level = self._distances.level(index, other)
@@ -49,16 +49,16 @@ class ClosenessCost:
 
     @property
     def devices(self) -> list[int]:
-        """The devices in the set, in the order in which they joined."""
+        """The devices in the set, in the order of `add`."""
         return [index for index, _ in self._chosen]
 
-    def close(self) -> Cost:
-        """Rate the set."""
+    def cost(self) -> Cost:
+        """Return the cost of the set."""
         fills = (self._filled(number) for number, rung in enumerate(self._ladder.rungs) if rung.fill)
         return (self.worst, self.uneven(), self.total, *fills)
 
     def uneven(self) -> int:
-        """Return how unevenly the set is dealt out, on the rungs that want it even."""
+        """Return how unevenly the set is divided over the values of rungs with `even`."""
         found = 0
         for number, rung in enumerate(self._ladder.rungs):
             if rung.even:
@@ -74,13 +74,13 @@ class ClosenessCost:
         return sum(group >> index & 1 for index, _ in self._chosen)
 
     def _filled(self, number: int) -> int:
-        """Rate from which values of a rung the set was taken."""
+        """Rate the values of a rung that the devices are taken from."""
         rung = self._ladder.rungs[number]
         found = 0
-        for instead in dict.fromkeys(mask for _, mask in self._chosen):
-            mine = [index for index, mask in self._chosen if mask == instead]
+        for eligible in dict.fromkeys(mask for _, mask in self._chosen):
+            same = [index for index, mask in self._chosen if mask == eligible]
             for group in self._distances.groups[number]:
-                taken = sum(group >> index & 1 for index in mine)
+                taken = sum(group >> index & 1 for index in same)
                 if taken:
-                    found += rung.rank(taken, (group & instead).bit_count())
+                    found += rung.rank(taken, (group & eligible).bit_count())
         return found

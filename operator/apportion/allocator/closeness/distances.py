@@ -1,7 +1,7 @@
-"""Where the devices of a node sit on a ladder; the same for all nodes of a kind.
+"""NodeDistances: the levels of a ladder between the devices of a node. Nodes of a class share one object.
 
-In: a view, a ladder. Out: cells (devices that no rung tells apart), the level between any two of them, and the devices
-by value, rung by rung. Agreement on a rung is by one value: a device that lists several counts for the first, its own.
+In: a view, a ladder. Out: cells (devices with equal values of all rungs and neighbour attributes), the level between any two
+cells, and the devices by value for each rung. A device with a list of values counts for the first one.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.attributes import attribute_values
 
 Edge: TypeAlias = tuple[int, ...]
-"""The level between two cells, then on which neighbourhoods they agree."""
+"""The level between two cells, then for each neighbour attribute whether they agree (1) or not (0)."""
 
-NOWHERE = -1
+NO_VALUE = -1
 
 MOST_LADDERS = 256
 """Ladders whose distances a node class keeps."""
@@ -30,55 +30,55 @@ class NodeDistances:
 
     def __init__(self, view: NodeView, ladder: Ladder) -> None:
         self.far = len(ladder.rungs)
-        """The level of devices that no rung joins."""
-        occupancies = [_occupancies(view, rung) for rung in ladder.rungs]
-        around = [_occupancies(view, Rung(attribute)) for attribute in NEIGHBOUR_ATTRIBUTES]
-        self.groups: tuple[tuple[int, ...], ...] = tuple(_groups(found) for found in occupancies)
-        """By rung: the devices of every value, in the order of the first of them."""
-        places: dict[tuple[int, ...], int] = {}
+        """The level of devices that agree on no rung."""
+        numbers = [_value_numbers(view, rung) for rung in ladder.rungs]
+        around = [_value_numbers(view, Rung(attribute)) for attribute in NEIGHBOUR_ATTRIBUTES]
+        self.groups: tuple[tuple[int, ...], ...] = tuple(_groups(found) for found in numbers)
+        """By rung: a device mask per value, in the order of the first device."""
+        cells: dict[tuple[int, ...], int] = {}
         self.cell_of: dict[int, int] = {}
         for index in bits(view.base):
-            place = tuple(found.get(index, NOWHERE) for found in (*occupancies, *around))
-            self.cell_of[index] = places.setdefault(place, len(places))
-        self.cells = [0] * len(places)
+            values = tuple(found.get(index, NO_VALUE) for found in (*numbers, *around))
+            self.cell_of[index] = cells.setdefault(values, len(cells))
+        self.cells = [0] * len(cells)
         """The devices of every cell."""
         for index, cell in self.cell_of.items():
             self.cells[cell] |= 1 << index
-        self.levels = [[self._level(one, other) for other in places] for one in places]
+        self.levels = [[self._level(one, other) for other in cells] for one in cells]
         self.edges: list[list[Edge]] = [
             [
                 (
                     self.levels[a][b],
                     *(int(x == y) for x, y in zip(one[self.far :], other[self.far :], strict=True)),
                 )
-                for b, other in enumerate(places)
+                for b, other in enumerate(cells)
             ]
-            for a, one in enumerate(places)
+            for a, one in enumerate(cells)
         ]
 
-        every = range(len(places))
+        every = range(len(cells))
         self.around: list[list[tuple[int, ...]]] = [
             [tuple(b for b in every if a == b or self.levels[a][b] <= level) for a in every]
             for level in range(self.far)
         ]
-        """By level and cell: the cells that are at least so close, itself among them."""
+        """By level and cell: the cells on this level or closer, with the cell itself."""
         self.nested = [sum(map(len, set(found))) == len(found) for found in self.around]
-        """By level: whether cells that are so close to one are so close to each other."""
+        """By level: whether cells on this level of one cell are also on this level of each other."""
 
     def level(self, one: int, other: int) -> int:
-        """Return how close two devices are: the first rung that joins them; shares of one device are closest."""
+        """Return the level of two devices: the first rung on which they agree; 0 for shares of one device."""
         return 0 if one == other else self.levels[self.cell_of[one]][self.cell_of[other]]
 
     def _level(self, one: tuple[int, ...], other: tuple[int, ...]) -> int:
         pairs = zip(one[: self.far], other[: self.far], strict=True)
-        return next((rung for rung, (x, y) in enumerate(pairs) if x == y != NOWHERE), self.far)
+        return next((rung for rung, (x, y) in enumerate(pairs) if x == y != NO_VALUE), self.far)
 
 
 DISTANCES: Topic[Ladder, NodeDistances] = Topic("distances", MOST_LADDERS)
 
 
 def distances_on(view: NodeView, ladder: Ladder) -> NodeDistances:
-    """Return the distances on a node; its class keeps them where it can tell them."""
+    """Return the distances on a node. Its class keeps them if they are equal on all its nodes."""
     shared = view.node_class
     # A class knows which devices agree in a per-node attribute, not whether they agree with another attribute.
     if (
@@ -94,8 +94,8 @@ def distances_on(view: NodeView, ladder: Ladder) -> NodeDistances:
     return found
 
 
-def _occupancies(view: NodeView, rung: Rung) -> Mapping[int, int]:
-    """Return the number of every device's value; devices without one are left out."""
+def _value_numbers(view: NodeView, rung: Rung) -> Mapping[int, int]:
+    """Return a number per device, equal for equal values; devices without a value are left out."""
     numbers: dict[object, int] = {}
     found: dict[int, int] = {}
     for index in bits(view.base):
@@ -108,8 +108,8 @@ def _occupancies(view: NodeView, rung: Rung) -> Mapping[int, int]:
     return found
 
 
-def _groups(occupancies: Mapping[int, int]) -> tuple[int, ...]:
+def _groups(numbers: Mapping[int, int]) -> tuple[int, ...]:
     masks: dict[int, int] = {}
-    for index, number in occupancies.items():
+    for index, number in numbers.items():
         masks[number] = masks.get(number, 0) | 1 << index
     return tuple(masks.values())

@@ -1,41 +1,45 @@
-"""A ladder: levels of closeness, the closest first, as a value.
+"""Ladder: levels of closeness between devices, the closest first (`AllocationPolicy.spec.ladder`).
 
-In: attribute names. Out: what two devices must share to be close on a level. A preference, never a must: a ladder
-changes which devices are chosen, not whether a demand can be served.
+In: a policy. Out: per level the attribute that two devices must share to be close. A ladder is a preference: it changes
+which devices are chosen, never whether a demand can be served.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+from apportion.api.ladder import LadderRung, LadderScope, RungSplit
+from apportion.api.policy import AllocationPolicySpec
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One level: devices with the same value are close."""
+    """One level: devices with equal values of an attribute are close."""
 
     attribute: str
-    """Qualified name, for every driver that is not named below."""
+    """Qualified name, for drivers that `per_driver` does not name."""
     drivers: frozenset[str] = frozenset()
-    """Drivers whose devices the level is about; empty: all."""
+    """Drivers with devices on this level, in addition to `per_driver`; empty: all."""
     per_driver: tuple[tuple[str, str], ...] = ()
-    """(driver, attribute): drivers that publish the same thing under names of their own."""
+    """(driver, attribute): drivers that publish the same property under another name."""
     apart: bool = False
-    """Values of different attributes are never the same thing, although they may read alike."""
+    """Whether equal values of different attributes mean different things."""
     fill: bool = False
-    """Devices come out of the value that has the fewest left, so that the others stay whole."""
+    """Whether devices of the value with the fewest free ones are preferred, so that other values stay whole."""
     order: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """With `fill`, exceptions by how many are taken: the counts of free devices in the order of preference."""
+    """With `fill`, exceptions: for a number of devices taken, the counts of free devices in order of preference."""
     even: bool = False
-    """A set that no value can hold is dealt out evenly."""
+    """Whether a set too large for one value is divided evenly over several."""
 
     def name_for(self, driver: str) -> str | None:
-        """Return the attribute to look at on devices of a driver; None: the level is not about them."""
+        """Return the attribute for devices of a driver; None: they are not on this level."""
         for own, attribute in self.per_driver:
             if own == driver:
                 return attribute
         return self.attribute if not self.drivers or driver in self.drivers else None
 
     def rank(self, taken: int, free: int) -> int:
-        """Rate taking so many devices from a value that has so many free: the least is best."""
+        """Rate taking `taken` devices from a value with `free` free ones; the smallest is best."""
         for count, frees in self.order:
             if count == taken:
                 return frees.index(free) if free in frees else len(frees) + free
@@ -43,32 +47,32 @@ class Rung:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that it reads."""
+        """The attributes that are read."""
         return tuple(dict.fromkeys((self.attribute, *(attribute for _, attribute in self.per_driver))))
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Levels in order, and how far they count."""
+    """Levels, the closest first, and whether they compare nodes."""
 
     rungs: tuple[Rung, ...]
     across: bool = True
-    """Whether closeness chooses among nodes too, before the strategy does."""
+    """Whether closeness compares nodes too, before the strategy (`ladderScope: Cluster`)."""
 
     @property
     def mixed(self) -> frozenset[str]:
-        """Attributes whose values are compared with those of another attribute."""
+        """Attributes whose values are compared with values of another attribute."""
         return frozenset(
             name for rung in self.rungs if not rung.apart and len(rung.names) > 1 for name in rung.names
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that it reads."""
+        """The attributes that are read."""
         return tuple(name for rung in self.rungs for name in rung.names)
 
     def matters(self, devices: int) -> bool:
-        """Say whether it may change a choice of that many devices."""
+        """Say whether the ladder can change the choice of so many devices."""
         return devices > 1 or any(rung.fill for rung in self.rungs)
 
 
@@ -77,7 +81,7 @@ _STANDARD = "resource.kubernetes.io"
 
 
 def _own(names: Mapping[str, str], default: str) -> Rung:
-    """Return a level that every vendor calls differently."""
+    """Return a level with an attribute of its own for each driver."""
     pairs = tuple((driver, f"{driver}/{name}") for driver, name in names.items())
     return Rung(f"{_GPU}/{default}", drivers=frozenset([_GPU]), per_driver=pairs, apart=True)
 
@@ -90,5 +94,29 @@ DEFAULT = Ladder(
         Rung(f"{_STANDARD}/numaNode"),
     )
 )
-"""What holds where a policy names no ladder: same card, same NVLink or HCCS group, PCIe root, NUMA node. (No standard
-attribute tells the socket; policies name the one that their drivers publish.)"""
+"""Ladder of policies that name none: same card, same NVLink or HCCS group, PCIe root, NUMA node. There is no standard
+attribute for the CPU socket; a policy can name the one of its drivers."""
+
+
+def ladder_of(policy: AllocationPolicySpec) -> Ladder | None:
+    """Return the ladder of a policy: DEFAULT if it names none, None if its list is empty."""
+    return _ladder(policy.ladder, policy.ladder_scope)
+
+
+@lru_cache(maxsize=256)
+def _ladder(rungs: tuple[LadderRung, ...] | None, scope: LadderScope) -> Ladder | None:
+    across = scope is LadderScope.CLUSTER
+    if rungs is None:
+        return Ladder(DEFAULT.rungs, across)
+    return Ladder(tuple(_rung(rung) for rung in rungs), across) if rungs else None
+
+
+def _rung(rung: LadderRung) -> Rung:
+    return Rung(
+        attribute=rung.attribute,
+        drivers=frozenset(rung.drivers),
+        per_driver=tuple((own.driver, own.attribute) for own in rung.per_driver),
+        fill=rung.fill is not None,
+        order=tuple((row.take, row.free) for row in rung.fill.order) if rung.fill is not None else (),
+        even=rung.split is RungSplit.EVEN,
+    )

@@ -1,7 +1,7 @@
-"""A lower bound: how close the devices that are still to be chosen can be at best.
+"""A lower bound of the closeness cost that the devices still to be chosen add.
 
-In: the devices open to every remaining slot, those chosen. Out: the least worst level and the least sum of levels that
-any choice adds; never more than the best choice adds.
+In: the devices that each remaining slot may take, and the devices chosen. Out: a worst level and a sum of levels, never
+greater than those of the best choice.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,27 +9,27 @@ from collections.abc import Callable, Sequence
 from apportion.allocator.closeness.distances import NodeDistances
 
 FEW = 24
-"""Cells among which levels that are not nested are worth counting."""
+"""Most cells for which levels that are not nested are counted."""
 
 
 def least(
-    asks: Sequence[tuple[int, int]],
+    requests: Sequence[tuple[int, int]],
     chosen: Sequence[int],
     distances: NodeDistances,
     capacity: Callable[[int, int], int],
 ) -> tuple[int, int]:
-    """Return (worst level, sum of levels). `asks`: (devices, how many); `capacity`: most of a cell and mask at once."""
+    """Return (worst level, sum of levels). `requests`: (mask, count); `capacity`: most devices of a cell and mask together."""
     worst = total = 0
-    every = 0
-    wanted = 0
-    for mask, count in asks:
-        every |= mask
-        wanted += count
+    all_devices = 0
+    needed = 0
+    for mask, count in requests:
+        all_devices |= mask
+        needed += count
         if chosen:
             level, levels = _towards(mask, count, chosen, distances, capacity)
             worst, total = max(worst, level), total + levels
-    if wanted > 1:
-        level, levels = _among(every, wanted, distances, capacity)
+    if needed > 1:
+        level, levels = _among(all_devices, needed, distances, capacity)
         worst, total = max(worst, level), total + levels
     return worst, total
 
@@ -41,21 +41,21 @@ def _towards(
     distances: NodeDistances,
     capacity: Callable[[int, int], int],
 ) -> tuple[int, int]:
-    """Return the levels between the nearest devices that suffice and those chosen."""
+    """Return a bound of the levels between `count` devices of the mask and the chosen ones."""
     near: list[tuple[int, int, int]] = []
     for cell, devices in enumerate(distances.cells):
         if devices & mask:
             row = distances.levels[cell]
-            # Another share of a chosen device is closer than any other device of its cell.
+            # Another share of a chosen device is on level 0, closer than any other device of its cell.
             levels = [0 if devices & mask & 1 << index else row[distances.cell_of[index]] for index in chosen]
             near.append((sum(levels), max(levels), capacity(cell, mask)))
-    return _first(sorted((most, room) for _, most, room in near), count)[0], _first(
+    return _front(sorted((most, room) for _, most, room in near), count)[0], _front(
         sorted((sum_, room) for sum_, _, room in near), count
     )[1]
 
 
-def _first(rows: Sequence[tuple[int, int]], count: int) -> tuple[int, int]:
-    """Return the value of the last one, and the sum, when so many are taken from the front."""
+def _front(rows: Sequence[tuple[int, int]], count: int) -> tuple[int, int]:
+    """Take `count` from the front of (value, room) rows; return the last value taken, and the sum."""
     last = total = 0
     for value, room in rows:
         taken = min(room, count)
@@ -69,7 +69,7 @@ def _first(rows: Sequence[tuple[int, int]], count: int) -> tuple[int, int]:
 def _among(
     mask: int, count: int, distances: NodeDistances, capacity: Callable[[int, int], int]
 ) -> tuple[int, int]:
-    """Return the levels among so many devices that sit as close as the cells allow."""
+    """Return a bound of the levels among `count` devices of the mask."""
     rooms = {cell: capacity(cell, mask) for cell, devices in enumerate(distances.cells) if devices & mask}
     if not rooms:
         return 0, 0
@@ -87,7 +87,7 @@ def _among(
             close = _packed(sizes, count)
         elif len(rooms) <= FEW:
             sizes = [max(sum(rooms.get(other, 0) for other in around[cell]) for cell in rooms)]
-            # Each device has at most so many others near, so that many pairs at most are not farther apart.
+            # No device has more than `sizes[0] - 1` others on this level, which bounds the pairs on it.
             close = min(pairs, count * (min(sizes[0], count) - 1) // 2)
         else:
             sizes, close = [count], pairs
@@ -98,10 +98,10 @@ def _among(
 
 
 def _packed(sizes: Sequence[int], count: int) -> int:
-    """Return how many pairs sit in one group at most, when the largest groups are filled first."""
+    """Return the most pairs within one group: the largest groups are filled first."""
     pairs = 0
     for size in sizes:
-        here = min(size, count)
-        pairs += here * (here - 1) // 2
-        count -= here
+        inside = min(size, count)
+        pairs += inside * (inside - 1) // 2
+        count -= inside
     return pairs

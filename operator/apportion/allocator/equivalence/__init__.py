@@ -1,1 +1,1 @@
-"""Which nodes a search cannot tell apart."""
+"""Node classes and node states: nodes on which a search has equal outcomes."""

@@ -1,7 +1,7 @@
-"""NodeClasses: which node is of which class.
+"""NodeClasses: the class of every node.
 
-In: node views. Out: the class of each. Whether the values of an attribute tell classes apart is learnt: an attribute
-with many different columns (UUIDs, bus addresses) becomes a per-node attribute, and all classes are made anew.
+In: node views. Out: the class of each. An attribute with more than MOST_COLUMNS different columns (UUIDs, bus addresses)
+becomes a per-node attribute, which does not decide the class; then all classes are void and created again.
 """
 
 from collections.abc import Iterable
@@ -14,40 +14,40 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.selectors import Reads
 
 MOST_COLUMNS = 48
-"""Different columns of one attribute, above which it counts as a per-node attribute."""
+"""Different columns of one attribute; with more it becomes a per-node attribute."""
 
 LEAST_KEPT = 64
-"""Classes without nodes are looked for when there are more classes than this, and twice those with nodes."""
+"""Classes without nodes are removed when there are more classes than this plus twice those with nodes."""
 
 MOST_NAMES = 2048
-"""Attributes that are followed at first; beyond it all is learnt anew."""
+"""Attributes with columns kept at first; beyond it everything starts over, and the bound doubles."""
 
-MOST_TABLES = 16_384
-"""Results that classes have in common."""
+MOST_SHARED = 16_384
+"""Results that several classes share."""
 
 MOST_COMPARED = 512
-"""Attributes by which devices are compared, as users name them; beyond it all is learnt anew."""
+"""Attributes compared by claims and ladders; beyond it the set starts over."""
 
 
 class Sample(NamedTuple):
-    """A class with one of its nodes, as it was when the class was first seen."""
+    """A class with the view of its first node at that time."""
 
     node_class: NodeClass
     view: NodeView
 
 
 class NodeClasses:
-    """The classes that nodes have now, and some that they had."""
+    """The classes of the current nodes, and some without nodes."""
 
     def __init__(self, compared: frozenset[str]) -> None:
-        """`compared`: attributes by which devices are compared without a claim that says so."""
+        """`compared`: attributes compared without any claim that names them."""
         self.per_node: frozenset[str] = frozenset()
         """Full names of attributes and capacities whose values differ from node to node."""
         self._compared_always = compared
         self.compared = compared
-        """Full names of attributes by which devices are compared: constraints and ladders do so."""
+        """Full names of attributes that constraints and ladders compare between devices."""
         self.log: list[Sample] = []
-        """Every class, in the order in which they were seen."""
+        """Every class, in the order of creation."""
         self.epoch = 0
         """Grows when classes leave the log."""
         self.generation = 0
@@ -55,7 +55,7 @@ class NodeClasses:
         self._columns: dict[str, dict[Column, int]] = {}
         self._classes: dict[tuple[object, ...], NodeClass] = {}
         self._numbers = 0
-        self._shared: Memo[object, Any] = Memo(MOST_TABLES)
+        self._shared: Memo[object, Any] = Memo(MOST_SHARED)
         self._limit = LEAST_KEPT
         self._most_names = MOST_NAMES
 
@@ -68,7 +68,7 @@ class NodeClasses:
         return agree(self.per_node, self.compared, attributes)
 
     def compare(self, attributes: Iterable[str]) -> None:
-        """Learn by what devices are compared. The generation may end by this."""
+        """Add compared attributes. This may start a new generation."""
         fresh = frozenset(attributes) - self.compared
         if not fresh:
             return
@@ -78,40 +78,39 @@ class NodeClasses:
             self._void()
 
     def of(self, view: NodeView) -> NodeClass:
-        """Return the class of a node. The generation may end by this; then every class is void, this one too."""
+        """Return the class of a node. This may start a new generation; then every class is void, the returned one too."""
         if len(self.log) >= self._limit:
             self._sweep()
         if view.unclassifiable:
-            # Where messages name pools and capacities are shared, a node is like itself only.
-            return self._note(view, None)
+            return self._create(view, None)
         if len(self._columns) + len(self.per_node) > self._most_names:
-            # If they are all in use, twice as many may be.
+            # If all of them are in use, the next bound must not be reached at once.
             self._most_names *= 2
             self.per_node = frozenset()
             self._void()
             self._columns.clear()
-        parts: list[object] = [view.template.content]
+        content: list[object] = [view.template.content]
         columns: dict[str, int] = {}
         for name, column in sorted(columns_of(view.devices).items()):
             number = self._number(name, column)
             if number is not None:
                 columns[name] = number
             elif name in self.compared:
-                parts.append((name, partition(column)))
-        parts.append(tuple(columns.items()))
-        key = tuple(parts)
+                content.append((name, partition(column)))
+        content.append(tuple(columns.items()))
+        key = tuple(content)
         found = self._classes.get(key)
         if found is None:
-            found = self._classes[key] = self._note(view, columns)
+            found = self._classes[key] = self._create(view, columns)
         return found
 
-    def _note(self, view: NodeView, columns: dict[str, int] | None) -> NodeClass:
+    def _create(self, view: NodeView, columns: dict[str, int] | None) -> NodeClass:
         made = NodeClass(view.template, columns, self._shared, per_node=self.per_node, compared=self.compared)
         self.log.append(Sample(made, view))
         return made
 
     def _number(self, name: str, column: Column) -> int | None:
-        """Return a number that stands for the values; None if the attribute is per node."""
+        """Return the number of a column; None if the attribute is per node."""
         if name in self.per_node:
             return None
         known = self._columns.setdefault(name, {})
@@ -119,8 +118,12 @@ class NodeClasses:
         if found is not None:
             return found
         if len(known) >= MOST_COLUMNS:
-            # Values of nodes that are gone do not count.
-            live = {one.columns.get(name) for one, _ in self.log if one.nodes and one.columns}
+            # Columns of classes without nodes do not count.
+            live = {
+                node_class.columns.get(name)
+                for node_class, _ in self.log
+                if node_class.nodes and node_class.columns
+            }
             known = self._columns[name] = {kept: number for kept, number in known.items() if number in live}
         if len(known) >= MOST_COLUMNS:
             self.per_node |= {name}
@@ -138,7 +141,7 @@ class NodeClasses:
         self.generation += 1
 
     def _sweep(self) -> None:
-        """Forget the classes that no node has."""
+        """Remove the classes without nodes."""
         kept = [sample for sample in self.log if sample.node_class.nodes]
         if len(kept) < len(self.log):
             self.log = kept

@@ -1,7 +1,7 @@
-"""NodeState: nodes of one class with the same of their devices held. A search finds the same on all of them.
+"""NodeState: nodes of one class with equal holdings. A search has the same outcome on all of them.
 
-In: node names with their class and what is held. Out: one object per state with the names in it, and a log of the states
-that have a new first node, so that a ranking looks at what is new only.
+In: node names with class and holdings. Out: one object per state with the names of its nodes, and a log of the states with
+a new first node, so that a ranking reads only the new ones.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.search.outcome import Outcome
 
 LEAST = 1024
-"""Entries that are kept in any case before what is out of date is swept."""
+"""States, and log entries, kept in any case before those out of date are removed."""
 
 MOST_PRICE_FREE = 256
 """Outcomes kept per state whose picks do not depend on prices."""
 
 
 class NodeState:
-    """Nodes that a search cannot tell apart."""
+    """Nodes with equal outcomes for every query."""
 
     __slots__ = ("_heap", "_price_free", "node_class", "nodes")
 
@@ -34,7 +34,7 @@ class NodeState:
 
     @property
     def price_free(self) -> Memo[Query, Outcome]:
-        """Outcomes whose picks do not depend on prices. Created lazily."""
+        """Outcomes whose picks do not depend on prices. Created on first use."""
         if self._price_free is None:
             self._price_free = Memo(MOST_PRICE_FREE)
         return self._price_free
@@ -54,7 +54,7 @@ class NodeState:
         self.node_class.nodes -= 1
 
     def first(self) -> str:
-        """Return the first node by name; there must be one."""
+        """Return the first node by name. The state must have a node."""
         heap, nodes = self._heap, self.nodes
         while heap[0] not in nodes:
             heappop(heap)
@@ -70,7 +70,7 @@ class NodeStates:
         self._log: ChangeLog[NodeState] = ChangeLog()
 
     def put(self, name: str, node_class: NodeClass, view: NodeView) -> None:
-        """Move a node to the state that it is in now."""
+        """Move a node to its current state."""
         key = node_class, view.holdings
         found = self._table.get(key)
         if found is None:
@@ -88,13 +88,13 @@ class NodeStates:
         found.add(name)
 
     def drop(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a node."""
         former = self._of.pop(name, None)
         if former is not None:
             former.discard(name)
 
     def clear(self) -> None:
-        """Forget everything: the classes are void."""
+        """Remove all nodes and states, because the classes are void."""
         for state in self._table.values():
             state.node_class.nodes -= len(state.nodes)
             state.nodes.clear()
@@ -108,11 +108,11 @@ class NodeStates:
 
     @property
     def end(self) -> int:
-        """Return the end of the log: it grows whenever a state gets a new first node."""
+        """The end of the log; it grows whenever a state gets a new first node."""
         return self._log.end
 
     def since(self, cursor: int) -> Sequence[NodeState] | None:
-        """Return the states with a new first node after the cursor (None: too long ago)."""
+        """Return the states with a new first node after the cursor; None: the cursor was dropped."""
         return self._log.since(cursor)
 
     def all(self) -> list[NodeState]:

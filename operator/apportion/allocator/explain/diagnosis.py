@@ -81,7 +81,9 @@ class Funnel:
 def funnel(state: State, view: NodeView, alternative: Alternative) -> Funnel:
     """Return how far the devices of a node come for one request."""
     matching, _ = view.selected(alternative, state.selectors)
-    untainted = matching & view.tolerating(alternative.tolerations)
+    # Devices that consume counters while the feature is off are refused with the counters, like upstream.
+    unusable = matching & ~view.base
+    untainted = matching & view.tolerating(alternative.tolerations) | unusable
     unheld = untainted if alternative.admin else untainted & ~view.exclusive
     roomy = unheld
     if view.features.consumable_capacity and (alternative.capacity or unheld & view.limited):
@@ -89,7 +91,7 @@ def funnel(state: State, view: NodeView, alternative: Alternative) -> Funnel:
             taken = view.charge(index, alternative)
             if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken):
                 roomy &= ~(1 << index)
-    return Funnel(matching, untainted, unheld, roomy, roomy if alternative.admin else roomy & view.fit)
+    return Funnel(matching, untainted, unheld, roomy, roomy & (view.base if alternative.admin else view.fit))
 
 
 def diagnose(state: State, named: NamedQuery, view: NodeView) -> Diagnosis:
@@ -165,7 +167,7 @@ def _report(
         request=named.names.label(*where),
         device_class=named.names.request(*where).device_class,
         wanted=None if alternative.everything else alternative.count,
-        looked=view.base.bit_count(),
+        looked=view.template.visible.bit_count(),
         steps=steps,
         matching=found.matching.bit_count(),
         untainted=found.untainted.bit_count(),

@@ -94,6 +94,8 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
         found.append(taken.reason)
     elif not view.roomy(index, taken):
         found.append("its capacity left does not suffice for the requested amounts")
+    if not view.base >> index & 1:
+        found.append("it consumes counters, and the feature DRAPartitionableDevices is off")
     if not alternative.admin:
         found += [f"counter {name} is short of {amount(missing)}" for name, missing in shortages(view, index)]
     return tuple(found)

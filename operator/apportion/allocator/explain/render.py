@@ -78,7 +78,8 @@ def _request(group: NodeGroup, request: RequestReport) -> str:
                 f"{short.counter} short of at least {short.missing} on {short.devices}"
                 for short in request.shortages
             )
-            blame = f"{request.free} with enough left in their counters ({shortages}){_held(request)}"
+            short_of = f" ({shortages})" if shortages else ""
+            blame = f"{request.free} with enough left in their counters{short_of}{_held(request)}"
         case _:
             blame = ""
     many = f"; at most {request.on_one_node} on one node" if (request.wanted or 1) > 1 else ""

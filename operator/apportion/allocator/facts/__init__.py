@@ -1,1 +1,1 @@
-"""What there is, and which allocations hold it."""
+"""The facts: nodes, slices, taint rules, host resources, and the allocations that hold devices."""

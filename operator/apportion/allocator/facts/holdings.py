@@ -1,36 +1,36 @@
-"""Who holds which devices, and what that takes from the counters of their pools.
+"""Holdings: the devices that allocations hold, and what these consume of the counters of their pools.
 
-In: allocations by key. Out: devices in use, capacity in use, counters in use. A device's consumption of counters is
-remembered from when it was taken: a driver that publishes the device anew, or no longer, frees nothing by that
+In: allocations by key. Out: devices in use, capacity in use, counters in use. A device's consumption of counters is kept
+as it was when the device was taken: no counter is freed because a driver changes or withdraws the device
 (kubernetes/kubernetes #140802).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from apportion.allocator.rules.pools import CounterAmounts
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
-Consumption: TypeAlias = Mapping[tuple[str, str], int]
-Change: TypeAlias = tuple[PoolId, str, Consumption | None, int]
-"""A device whose holders changed, and what that takes from counters: 1 more, -1 less, 0 as before."""
-Taken: TypeAlias = Callable[[str], Consumption | None]
-"""Says what a device of a pool takes from counters, by its name; None: it is in no slice."""
-Resolve: TypeAlias = Callable[[PoolId], Taken]
+Change: TypeAlias = tuple[PoolId, str, CounterAmounts | None, int]
+"""Pool, device, consumption, sign: a device whose holders changed; the consumption is added (1), removed (-1) or kept (0)."""
+ConsumptionOf: TypeAlias = Callable[[str], CounterAmounts | None]
+"""Returns the consumption of a pool's device by its name; None: it is in no slice."""
+Resolve: TypeAlias = Callable[[PoolId], ConsumptionOf]
 
 
-def _nothing(_device: str) -> Consumption | None:
+def _unknown(_device: str) -> CounterAmounts | None:
     return None
 
 
 class DeviceHolding:
-    """One device in use, by one holder or several."""
+    """One device in use, by one key or several."""
 
     __slots__ = ("_capacity", "_exclusive", "_key", "_more", "_result", "consumption")
 
-    def __init__(self, key: str, result: DeviceResult, consumption: Consumption | None) -> None:
-        # Nearly every device has one holder, so that one is kept without a table.
+    def __init__(self, key: str, result: DeviceResult, consumption: CounterAmounts | None) -> None:
+        # Nearly every device has one holder, so the first needs no list.
         self._key = key
         self._result: DeviceResult | None = result
         self._more: list[tuple[str, DeviceResult]] | None = None
@@ -40,19 +40,19 @@ class DeviceHolding:
         self._capacity: dict[str, int] | None = None
 
     def rows(self) -> list[tuple[str, DeviceResult]]:
-        """Return who holds what of it."""
+        """Return the keys that hold the device, each with its result."""
         first = [(self._key, self._result)] if self._result is not None else []
         return first + self._more if self._more else first
 
     def add(self, key: str, result: DeviceResult) -> None:
-        """Let the key hold the device as well, or another share of it."""
+        """Add a holder, or another share of the same holder."""
         if self._more is None:
             self._more = []
         self._more.append((key, result))
         self._exclusive = self._capacity = None
 
     def remove(self, key: str) -> bool:
-        """Let the key hold it no longer; say whether it did."""
+        """Remove a holder with all its shares; say whether it held any."""
         self._exclusive = self._capacity = None
         found = False
         if self._result is not None and self._key == key:
@@ -66,17 +66,17 @@ class DeviceHolding:
 
     @property
     def free(self) -> bool:
-        """Whether nobody holds it any longer."""
+        """Whether no key holds it."""
         return self._result is None and not self._more
 
     @property
     def holders(self) -> tuple[str, ...]:
-        """Return the keys that hold it, sorted."""
+        """The keys that hold it, sorted."""
         return tuple(sorted({key for key, _ in self.rows()}))
 
     @property
     def exclusive(self) -> bool:
-        """Whether some holder has the device as a whole."""
+        """Whether a key holds the device as a whole."""
         if self._exclusive is None:
             self._exclusive = any(result.share_id is None for _, result in self.rows())
         return self._exclusive
@@ -94,43 +94,43 @@ class DeviceHolding:
 
 
 class Holdings:
-    """All holdings. Every change names the pools that it touched."""
+    """The devices that each key holds. Every change returns the devices concerned."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, tuple[DeviceResult, ...]] = {}
         self._pools: dict[PoolId, dict[str, DeviceHolding]] = {}
 
     def hold(self, key: str, results: Sequence[DeviceResult], resolve: Resolve) -> list[Change]:
-        """Let `key` hold these devices, in place of those it held before; admin access occupies nothing."""
+        """Record that `key` holds these devices, instead of those before; results with admin access occupy nothing."""
         touched = self.release(key)
         kept = tuple([result for result in results if not result.admin_access])
         if kept:
             self._by_key[key] = kept
         pool: PoolId | None = None
         held: dict[str, DeviceHolding] = {}
-        taken_by: Taken = _nothing
+        consumption_of: ConsumptionOf = _unknown
         for result in kept:
-            driver, where, name = result.device
-            if pool is None or pool.name != where or pool.driver != driver:
-                pool = PoolId(driver, where)
+            driver, pool_name, name = result.device
+            if pool is None or pool.name != pool_name or pool.driver != driver:
+                pool = PoolId(driver, pool_name)
                 held = self._pools.setdefault(pool, {})
-                taken_by = resolve(pool)
+                consumption_of = resolve(pool)
             holding = held.get(name)
             if holding is None:
-                consumption = taken_by(name)
+                consumption = consumption_of(name)
                 held[name] = DeviceHolding(key, result, consumption)
                 touched.append((pool, name, consumption, 1))
                 continue
             holding.add(key, result)
-            taken = 0
+            sign = 0
             if holding.consumption is None:
-                holding.consumption = taken_by(name)
-                taken = 1
-            touched.append((pool, name, holding.consumption, taken))
+                holding.consumption = consumption_of(name)
+                sign = 1
+            touched.append((pool, name, holding.consumption, sign))
         return touched
 
     def release(self, key: str) -> list[Change]:
-        """Let `key` hold nothing."""
+        """Release all that `key` holds."""
         touched: list[Change] = []
         results = self._by_key.pop(key, None)
         if results is None:
@@ -138,11 +138,11 @@ class Holdings:
         pool: PoolId | None = None
         held: dict[str, DeviceHolding] = {}
         for result in results:
-            driver, where, name = result.device
-            if pool is None or pool.name != where or pool.driver != driver:
-                pool = PoolId(driver, where)
+            driver, pool_name, name = result.device
+            if pool is None or pool.name != pool_name or pool.driver != driver:
+                pool = PoolId(driver, pool_name)
                 held = self._pools.get(pool, {})
-            # A claim may hold several shares of one device; the first one let go of all.
+            # A claim may hold several shares of one device; its first result removes all of them.
             holding = held.get(name)
             if holding is None or not holding.remove(key) or not holding.free:
                 touched.append((pool, name, None, 0))
@@ -154,7 +154,7 @@ class Holdings:
         return touched
 
     def resolve(self, pool: PoolId, resolve: Resolve) -> None:
-        """Charge the devices of a pool that were in no slice when they were taken and are in one now."""
+        """Set the consumption of the pool's devices that were in no slice when they were taken, and are in one now."""
         for name, holding in self._pools.get(pool, {}).items():
             if holding.consumption is None:
                 holding.consumption = resolve(pool)(name)
@@ -163,8 +163,8 @@ class Holdings:
         """Return the holdings of a pool by device name."""
         return self._pools.get(pool, {})
 
-    def counters(self, pool: PoolId) -> Mapping[tuple[str, str], int]:
-        """Return what is in use of a pool's counters, in 10^-9; counted anew."""
+    def counters(self, pool: PoolId) -> CounterAmounts:
+        """Return what is in use of a pool's counters, in 10^-9. Computed by each call."""
         used: dict[tuple[str, str], int] = {}
         for holding in self.held(pool).values():
             if holding.consumption:
@@ -178,5 +178,5 @@ class Holdings:
         return holding.holders if holding else ()
 
     def keys(self) -> Iterable[str]:
-        """Return every key that holds something."""
+        """Return every key that holds a device."""
         return self._by_key.keys()

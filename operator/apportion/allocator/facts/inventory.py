@@ -1,14 +1,13 @@
-"""What there is: nodes, slices by pool, taint rules.
+"""Inventory: nodes, slices by pool, and DeviceTaintRules.
 
-In: facts, one at a time, in any order. Out: the pools of a node, and which nodes a fact concerns.
+In: facts, one at a time, in any order. Out: the pools of a node, and the nodes that each fact concerns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from apportion.allocator.facts.holdings import Consumption
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, pool_on
+from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, pool_on
 from apportion.allocator.rules.slices import SliceTemplates, SliceView, blocking_taints
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId, Slice
@@ -18,16 +17,16 @@ from apportion.dra.taintrule import DeviceTaintRule
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong with a pool, which is left out until its driver mends it."""
+    """An error in a pool. The pool is not used until its driver publishes it without the error."""
 
     object: str
-    """The pool, and the slice where one is to blame."""
+    """The pool, and the slice if one is invalid."""
     field: str
     reason: str
 
 
 class Inventory:
-    """Facts about devices and nodes. Every change returns the names of the nodes that it concerns."""
+    """Facts about devices and nodes. Every change returns the names of the nodes concerned."""
 
     def __init__(self, features: Features) -> None:
         self._features = features
@@ -36,14 +35,14 @@ class Inventory:
         self._slice_views: dict[str, SliceView] = {}
         self._pools: dict[PoolId, dict[str, Slice]] = {}
         self._node_pools: dict[str, dict[PoolId, int]] = {}
-        self._wide: dict[PoolId, int] = {}
-        """Pools with slices that are not of one node."""
+        self._wide_pools: dict[PoolId, int] = {}
+        """Slices that are not of one node, by pool."""
         self._pool_nodes: dict[PoolId, tuple[str, ...]] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._templates = SliceTemplates()
 
     def put_node(self, name: str, labels: Mapping[str, str], declared: Sequence[str]) -> Iterable[str]:
-        """Learn of a node, or of its new labels."""
+        """Add a node, or replace its labels."""
         node = NodeInfo(name, dict(labels), frozenset(declared))
         if self.nodes_known.get(name) == node:
             return ()
@@ -51,11 +50,11 @@ class Inventory:
         return (name,)
 
     def drop_node(self, name: str) -> Iterable[str]:
-        """Forget a node; its slices stay known."""
+        """Remove a node; its slices stay."""
         return (name,) if self.nodes_known.pop(name, None) is not None else ()
 
     def put_slice(self, piece: Slice) -> Iterable[str]:
-        """Learn of a slice, or of its new version."""
+        """Add a slice, or replace its version."""
         key = _key(piece)
         former = self._slices.get(key)
         touched: Iterable[str] = self._take_out(key, former) if former is not None else ()
@@ -63,18 +62,18 @@ class Inventory:
         self._pools.setdefault(piece.pool, {})[key] = piece
         self._pool_nodes.pop(piece.pool, None)
         node = piece.availability.node
-        counts = self._wide if node is None else self._node_pools.setdefault(node, {})
+        counts = self._wide_pools if node is None else self._node_pools.setdefault(node, {})
         counts[piece.pool] = counts.get(piece.pool, 0) + 1
         now = self.nodes(piece.pool)
         return dict.fromkeys((*now, *touched)) if touched else now
 
     def drop_slice(self, uid: str) -> Iterable[str]:
-        """Forget a slice."""
+        """Remove a slice."""
         former = self._slices.pop(uid, None)
         return self._take_out(uid, former) if former is not None else ()
 
     def put_taint_rule(self, rule: DeviceTaintRule) -> Iterable[str]:
-        """Learn of a rule, or of its new version."""
+        """Add a DeviceTaintRule, or replace its version."""
         former = self._rules.get(rule.name)
         if former == rule:
             return ()
@@ -82,13 +81,13 @@ class Inventory:
         return self._retaint(rule if former is None else None)
 
     def drop_taint_rule(self, name: str) -> Iterable[str]:
-        """Forget a rule."""
+        """Remove a DeviceTaintRule."""
         rule = self._rules.pop(name, None)
         return self._retaint(rule) if rule is not None else ()
 
     def nodes(self, pool: PoolId) -> Iterable[str]:
         """Return the nodes that a pool may serve; some may be unknown."""
-        if self._wide and pool in self._wide:
+        if self._wide_pools and pool in self._wide_pools:
             return self.nodes_known
         found = self._pool_nodes.get(pool)
         if found is None:
@@ -107,12 +106,12 @@ class Inventory:
     def pools(self, name: str) -> list[PoolView]:
         """Return the pools of a node."""
         node = self.nodes_known[name]
-        ids = dict.fromkeys((*self._node_pools.get(name, {}), *self._wide))
+        ids = dict.fromkeys((*self._node_pools.get(name, {}), *self._wide_pools))
         views = (pool_on(pool, self._pools[pool].values(), node, self._features) for pool in ids)
         return [found for found in views if found is not None]
 
     def slice_view(self, piece: Slice) -> SliceView:
-        """Return a slice with what is found out about its devices."""
+        """Return the view of a slice, with the taints of the rules."""
         key = _key(piece)
         found = self._slice_views.get(key)
         if found is None:
@@ -125,10 +124,10 @@ class Inventory:
             found = self._slice_views[key] = SliceView(piece, template)
         return found
 
-    def consumption(self, pool: PoolId, name: str) -> Consumption | None:
-        """Return what a device takes from counters, by the newest slice that has it."""
+    def consumption(self, pool: PoolId, name: str) -> CounterAmounts | None:
+        """Return what a device consumes of counters, by the newest slice that has it."""
         best: Slice | None = None
-        taken: Consumption | None = None
+        taken: CounterAmounts | None = None
         for piece in self._pools.get(pool, {}).values():
             if best is None or (piece.generation, piece.name) > (best.generation, best.name):
                 for device in piece.devices:
@@ -137,7 +136,7 @@ class Inventory:
         return taken
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is wrong with pools, sorted."""
+        """Return the errors of all pools, sorted."""
         found: dict[Finding, None] = {}
         for name in self.nodes_known:
             for pool in self.pools(name):
@@ -158,7 +157,7 @@ class Inventory:
         if not pool:
             del self._pools[former.pool]
         node = former.availability.node
-        counts = self._wide if node is None else self._node_pools[node]
+        counts = self._wide_pools if node is None else self._node_pools[node]
         counts[former.pool] -= 1
         if not counts[former.pool]:
             del counts[former.pool]
@@ -167,7 +166,7 @@ class Inventory:
         return touched
 
     def _retaint(self, rule: DeviceTaintRule | None) -> Iterable[str]:
-        """Read the slices anew that a rule may cover (None: all)."""
+        """Drop the views of the slices that a rule covers (None: of all slices)."""
         touched: dict[str, None] = {}
         for key, piece in self._slices.items():
             if rule is None or any(rule.covers(device.id) for device in piece.devices):

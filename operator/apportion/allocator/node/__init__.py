@@ -1,1 +1,1 @@
-"""One node: its devices, and what is left of them."""
+"""One node: its devices, their layout, and what is free."""

@@ -1,9 +1,8 @@
-"""Shared counters as integer vectors (KEP-4815).
+"""Shared counters as integer vectors (KEP-4815): the type, state and occupancy of a group of devices.
 
-In: what a pool's counter sets hold and what its devices consume. Out: groups of devices that draw from the same
-counters. Groups whose devices have equal needs share one group type. A type keeps one object per state (amounts left) and one per
-occupancy (state and devices held): what fits, what comes next and which device costs least are computed once per object,
-not once per node.
+In: the needs of devices that consume the same counters. Out: one group type for equal needs, with one object per state
+(amounts left) and one per occupancy (state and devices held). Which devices fit, the next states and the cheapest device
+are computed once per object, not once per node.
 """
 
 from fractions import Fraction
@@ -18,11 +17,11 @@ Need: TypeAlias = tuple[tuple[int, int], ...]
 
 
 MOST_MASKS = 4096
-"""Sets of devices for which a state keeps results."""
+"""Device masks for which a state keeps results."""
 
 
 class GroupState:
-    """A group with certain amounts left."""
+    """The amounts left of a group's counters."""
 
     __slots__ = (
         "_after",
@@ -45,11 +44,11 @@ class GroupState:
             if all(left[counter] >= amount for counter, amount in need):
                 fits |= 1 << local
         self.fits = fits
-        """Bit per device of the group, in the group's order: enough is left for it."""
+        """Bit per device of the group: the amounts left suffice for it."""
         self.possible = fits.bit_count()
         """How many devices could still be taken, one at a time."""
         self.worth = sum(group_type.weights[local] for local in bits(fits))
-        """What those are worth together."""
+        """Sum of their weights."""
         self._after: dict[int, GroupState] = {}
         self._before: dict[int, GroupState] = {}
         self._losses: Memo[int, tuple[tuple[int, int], ...]] = Memo(MOST_MASKS)
@@ -57,60 +56,57 @@ class GroupState:
         self._most: Memo[int, int] = Memo(MOST_MASKS)
 
     def after(self, local: int) -> "GroupState":
-        """Return the state when the device is taken as well."""
+        """Return the state after one more device is taken."""
         found = self._after.get(local)
-        if found is None:
-            left = list(self.left)
-            for counter, amount in self.group_type.needs[local]:
-                left[counter] -= amount
-            found = self._after[local] = self.group_type.state(tuple(left))
-        return found
+        return found if found is not None else self._moved(self._after, local, -1)
 
     def before(self, local: int) -> "GroupState":
-        """Return the state when the device, which is taken, is free again."""
+        """Return the state after a taken device is released."""
         found = self._before.get(local)
-        if found is None:
-            left = list(self.left)
-            for counter, amount in self.group_type.needs[local]:
-                left[counter] += amount
-            found = self._before[local] = self.group_type.state(tuple(left))
+        return found if found is not None else self._moved(self._before, local, 1)
+
+    def _moved(self, states: "dict[int, GroupState]", local: int, sign: int) -> "GroupState":
+        left = list(self.left)
+        for counter, amount in self.group_type.needs[local]:
+            left[counter] += sign * amount
+        found = states[local] = self.group_type.state(tuple(left))
         return found
 
     def forget(self) -> None:
-        """Let go of other states."""
+        """Drop the references to other states."""
         self._after.clear()
         self._before.clear()
 
-    def losses(self, wanted: int) -> tuple[tuple[int, int], ...]:
-        """Return (worth that is lost, device) for each wanted one that fits, the smallest loss first."""
-        found = self._losses.get(wanted)
+    def losses(self, mask: int) -> tuple[tuple[int, int], ...]:
+        """Return (worth lost, device) for each device of the mask that fits, the smallest loss first."""
+        found = self._losses.get(mask)
         if found is None:
-            found = self._losses[wanted] = tuple(
-                sorted((self.worth - self.after(local).worth, local) for local in bits(wanted & self.fits))
+            found = self._losses[mask] = tuple(
+                sorted((self.worth - self.after(local).worth, local) for local in bits(mask & self.fits))
             )
         return found
 
-    def cheapest(self, wanted: int) -> tuple[int, int, tuple[int, ...]]:
-        """Return the smallest loss among the wanted devices, which must fit, the first device of it, and all of them."""
-        found = self._cheapest.get(wanted)
+    def cheapest(self, mask: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return the smallest loss among the devices of the mask, the first device with it, and all of them; one must fit."""
+        found = self._cheapest.get(mask)
         if found is None:
-            losses = self.losses(wanted)
+            losses = self.losses(mask)
             least = losses[0][0]
             locals_ = tuple(local for lost, local in losses if lost == least)
-            found = self._cheapest[wanted] = least, locals_[0], locals_
+            found = self._cheapest[mask] = least, locals_[0], locals_
         return found
 
-    def most(self, wanted: int) -> int:
-        """Return how many of the wanted devices could be taken together at most (a bound, not a promise)."""
-        found = self._most.get(wanted)
+    def most(self, mask: int) -> int:
+        """Return an upper bound of how many devices of the mask fit together."""
+        found = self._most.get(mask)
         if found is None:
-            found = self._most[wanted] = self._bound(wanted & self.fits)
+            found = self._most[mask] = self._bound(mask & self.fits)
         return found
 
-    def _bound(self, wanted: int) -> int:
-        bound = wanted.bit_count()
+    def _bound(self, mask: int) -> int:
+        bound = mask.bit_count()
         least: dict[int, int] | None = None
-        for local in bits(wanted):
+        for local in bits(mask):
             need = dict(self.group_type.needs[local])
             if least is None:
                 least = need
@@ -127,18 +123,18 @@ class GroupState:
 
 
 MOST_SELECTIONS = 4096
-"""Sets of devices for which an occupancy keeps its cheapest devices."""
+"""Device masks for which an occupancy keeps its cheapest devices."""
 
 LOSS_WEIGHT = 1 << 40
-"""Beyond any worth."""
+"""Greater than any worth."""
 
 CheapestDevices: TypeAlias = tuple[()] | tuple[int, tuple[int, ...]]
-"""Worth that is lost times LOSS_WEIGHT plus worth around it, so that the smallest wins; positions in the group of the devices
-that cost that much, the first one first. Empty: no device is open."""
+"""Cost, and the positions in the group of the devices with that cost, in order. The cost is the worth lost, times LOSS_WEIGHT,
+plus the worth of the state: the smallest wins. Empty: no device is open."""
 
 
 class GroupOccupancy:
-    """A group in one state, with the devices that are held as a whole."""
+    """A group state with the devices held as a whole."""
 
     __slots__ = ("_after", "_before", "bests", "busy", "open", "room", "state")
 
@@ -154,20 +150,20 @@ class GroupOccupancy:
         self._after: dict[int, GroupOccupancy] = {}
         self._before: dict[int, GroupOccupancy] = {}
 
-    def best(self, wanted: int) -> CheapestDevices:
-        """Return the best of the wanted devices."""
-        found = self.bests.get(wanted)
+    def best(self, mask: int) -> CheapestDevices:
+        """Return the cheapest devices of the mask."""
+        found = self.bests.get(mask)
         if found is None:
-            open_ = wanted & self.open
+            open_mask = mask & self.open
             found = ()
-            if open_:
-                least, _, locals_ = self.state.cheapest(open_)
+            if open_mask:
+                least, _, locals_ = self.state.cheapest(open_mask)
                 found = least * LOSS_WEIGHT + self.state.worth, locals_
-            self.bests[wanted] = found
+            self.bests[mask] = found
         return found
 
     def take(self, local: int) -> "GroupOccupancy":
-        """Return the occupancy when the device is held as well and draws from the counters."""
+        """Return the occupancy after one more device is held and its counters are charged."""
         found = self._after.get(local)
         if found is None:
             state = self.state.after(local)
@@ -175,7 +171,7 @@ class GroupOccupancy:
         return found
 
     def give(self, local: int) -> "GroupOccupancy":
-        """Return the occupancy when the device, which is held, is free again."""
+        """Return the occupancy after a held device is released with its counters."""
         found = self._before.get(local)
         if found is None:
             state = self.state.before(local)
@@ -183,34 +179,34 @@ class GroupOccupancy:
         return found
 
     def mark(self, local: int, *, busy: bool) -> "GroupOccupancy":
-        """Return the occupancy when the device is held or free and the counters stay as they are."""
+        """Return the occupancy with the device held or free, and unchanged counters."""
         bit = 1 << local
         return self.state.group_type.occupancy(self.state, self.busy | bit if busy else self.busy & ~bit)
 
     def forget(self) -> None:
-        """Let go of other occupancies."""
+        """Drop the references to other occupancies."""
         self._after.clear()
         self._before.clear()
 
 
 MOST_STATES = 65_536
-"""States, and occupancies, kept per type; an H100 under any mix has some hundreds."""
+"""States, and as many occupancies, kept per type; a MIG-partitioned H100 has some hundreds."""
 
 
 class GroupType:
-    """What all groups have in common whose devices have equal needs."""
+    """The states and occupancies of all groups whose devices have equal needs."""
 
     __slots__ = ("_occupancies", "_states", "needs", "weights")
 
     def __init__(self, needs: tuple[Need, ...]) -> None:
         self.needs = needs
         self.weights = _weights(needs)
-        """Per device: what it is worth that it can still be taken."""
+        """What each device adds to the worth of a state in which it fits."""
         self._states: dict[Vector, GroupState] = {}
         self._occupancies: dict[tuple[GroupState, int], GroupOccupancy] = {}
 
     def state(self, left: Vector) -> GroupState:
-        """Return the one object for these amounts."""
+        """Return the state with these amounts left."""
         found = self._states.get(left)
         if found is None:
             if len(self._states) >= MOST_STATES:
@@ -219,7 +215,7 @@ class GroupType:
         return found
 
     def occupancy(self, state: GroupState, busy: int) -> GroupOccupancy:
-        """Return the one object for this state with these devices held."""
+        """Return the occupancy of this state with these devices held."""
         key = state, busy
         found = self._occupancies.get(key)
         if found is None:
@@ -229,7 +225,7 @@ class GroupType:
         return found
 
     def _forget(self) -> None:
-        """Start over. Groups go on with the objects that they have; equal ones may then exist twice, which only costs."""
+        """Drop all states. Groups keep their current ones, so equal states may exist twice: that costs memory, nothing else."""
         for occupancy in self._occupancies.values():
             occupancy.forget()
         for state in self._states.values():
@@ -243,7 +239,7 @@ WHOLE = 4096
 
 
 def _weights(needs: tuple[Need, ...]) -> tuple[int, ...]:
-    """Weigh devices by the square of their size, so that one large one is worth more than its parts.
+    """Weigh devices by the square of their size, so that one large device is worth more than its parts.
 
     The size is the largest share of a counter that the device takes, measured against the largest device.
     """

@@ -1,6 +1,7 @@
-"""Neighbours: which devices of a node sit together, as far as strategies care; equal for all nodes of a class.
+"""Neighbours: the devices of a node with equal PCIe root and NUMA node. Nodes of a class share one object.
 
-In: the node's devices by the values of the neighbour attributes. Out: places, each a set of devices with equal values.
+In: device masks by value of the neighbour attributes. Out: neighbourhoods (devices with equal values of all of them), and
+how many free devices each has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,55 +9,59 @@ from collections.abc import Iterable, Sequence
 from apportion.allocator.bits import bits
 
 NEIGHBOUR_ATTRIBUTES = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
-"""Attributes that say which devices sit together, nearest first (API standard attributes)."""
+"""The standard attributes that define a neighbourhood, nearest first."""
 
 
 class Neighbours:
-    """The places of a node. Sets of devices are bit masks."""
+    """The neighbourhoods of a node. Sets of devices are bit masks."""
 
-    __slots__ = ("_places", "_rows_of", "compact")
+    __slots__ = ("_neighbourhoods", "_rows_of", "compact")
 
     def __init__(self, base: int, rows: Iterable[Sequence[int]], groups: Iterable[int]) -> None:
-        """`base`: all devices; `rows`: per attribute the devices of each value; `groups`: those that share counters."""
-        places: dict[tuple[int, ...], int] = {(): base}
+        """`base`: all devices; `rows`: device masks of the values, per attribute; `groups`: masks of the counter groups."""
+        neighbourhoods: dict[tuple[int, ...], int] = {(): base}
         for values in rows:
-            places = _divide(places, values)
-        self._places = places
-        """The devices of every place, by the rows that they are in: one per attribute, 0 where they have no value."""
+            neighbourhoods = _split(neighbourhoods, values)
+        self._neighbourhoods = neighbourhoods
+        """The devices of each neighbourhood, by the masks of their values: one per attribute, 0 without a value."""
         self._rows_of: dict[int, tuple[int, ...]] = {}
-        self.compact = tuple(any(not mask & ~place for place in places.values()) for mask in groups)
-        """Per group of devices that share counters: whether all of them sit in one place."""
+        self.compact = tuple(
+            any(not mask & ~devices for devices in neighbourhoods.values()) for mask in groups
+        )
+        """Per counter group: whether one neighbourhood contains all its devices."""
 
     def crowd(self, index: int, free: int) -> tuple[int, ...]:
-        """Return how many free devices have the device's values, nearest attribute first."""
+        """Return how many free devices share the device's value, per attribute, nearest first."""
         if not self._rows_of:
-            self._rows_of = {one: rows for rows, place in self._places.items() for one in bits(place)}
-        return _crowd(self._rows_of[index], free)
+            self._rows_of = {
+                member: rows for rows, devices in self._neighbourhoods.items() for member in bits(devices)
+            }
+        return _free_counts(self._rows_of[index], free)
 
     def order(self, free: int) -> tuple[int, ...]:
-        """Return the devices of the places with the fewest free ones, then those of the next."""
+        """Return device masks of the neighbourhoods, those with the fewest free devices first."""
         found: dict[tuple[int, ...], int] = {}
-        for rows, place in self._places.items():
-            crowd = _crowd(rows, free)
-            found[crowd] = found.get(crowd, 0) | place
-        return tuple([found[crowd] for crowd in sorted(found)])
+        for rows, devices in self._neighbourhoods.items():
+            counts = _free_counts(rows, free)
+            found[counts] = found.get(counts, 0) | devices
+        return tuple([found[counts] for counts in sorted(found)])
 
 
-def _crowd(rows: tuple[int, ...], free: int) -> tuple[int, ...]:
+def _free_counts(rows: tuple[int, ...], free: int) -> tuple[int, ...]:
     return tuple([(row & free).bit_count() for row in rows])
 
 
-def _divide(places: dict[tuple[int, ...], int], rows: Sequence[int]) -> dict[tuple[int, ...], int]:
-    """Divide each place by the rows that its devices are in."""
+def _split(neighbourhoods: dict[tuple[int, ...], int], rows: Sequence[int]) -> dict[tuple[int, ...], int]:
+    """Split each neighbourhood by the values of one more attribute."""
     found: dict[tuple[int, ...], int] = {}
-    for former, place in places.items():
-        left = place
+    for former, devices in neighbourhoods.items():
+        left = devices
         for row in rows:
-            # A device that lists several values counts for the first.
-            here = left & row
-            if here:
-                found[(*former, row)] = here
-                left ^= here
+            # A device with a list of values counts for the first one.
+            inside = left & row
+            if inside:
+                found[(*former, row)] = inside
+                left ^= inside
         if left:
             found[(*former, 0)] = left
     return found

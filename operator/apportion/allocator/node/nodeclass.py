@@ -1,8 +1,8 @@
-"""NodeClass: nodes that a search cannot tell apart while the same of their devices are held.
+"""NodeClass: nodes with one template and equal attribute values; with the same devices held, searches on them are equal.
 
-In: a node template and what its devices hold by attribute. Out: one object for all nodes of the class, with the results that
-hold for all of them. Attributes whose values differ from node to node are no part of the class: of those it knows at
-most which devices agree, so selectors that read one are evaluated node by node.
+In: a node template, and a number per attribute for its values. Out: one object for all nodes of the class, with the results
+that are true for all of them. Attributes whose values differ from node to node (UUIDs) are not in the class, except for
+which devices agree in them where they are compared; selectors that read one are evaluated node by node.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,16 +17,16 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import Reads, SelectorLookup
 
 MOST_TEXTS = 4096
-"""Selections and query keys kept per class."""
+"""Selector results and query keys kept per class."""
 
-MOST_ROWS = 64
-"""Attributes by value kept per class."""
+MOST_INDEXES = 64
+"""Attribute indexes kept per class."""
 
 Value = TypeVar("Value")
 
 
 class NodeClass(Memos):
-    """What holds for every node of the class."""
+    """The results that are true for every node of the class."""
 
     __slots__ = (
         "__weakref__",
@@ -52,29 +52,29 @@ class NodeClass(Memos):
         per_node: frozenset[str],
         compared: frozenset[str],
     ) -> None:
-        """`shared`: results that several classes have in common. `columns` is None where no other node is alike."""
+        """`shared`: results that several classes share. `columns` is None for a class of one node."""
         self.template = template
         self.columns = columns
-        """A number for what the devices hold, by attribute: equal numbers stand for equal values."""
+        """A number per attribute: equal numbers mean equal values on all devices."""
         self.per_node = per_node
         """Full names of attributes and capacities whose values differ from node to node."""
         self._compared = compared
         self._shared = shared
         self.nodes = 0
-        """How many nodes are of the class now."""
+        """How many nodes are in the class now."""
         self.selected: Memo[SelectorTexts, Selected] = Memo(MOST_TEXTS)
-        self.attribute_indexes: Memo[str, AttributeIndex] = Memo(MOST_ROWS)
+        self.attribute_indexes: Memo[str, AttributeIndex] = Memo(MOST_INDEXES)
         self.neighbours: Neighbours | None = None
         self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
         self._memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
 
-    def table(self, about: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
+    def table(self, topic: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns, once for all classes with equal template and equal values of these attributes."""
         named = tuple(names)
-        over = self.key_over(named)
-        if over is None:
+        values = self.key_over(named)
+        if values is None:
             return make()
-        key = about, named, over
+        key = topic, named, values
         found: Value | None = self._shared.get(key)
         if found is None:
             found = self._shared[key] = make()
@@ -88,7 +88,7 @@ class NodeClass(Memos):
         return self.template, tuple([columns.get(name) for name in names])
 
     def query_key(self, query: Query, more: frozenset[str], selectors: SelectorLookup) -> object:
-        """Key of everything that the query can observe on the class, and of the attributes `more`; None if it may observe more."""
+        """Key of everything that the query can observe on the class, with the attributes `more`; None if it may observe more."""
         key = query, more
         if key not in self._query_keys:
             reads = [selectors(text).reads for text in query.texts]
@@ -116,5 +116,5 @@ def covers(per_node: frozenset[str], reads: Iterable[Reads]) -> bool:
 
 
 def agree(per_node: frozenset[str], compared: frozenset[str], attributes: Iterable[str]) -> bool:
-    """Say whether node classes tell apart which devices agree in these attributes."""
+    """Say whether on all nodes of a class the same devices agree in these attributes."""
     return all(name not in per_node or name in compared for name in attributes)

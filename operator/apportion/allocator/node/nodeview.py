@@ -1,7 +1,7 @@
-"""One node as the allocator sees it: its devices in order, and what is left of them.
+"""NodeView: the devices of one node in upstream's order, and the ones that a request may take.
 
-In: the pools of the node and the ledger. Out: bit masks over the node's devices, counter groups and their states, the
-devices that a request may take. A view is built when its slices change and follows what is held.
+In: the pools of the node. Out: bit masks over the node's devices, counter groups with their states, selector results,
+capacity charges. A view is rebuilt when slices change; changes of holdings update it (`NodeOccupancy`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,25 +31,25 @@ from apportion.dra.taint import Toleration, untolerated
 from apportion.errors import BrokenInput
 
 MOST_LOCAL = 64
-"""Tolerations and attributes that a node keeps for itself."""
+"""Toleration masks, and attribute indexes, kept per node."""
 MOST_SELECTIONS = 256
-"""Selections that a node keeps for itself."""
+"""Selector results kept per node, where its class cannot keep them."""
 MOST_CHARGES = 4096
-"""Capacity charges that a node keeps."""
+"""Capacity charges kept per node."""
 
 
 class NodeView(Memos, NodeOccupancy):
-    """A node's devices and what is left of them."""
+    """A node's devices with what selectors, taints, capacity and counters leave of them."""
 
     __slots__ = (
         "_attribute_indexes",
         "_charges",
-        "_crowded",
+        "_fewest_free",
         "_ids",
         "_local",
         "_memos",
-        "_own",
-        "_tolerated",
+        "_own_selected",
+        "_tolerating",
         "all_node_local",
         "devices",
         "features",
@@ -75,32 +75,32 @@ class NodeView(Memos, NodeOccupancy):
         usable.sort(key=lambda pool: (pool.binds, pool.id.driver, pool.id.name))
         self.incomplete = next((pool.id for pool in pools if pool.incomplete), None)
         self.invalid = next((pool for pool in pools if pool.invalid), None)
-        parts = [pool_on_node(pool, views, node, features) for pool in usable]
-        self.slices = tuple([row.view for one in parts for row in one.slices])
+        pools_on_node = [pool_on_node(pool, views, node, features) for pool in usable]
+        self.slices = tuple([row.view for pool in pools_on_node for row in pool.slices])
         self.devices: list[Device] = []
         for piece in self.slices:
             self.devices += piece.slice.devices
-        template = templates.of(parts)
+        template = templates.of(pools_on_node)
         indexes_by_name = {
-            pool.id: templates.index_by_name(self.devices, template.base & mask)
+            pool.id: templates.index_by_name(self.devices, template.visible & mask)
             for pool, mask in zip(usable, template.pool_masks, strict=True)
         }
         super().__init__(template, indexes_by_name)
         self.all_node_local = all(
-            where.node is not None and not where.per_device
-            for where in [piece.slice.availability for piece in self.slices]
+            availability.node is not None and not availability.per_device
+            for availability in [piece.slice.availability for piece in self.slices]
         )
         """Whether every slice is of this node only."""
         self.node_class: NodeClass | None = None
-        """Set when the state settles."""
+        """Set by the state before the next allocation."""
         self.results: dict[tuple[int, str], DeviceResult] = {}
-        """Results of allocations for devices that are taken whole, by device and request; the next allocation uses them again."""
-        self._crowded: tuple[int, tuple[int, ...]] = -1, ()
+        """Allocation results of whole devices by (device, request), node_class by later allocations."""
+        self._fewest_free: tuple[int, tuple[int, ...]] = -1, ()
         self._ids: dict[int, DeviceId] = {}
-        self._own: Memo[SelectorTexts, Selected] | None = None
+        self._own_selected: Memo[SelectorTexts, Selected] | None = None
         self._memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
         self._local: NodeSelector | None = None
-        self._tolerated: Memo[tuple[Toleration, ...], int] = Memo(MOST_LOCAL)
+        self._tolerating: Memo[tuple[Toleration, ...], int] = Memo(MOST_LOCAL)
         self._charges: Memo[
             tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | ErrorCause | None
         ] = Memo(MOST_CHARGES)
@@ -108,7 +108,7 @@ class NodeView(Memos, NodeOccupancy):
 
     @property
     def unclassifiable(self) -> bool:
-        """Whether the node is alone in its class: its messages name pools, or its devices have capacity to share."""
+        """Whether the node needs a class of its own: its errors name pools or attributes, or capacity limits its devices."""
         return (
             self.incomplete is not None
             or self.invalid is not None
@@ -118,18 +118,20 @@ class NodeView(Memos, NodeOccupancy):
 
     @property
     def group_of(self) -> Mapping[int, tuple[int, int]]:
-        """Return (group, position in the group) by device."""
+        """(group, position in the group) by device."""
         return self.template.group_of
 
     @property
     def neighbours(self) -> Neighbours:
-        """Return which devices sit together."""
-        kept = self.node_class
-        if kept is None:
+        """The neighbourhoods of the node."""
+        node_class = self.node_class
+        if node_class is None:
             return self._find_neighbours()
-        if kept.neighbours is None:
-            kept.neighbours = kept.table("neighbours", NEIGHBOUR_ATTRIBUTES, self._find_neighbours)
-        return kept.neighbours
+        if node_class.neighbours is None:
+            node_class.neighbours = node_class.table(
+                "neighbours", NEIGHBOUR_ATTRIBUTES, self._find_neighbours
+            )
+        return node_class.neighbours
 
     def _find_neighbours(self) -> Neighbours:
         rows = [tuple(self.values(attribute).values()) for attribute in NEIGHBOUR_ATTRIBUTES]
@@ -137,17 +139,17 @@ class NodeView(Memos, NodeOccupancy):
 
     @property
     def crowded(self) -> tuple[int, ...]:
-        """Return the devices of the most crowded places, then those of the next."""
+        """Device masks of the neighbourhoods, those with the fewest free devices first."""
         free = self.base & ~self.exclusive
-        kept = self._crowded
+        kept = self._fewest_free
         if kept[0] != free:
-            # Every shape of claim asks, and most nodes stand as they did.
-            kept = self._crowded = free, self.neighbours.order(free)
+            # Every query reads it, and most nodes have not changed since.
+            kept = self._fewest_free = free, self.neighbours.order(free)
         return kept[1]
 
     @property
     def local(self) -> NodeSelector:
-        """Return the selector that pins to this node."""
+        """The node selector of allocations on this node."""
         if self._local is None:
             self._local = NodeSelector.of_name(self.node.name)
         return self._local
@@ -157,7 +159,7 @@ class NodeView(Memos, NodeOccupancy):
         return self.slices[self.template.slice_of[index]].slice
 
     def id_of(self, index: int) -> DeviceId:
-        """Return the name that allocations use for a device."""
+        """Return the (driver, pool, name) of a device."""
         found = self._ids.get(index)
         if found is None:
             device = self.devices[index]
@@ -165,34 +167,34 @@ class NodeView(Memos, NodeOccupancy):
         return found
 
     def selected(self, alternative: Alternative, selectors: SelectorLookup) -> Selected:
-        """Return the devices that pass the class's and the request's selectors, and those on which one fails."""
+        """Return the devices that pass the selectors of class and request, and the errors by device."""
         texts = alternative.class_selectors, alternative.selectors
-        shared = self.node_class
-        found = shared.selected.get(texts) if shared is not None else None
+        node_class = self.node_class
+        found = node_class.selected.get(texts) if node_class is not None else None
         if found is None:
-            found = self._own.get(texts) if self._own is not None else None
+            found = self._own_selected.get(texts) if self._own_selected is not None else None
         return found if found is not None else self._select(texts, selectors)
 
     def _select(self, texts: SelectorTexts, selectors: SelectorLookup) -> Selected:
-        shared = self.node_class
+        node_class = self.node_class
         reads = [selectors(text).reads for row in texts for text in row]
-        if shared is not None and shared.covers(reads):
+        if node_class is not None and node_class.covers(reads):
             names = sorted({name for read in reads for _, name in read or ()})
-            found = shared.table(
+            found = node_class.table(
                 ("selected", texts), names, lambda: select(self.slices, self.template, texts, selectors)
             )
-            # Errors name devices, so they are kept apart.
+            # Errors name devices, so each node keeps its own.
             if not found[1]:
-                shared.selected[texts] = found
+                node_class.selected[texts] = found
                 return found
         found = select(self.slices, self.template, texts, selectors)
-        if self._own is None:
-            self._own = Memo(MOST_SELECTIONS)
-        self._own[texts] = found
+        if self._own_selected is None:
+            self._own_selected = Memo(MOST_SELECTIONS)
+        self._own_selected[texts] = found
         return found
 
     def prefixes(self, alternative: Alternative, selectors: SelectorLookup) -> list[int]:
-        """Return the devices left after each selector, the class's first: for explanations."""
+        """Return the devices left after each selector, those of the class first. Only explanations use it."""
         texts = (*alternative.class_selectors, *alternative.selectors)
         masks = [0] * len(texts)
         for piece, (_, offset, visible) in zip(self.slices, self.template.slices, strict=True):
@@ -203,20 +205,20 @@ class NodeView(Memos, NodeOccupancy):
         return masks
 
     def tolerating(self, tolerations: tuple[Toleration, ...]) -> int:
-        """Return the devices whose taints these tolerations cover."""
+        """Return the devices whose taints are all tolerated."""
         if not self.template.tainted:
             return self.base
-        found = self._tolerated.get(tolerations)
+        found = self._tolerating.get(tolerations)
         if found is None:
             found = self.base & ~self.template.tainted
             for index, taints in self.template.taints.items():
                 if untolerated(taints, tolerations) is None:
                     found |= 1 << index
-            self._tolerated[tolerations] = found
+            self._tolerating[tolerations] = found
         return found
 
     def charge(self, index: int, alternative: Alternative) -> dict[str, Quantity] | ErrorCause | None:
-        """Return what the request takes of the device's capacities; None if it cannot serve, or why it is absurd."""
+        """Return what the request consumes of the device's capacities; None if the device cannot serve it; or the error."""
         key = index, alternative.capacity
         if key not in self._charges:
             try:
@@ -226,24 +228,24 @@ class NodeView(Memos, NodeOccupancy):
                 self._charges[key] = ErrorCause("request", reason, "capacity")
         return self._charges[key]
 
-    def roomy(self, index: int, taken: Mapping[str, Quantity], *, beside: bool = True) -> bool:
-        """Say whether the amounts fit, beside the shares that are held or in the whole device."""
-        return fits(taken, self.devices[index], self.used.get(index, {}) if beside else {})
+    def roomy(self, index: int, taken: Mapping[str, Quantity], *, with_held: bool = True) -> bool:
+        """Say whether the amounts fit: with `with_held` in addition to the shares held, else in the empty device."""
+        return fits(taken, self.devices[index], self.used.get(index, {}) if with_held else {})
 
     def values(self, attribute: str) -> Mapping[AttributeValue, int]:
-        """Return the devices by their values of an attribute; a list puts its device under every entry."""
+        """Return device masks by value of an attribute; a device with a list is in the mask of every entry."""
         return self.attribute_index(attribute).values
 
     def attribute_index(self, attribute: str) -> AttributeIndex:
-        """Return the devices by value, and the values by device, of an attribute."""
-        shared = self.node_class
-        if shared is not None and not shared.shares(attribute):
-            shared = None
-        kept = shared.attribute_indexes if shared is not None else self._attribute_indexes
+        """Return the index of an attribute: devices by value, and values by device."""
+        node_class = self.node_class
+        if node_class is not None and not node_class.shares(attribute):
+            node_class = None
+        kept = node_class.attribute_indexes if node_class is not None else self._attribute_indexes
         found = kept.get(attribute)
         if found is None:
             make = partial(AttributeIndex, attribute, self.devices, self.base, self.features)
             found = kept[attribute] = (
-                shared.table("attribute", (attribute,), make) if shared is not None else make()
+                node_class.table("attribute", (attribute,), make) if node_class is not None else make()
             )
         return found

@@ -1,23 +1,24 @@
-"""What is held on a node: devices in use, counters in use, and so what is open.
+"""NodeOccupancy: the devices and counters in use on a node, and the devices that are free.
 
-In: the node's template, the holdings, their changes. Out: bit masks over the node's devices, and the counter groups with their
-occupancies now.
+In: the node's template, the holdings and their changes. Out: bit masks over the node's devices, and the counter groups with
+their current occupancies.
 """
 
 from collections.abc import Iterable, Mapping
 
-from apportion.allocator.facts.holdings import Change, Consumption, DeviceHolding, Holdings, Taken
+from apportion.allocator.facts.holdings import Change, ConsumptionOf, DeviceHolding, Holdings
 from apportion.allocator.node.countergroup import CounterGroup
 from apportion.allocator.node.template import NodeTemplate
+from apportion.allocator.rules.pools import CounterAmounts
 from apportion.dra.device import DeviceId
 from apportion.dra.slice import PoolId
 
-_NOBODY: Mapping[str, int] = {}
+_NO_DEVICES: Mapping[str, int] = {}
 _NO_SHARES: Mapping[int, Mapping[str, int]] = {}
 
 
 class NodeOccupancy:
-    """One node's devices by what is left of them."""
+    """One node's devices: held, charged, with sufficient counters, free."""
 
     __slots__ = (
         "_indexes_by_name",
@@ -38,45 +39,45 @@ class NodeOccupancy:
         self.template = template
         self._indexes_by_name = indexes_by_name
         self.base = template.base
-        """Devices that may be used at all on this node."""
+        """Devices that may be allocated on this node."""
         self.shareable = template.shareable
         self.limited = template.limited
-        """Devices whose capacity decides even when a request names none: shareable ones, and those with a policy."""
+        """Devices whose capacity is checked even for requests that name none: shareable ones, and those with a request policy."""
         self.plain = template.plain
         """Devices without counters."""
-        self.groups = [CounterGroup(cast) for cast in template.groups]
+        self.groups = [CounterGroup(group) for group in template.groups]
         self.exclusive = 0
         """Devices held as a whole."""
         self.charged = 0
-        """Shareable devices that have paid for their counters already."""
+        """Shareable devices whose counters are charged, by their first share."""
         self.used: Mapping[int, Mapping[str, int]] = _NO_SHARES
-        """Capacity in use by shares, by device."""
+        """Capacity in use by shares: amounts in 10^-9 by name, by device."""
         self.fit = 0
-        """Devices for which the counters suffice."""
+        """Devices for which the counters suffice, or that are charged already."""
         self.open = 0
-        """Of those: not held."""
+        """Devices of `fit` that are not held as a whole."""
 
     def find(self, device: DeviceId) -> int | None:
-        """Return the position of a device that may be used here."""
+        """Return the position of a device; None if it is not on this node."""
         index_by_name = self._indexes_by_name.get(PoolId(device.driver, device.pool))
         return index_by_name.get(device.name) if index_by_name is not None else None
 
-    def consumption(self, pool: PoolId, otherwise: Taken) -> Taken:
-        """Return what says what a device takes from counters. `otherwise`: asked for those that may not be used here."""
+    def consumption(self, pool: PoolId, otherwise: ConsumptionOf) -> ConsumptionOf:
+        """Return the consumption of the pool's devices by name. `otherwise`: called for devices that are not on this node."""
         index_by_name = self._indexes_by_name.get(pool)
         if index_by_name is None:
             return otherwise
         taken = self.template.taken
 
-        def here(name: str) -> Consumption | None:
+        def local(name: str) -> CounterAmounts | None:
             index = index_by_name.get(name)
             return otherwise(name) if index is None else taken[index]
 
-        return here
+        return local
 
     @property
     def holdings(self) -> tuple[object, ...]:
-        """Return all that a search reads of what is held: equal on nodes of one kind means equal answers."""
+        """Everything that a search reads of the holdings: nodes of one class with equal values have equal outcomes."""
         states = tuple([group.state for group in self.groups])
         if not self.charged:
             return self.exclusive, states
@@ -84,11 +85,11 @@ class NodeOccupancy:
         return self.exclusive, states, self.charged, shares
 
     def pools_of(self, mask: int) -> int:
-        """Return every device of the pools that the mask touches."""
+        """Return all devices of the pools of the devices in the mask."""
         return sum(devices for devices in self.template.pool_masks if devices & mask) & self.base
 
     def refresh(self, holdings: Holdings) -> None:
-        """Take over what is held now."""
+        """Compute everything from the holdings."""
         self.exclusive = self.charged = 0
         used: dict[int, Mapping[str, int]] = {}
         for pool, index_by_name in self._indexes_by_name.items():
@@ -101,9 +102,9 @@ class NodeOccupancy:
         counter_of = self.template.counter_of
         for number, pool in enumerate(self._indexes_by_name):
             for counter, amount in holdings.counters(pool).items():
-                place = counter_of.get((number, counter))
-                if amount and place is not None:
-                    left.setdefault(place[0], list(self.groups[place[0]].totals))[place[1]] -= amount
+                member = counter_of.get((number, counter))
+                if amount and member is not None:
+                    left.setdefault(member[0], list(self.groups[member[0]].totals))[member[1]] -= amount
         fit = self.plain
         for number, group in enumerate(self.groups):
             state = group.group_type.state(tuple(left[number])) if number in left else group.fresh
@@ -113,7 +114,7 @@ class NodeOccupancy:
         self.open = self.fit & ~self.exclusive
 
     def follow(self, changes: Iterable[Change], holdings: Holdings) -> bool:
-        """Take over what is held now of a few devices; False where only `refresh` can tell."""
+        """Apply changes of a few devices; False where only `refresh` can compute the result."""
         if self.shareable:
             return False
         exclusive, fit = self.exclusive, self.fit
@@ -124,11 +125,11 @@ class NodeOccupancy:
         for pool, name, taken, sign in changes:
             if pool is not last:
                 last = pool
-                index_by_name = self._indexes_by_name.get(pool, _NOBODY)
+                index_by_name = self._indexes_by_name.get(pool, _NO_DEVICES)
                 held = holdings.held(pool)
             index = index_by_name.get(name)
             if index is None:
-                # What is published no longer may still draw from the counters.
+                # A device that is no longer published may still consume counters.
                 if sign and taken:
                     return False
                 continue
@@ -139,17 +140,17 @@ class NodeOccupancy:
                 exclusive &= ~(1 << index)
             if not group_of:
                 continue
-            place = group_of.get(index)
+            member = group_of.get(index)
             if not sign or not taken:
-                if place is not None:
-                    group = groups[place[0]]
-                    group.enter(group.occupancy.mark(place[1], busy=busy))
+                if member is not None:
+                    group = groups[member[0]]
+                    group.enter(group.occupancy.mark(member[1], busy=busy))
                 continue
-            if place is None or taken is not self.template.taken[index]:
-                # Published differently since it was taken.
+            if member is None or taken is not self.template.taken[index]:
+                # The driver has changed the device since it was taken.
                 return False
-            group = groups[place[0]]
-            group.enter(group.occupancy.take(place[1]) if sign > 0 else group.occupancy.give(place[1]))
+            group = groups[member[0]]
+            group.enter(group.occupancy.take(member[1]) if sign > 0 else group.occupancy.give(member[1]))
             fit = fit & ~group.mask | group.spread(group.state.fits)
         self.exclusive, self.fit = exclusive, fit
         self.open = fit & ~exclusive
@@ -157,7 +158,7 @@ class NodeOccupancy:
 
     def _occupy(self, index: int, holding: DeviceHolding, used: dict[int, Mapping[str, int]]) -> None:
         if holding.exclusive or not self.shareable >> index & 1:
-            # A device that is no longer shareable stays with its sharers.
+            # A device that is no longer shareable stays held by those that share it.
             self.exclusive |= 1 << index
         else:
             self.charged |= 1 << index

@@ -1,7 +1,7 @@
-"""Selection: which devices of a node the selectors of a class and a request accept, together.
+"""Selection: the devices of a node that the selectors of a device class and a request accept.
 
-In: the slices of a node, the texts. Out: bits of devices, and errors by device. A node's view keeps the result with its node
-class where all nodes of the class get the same one.
+In: the slices of a node, and selector texts. Out: a device mask, and errors by device. The view keeps the result in the
+node class if it is the same for all nodes of the class.
 """
 
 from collections.abc import Sequence
@@ -13,26 +13,26 @@ from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.rules.slices import SliceView
 
 SelectorTexts: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-"""The class's selectors, the request's."""
+"""Selectors of the device class, and of the request."""
 Selected: TypeAlias = tuple[int, dict[int, ErrorCause]]
-"""Devices that pass all selectors, and those on which one fails."""
+"""Devices that pass all selectors, and the error of each device on which one fails."""
 
 
 def select(
     slices: Sequence[SliceView], template: NodeTemplate, texts: SelectorTexts, selectors: SelectorLookup
 ) -> Selected:
     """Evaluate the selectors on every device."""
-    of_class, own = texts
+    of_class, of_request = texts
     mask = 0
     errors: dict[int, ErrorCause] = {}
     for piece, (_, offset, visible) in zip(slices, template.slices, strict=True):
         left = visible
-        for number, text in enumerate((*of_class, *own)):
+        for number, text in enumerate((*of_class, *of_request)):
             if not left:
                 break
             left, failed = piece.matches(text, left, selectors)
-            for position, error in failed.items():
-                device = piece.slice.devices[position].id
+            for index, error in failed.items():
+                device = piece.slice.devices[index].id
                 if number < len(of_class):
                     cause = ErrorCause("class", f"selector #{number} on device {device}: {error}")
                 else:
@@ -40,6 +40,6 @@ def select(
                     cause = ErrorCause(
                         "claim", f"selector #{nth} on device {device}: {error}", f"selectors[{nth}]"
                     )
-                errors[offset + position] = cause
+                errors[offset + index] = cause
         mask |= left << offset
     return mask, errors

@@ -1,7 +1,7 @@
-"""NodeTemplate: how a node's devices are arranged; one object for all nodes whose devices are arranged alike.
+"""NodeTemplate: the layout of a node's devices without names, attributes and holdings.
 
-In: the pools of a node, slice by slice. Out: one object for all nodes whose slices say the same but for names and
-attributes: which devices are visible, shareable, tainted, and which draw from the same counters.
+In: the pools of a node, slice by slice. Out: one object for all nodes with equal layout: which devices are visible,
+shareable and tainted, and which consume the same counters.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.countergroup import GroupTemplate, GroupTypes
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.pools import NodeInfo, PoolView, consumption, reaches
+from apportion.allocator.rules.pools import CounterAmounts, NodeInfo, PoolView, consumption, reaches
 from apportion.allocator.rules.slices import SliceView
 from apportion.dra.device import Device
 from apportion.dra.slice import Slice
@@ -22,33 +22,33 @@ MOST_KEPT = 4096
 
 
 class SliceOnNode(NamedTuple):
-    """A slice on a node."""
+    """A slice, with the devices that one node may use."""
 
     view: SliceView
     visible: int
-    """Bit per device that the node may use."""
+    """Bit per device that is available on the node."""
 
 
 class PoolOnNode(NamedTuple):
-    """A pool on a node."""
+    """A pool, with the devices that one node may use."""
 
     driver: str
     binds: bool
     """Whether some device has binding conditions; such pools are tried last."""
     slices: tuple[SliceOnNode, ...]
-    counters: Mapping[tuple[str, str], int]
+    counters: CounterAmounts
 
 
 def pool_on_node(
     pool: PoolView, views: Callable[[Slice], SliceView], node: NodeInfo, features: Features
 ) -> PoolOnNode:
-    """Return what a pool has for a node. `views`: returns the view of a slice."""
+    """Return a pool with its devices for a node. `views`: returns the view of a slice."""
     rows = [SliceOnNode(view, _visible(view, node, features)) for view in map(views, pool.slices)]
     return PoolOnNode(pool.id.driver, pool.binds, tuple(rows), pool.counters or {})
 
 
 def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
-    """Return the devices that the node may use."""
+    """Return the devices that are available on the node."""
     piece = view.slice
     skips = features.optional_node_operations and piece.extra.get("skipNodeOperations")
     if skips and "DRAOptionalNodeOperations" not in node.declared:
@@ -56,8 +56,6 @@ def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
     mask = (1 << len(piece.devices)) - 1
     if not features.device_binding_and_status:
         mask &= ~view.template.binding
-    if not features.partitionable_devices:
-        mask &= ~view.template.consuming
     if piece.availability.per_device:
         for index, device in enumerate(piece.devices):
             if not reaches(piece, device, node):
@@ -66,7 +64,7 @@ def _visible(view: SliceView, node: NodeInfo, features: Features) -> int:
 
 
 class NodeTemplate:
-    """The arrangement. Sets of devices are bit masks over their positions on the node."""
+    """The layout. Sets of devices are bit masks over their positions on the node."""
 
     __slots__ = (
         "base",
@@ -84,43 +82,52 @@ class NodeTemplate:
         "tainted",
         "taints",
         "taken",
+        "visible",
     )
 
-    def __init__(self, parts: Sequence[PoolOnNode], types: GroupTypes, *, shares: bool, taints: bool) -> None:
+    def __init__(
+        self,
+        pools: Sequence[PoolOnNode],
+        types: GroupTypes,
+        features: Features,
+    ) -> None:
         devices: list[Device] = []
         rows: list[tuple[int, int, int]] = []
         slice_of: list[int] = []
         masks: list[int] = []
-        self.base = self.shareable = self.limited = self.tainted = 0
-        """Devices that may be used at all; that several may use; whose capacity decides even when a request names none;
-        with a taint that keeps new users away."""
+        self.visible = self.base = self.shareable = self.limited = self.tainted = 0
+        """Devices that selectors evaluate; that may be allocated; shareable ones; with capacity to be checked even for
+        requests that name none; with a NoSchedule or NoExecute taint."""
         self.taints: dict[int, tuple[Taint, ...]] = {}
         self.groups: list[GroupTemplate] = []
         self.group_of: dict[int, tuple[int, int]] = {}
-        """Device -> (group, position in the group)."""
+        """(group, position in the group) by device."""
         self.counter_of: dict[tuple[int, tuple[str, str]], tuple[int, int]] = {}
-        """Pool and counter -> (group, position of the counter)."""
-        for number, part in enumerate(parts):
+        """(group, position of the counter) by pool and counter."""
+        for number, pool in enumerate(pools):
             start = len(devices)
-            for piece, visible in part.slices:
+            for piece, visible in pool.slices:
                 offset = len(devices)
                 devices += piece.slice.devices
                 slice_of += [len(rows)] * len(piece.slice.devices)
                 rows.append((number, offset, visible))
-                self.base |= visible << offset
                 template = piece.template
-                if shares:
-                    self.shareable |= (visible & template.shareable) << offset
+                # Upstream evaluates selectors on a device that consumes counters before it refuses it.
+                usable = visible if features.partitionable_devices else visible & ~template.consuming
+                self.visible |= visible << offset
+                self.base |= usable << offset
+                if features.consumable_capacity:
+                    self.shareable |= (usable & template.shareable) << offset
                 self.limited |= (visible & template.limited) << offset
-                for position, kept in template.blocking.items() if taints else ():
-                    if visible >> position & 1:
+                for position, kept in template.blocking.items() if features.device_taints else ():
+                    if usable >> position & 1:
                         self.taints[offset + position] = kept
                         self.tainted |= 1 << offset + position
             masks.append((1 << len(devices)) - (1 << start))
-            if part.counters:
-                self._join(number, part.counters, devices, start, types)
+            if pool.counters:
+                self._add_groups(number, pool.counters, devices, start, types)
         self.taken = tuple([consumption(device) for device in devices])
-        """What every device takes from counters."""
+        """The counter consumption of every device."""
         self.slices = tuple(rows)
         """Pool, first device and visible devices of every slice."""
         self.slice_of = tuple(slice_of)
@@ -132,23 +139,24 @@ class NodeTemplate:
         for index, kept in self.taints.items():
             tainted[kept] = tainted.get(kept, 0) | 1 << index
         self.content = (
-            tuple((part.driver, part.binds) for part in parts),
+            tuple((pool.driver, pool.binds) for pool in pools),
             tuple(mask.bit_length() for mask in masks),
+            self.visible,
             self.base,
             tuple((group.group_type, group.mask, group.totals) for group in self.groups),
             tuple(tainted.items()),
         )
-        """All that a search reads besides attributes, capacities and what is held; without names."""
+        """Everything that a search reads but attributes, capacities and holdings; without names."""
 
-    def _join(
+    def _add_groups(
         self,
         pool: int,
-        totals: Mapping[tuple[str, str], int],
+        totals: CounterAmounts,
         devices: Sequence[Device],
         start: int,
         types: GroupTypes,
     ) -> None:
-        """Join devices that share counter sets, directly or through others."""
+        """Create the groups of a pool: devices that share counter sets, directly or through other devices."""
         root: dict[str, str] = {}
 
         def find(name: str) -> str:
@@ -176,9 +184,9 @@ class NodeTemplate:
                 self.counter_of[pool, name] = len(self.groups), number
             for local, index in enumerate(indices):
                 self.group_of[index] = (len(self.groups), local)
-            group_type = types.reading([consumption(devices[index]) for index in indices], counters)
+            group_type = types.of_amounts([consumption(devices[index]) for index in indices], counters)
             amounts = tuple(totals[name] for name in counters)
-            follow = indices[-1] - indices[0] + 1 == len(indices)
+            consecutive = indices[-1] - indices[0] + 1 == len(indices)
             self.groups.append(
                 GroupTemplate(
                     pool,
@@ -187,44 +195,41 @@ class NodeTemplate:
                     counters,
                     amounts,
                     sum(1 << index for index in indices),
-                    indices[0] if follow else None,
+                    indices[0] if consecutive else None,
                     group_type.state(amounts),
                 )
             )
 
 
 class NodeTemplates:
-    """The node templates seen so far, and the positions of devices by name."""
+    """One template for all nodes with equal layout, and one index of device names for all nodes with equal names."""
 
-    def __init__(self, types: GroupTypes, *, shares: bool, taints: bool) -> None:
-        self._types = types
-        self._shares = shares
-        self._taints = taints
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._types = GroupTypes()
         self._kept: Memo[object, NodeTemplate] = Memo(MOST_KEPT)
         self._indexes_by_name: Memo[object, Mapping[str, int]] = Memo(MOST_KEPT)
 
-    def of(self, parts: Sequence[PoolOnNode]) -> NodeTemplate:
-        """Return the one object for these pools."""
+    def of(self, pools: Sequence[PoolOnNode]) -> NodeTemplate:
+        """Return the template for these pools."""
         key = tuple(
             [
                 (
-                    part.driver,
-                    part.binds,
-                    tuple([(row.view.template, row.visible) for row in part.slices]),
-                    tuple(part.counters.items()),
+                    pool.driver,
+                    pool.binds,
+                    tuple([(row.view.template, row.visible) for row in pool.slices]),
+                    tuple(pool.counters.items()),
                 )
-                for part in parts
+                for pool in pools
             ]
         )
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = NodeTemplate(
-                parts, self._types, shares=self._shares, taints=self._taints
-            )
+            found = self._kept[key] = NodeTemplate(pools, self._types, self._features)
         return found
 
     def index_by_name(self, devices: Sequence[Device], mask: int) -> Mapping[str, int]:
-        """Return the positions of a pool's visible devices by name; nodes whose devices have equal names share it."""
+        """Return the positions of a pool's devices in the mask by name; nodes with equal names share it. Not to be changed."""
         if not mask:
             return {}
         names = tuple(

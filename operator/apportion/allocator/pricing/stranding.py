@@ -61,7 +61,7 @@ class Stranding:
         if not enough.cpu and not enough.memory:
             return NOBODY
         own = self._devices.typical(query, node_classes) / UNIT
-        if host.asked.cpu > enough.cpu * own or host.asked.memory > enough.memory * own:
+        if host.requested.cpu > enough.cpu * own or host.requested.memory > enough.memory * own:
             return state.hosts.left.keys()
         self._short_hosts.catch_up(state)
         return self._short_hosts.beside(state, host.taken)
@@ -81,7 +81,7 @@ class Stranding:
         """
         free = self._devices.free(node_state, view)
         after = free - self._devices.taken(node_state, view, query, picks)
-        return self._stranded(after, left.less(host.asked)) - self._stranded(free, left)
+        return self._stranded(after, left.less(host.requested)) - self._stranded(free, left)
 
     def _stranded(self, free: int, left: HostResources) -> int:
         key = free, left

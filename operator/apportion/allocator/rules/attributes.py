@@ -1,6 +1,7 @@
-"""One attribute on a node: which devices hold which value.
+"""AttributeIndex: the devices of a node by their values of one attribute.
 
-In: devices and a name. Out: bits of devices per value, and values per device; a list puts its device under every entry.
+In: devices and an attribute name. Out: a device mask per value, and the values per device; a device with a list is
+in the mask of every entry.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ AttributeValue: TypeAlias = tuple[str, object]
 
 
 class AttributeIndex:
-    """Devices by value. Shared: not to be changed."""
+    """Devices by value. Nodes share it, so it must not be changed."""
 
     __slots__ = ("_held", "_of", "mask", "values")
 
@@ -25,13 +26,13 @@ class AttributeIndex:
         self.mask = 0
         """Devices that have a value."""
         self._of: dict[int, tuple[AttributeValue, ...]] = {}
-        # Readers share equal parts of devices, so most values are read once for many devices.
-        alike: dict[int, int] = {}
+        # The slice reader shares equal attribute maps, so most values are read once for many devices.
+        masks: dict[int, int] = {}
         for index in bits(base):
-            part = id(devices[index].attributes)
-            alike[part] = alike.get(part, 0) | 1 << index
+            shared = id(devices[index].attributes)
+            masks[shared] = masks.get(shared, 0) | 1 << index
         held: dict[tuple[AttributeValue, ...], int] = {}
-        for mask in alike.values():
+        for mask in masks.values():
             first = devices[(mask & -mask).bit_length() - 1]
             own = attribute_values(first.attribute(name), features)
             if own:
@@ -39,12 +40,12 @@ class AttributeIndex:
         self._held = held
         for own, mask in held.items():
             self.mask |= mask
-            for atom in own:
-                self.values[atom] = self.values.get(atom, 0) | mask
+            for value in own:
+                self.values[value] = self.values.get(value, 0) | mask
 
     @property
     def of(self) -> Mapping[int, tuple[AttributeValue, ...]]:
-        """Return the values by device: constraints ask for them, layouts do not."""
+        """Return the values by device. Computed on first use, because only constraints read it."""
         if not self._of:
             self._of = {index: own for own, mask in self._held.items() for index in bits(mask)}
         return self._of
@@ -55,9 +56,9 @@ def attribute_values(value: Attribute | None, features: Features) -> tuple[Attri
     if value is None:
         return ()
     if isinstance(value, tuple):
-        return tuple(dict.fromkeys(_atom(entry) for entry in value)) if features.list_type_attributes else ()
-    return (_atom(value),)
+        return tuple(dict.fromkeys(_typed(entry) for entry in value)) if features.list_type_attributes else ()
+    return (_typed(value),)
 
 
-def _atom(value: bool | int | str | Semver) -> AttributeValue:  # noqa: FBT001 - an attribute may be a boolean
+def _typed(value: bool | int | str | Semver) -> AttributeValue:  # noqa: FBT001 - an attribute may be a boolean
     return type(value).__name__, value.text if isinstance(value, Semver) else value

@@ -1,7 +1,7 @@
-"""Consumable capacity (KEP-5075): what a request takes of a device, rounded by the device's policy.
+"""Consumable capacity (KEP-5075): the amounts that a request consumes of a device, rounded by its request policy.
 
-In: requested amounts and a device's capacities. Out: amounts to charge, or "does not fit". Kubernetes computes ranges
-in 64-bit integers and refuses what does not fit in them, so that is refused here too, though Python could go on.
+In: requested amounts and a device's capacities. Out: amounts to charge, or None where they do not fit. Kubernetes computes
+valid ranges in int64 and refuses amounts beyond, so they are refused here too.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ MOST = 2**63 - 1
 Amounts = Mapping[str, Quantity]
 
 
-def charge(wanted: Amounts, device: Device, features: Features) -> dict[str, Quantity] | None:
-    """Return what the request would take of every capacity of the device; None if the device cannot serve it.
+def charge(requested: Amounts, device: Device, features: Features) -> dict[str, Quantity] | None:
+    """Return the amount that the request consumes of each capacity of the device; None if the device cannot serve it.
 
-    Raises BrokenInput for a negative amount, and for one that 64-bit arithmetic cannot hold.
+    Raises BrokenInput for a negative amount, and for one that int64 cannot hold.
     """
-    if any(name not in device.capacity for name in wanted):
+    if any(name not in device.capacity for name in requested):
         return None
     taken = {}
     for name, capacity in device.capacity.items():
-        amount = _consumed(name, wanted.get(name), capacity, features)
+        amount = _consumed(name, requested.get(name), capacity, features)
         if _violates(amount, capacity.policy, features):
             return None
         taken[name] = amount
@@ -32,39 +32,39 @@ def charge(wanted: Amounts, device: Device, features: Features) -> dict[str, Qua
 
 
 def fits(taken: Amounts, device: Device, used: Mapping[str, int]) -> bool:
-    """Say whether the amounts fit beside what is used already (in 10^-9, by capacity name)."""
+    """Say whether the amounts fit in addition to those used already (in 10^-9, by capacity name)."""
     return all(
         used.get(name, 0) + amount.nano <= device.capacity[name].value.nano for name, amount in taken.items()
     )
 
 
-def _consumed(name: str, wanted: Quantity | None, capacity: Capacity, features: Features) -> Quantity:
+def _consumed(name: str, requested: Quantity | None, capacity: Capacity, features: Features) -> Quantity:
     policy = capacity.policy
-    if wanted is None:
+    if requested is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
-    if wanted.nano < 0:
-        raise BrokenInput(f"the requested amount {wanted} is negative", field=f'capacity "{name}"')
+    if requested.nano < 0:
+        raise BrokenInput(f"the requested amount {requested} is negative", field=f'capacity "{name}"')
     if policy is None:
-        return wanted
+        return requested
     if policy.minimum is not None:
-        return _round_up(name, wanted, policy, features)
-    return next((value for value in policy.valid_values if wanted <= value), wanted)
+        return _round_up(name, requested, policy, features)
+    return next((value for value in policy.valid_values if requested <= value), requested)
 
 
-def _round_up(name: str, wanted: Quantity, policy: RequestPolicy, features: Features) -> Quantity:
-    if policy.minimum is None or wanted < policy.minimum:
-        return policy.minimum or wanted
+def _round_up(name: str, requested: Quantity, policy: RequestPolicy, features: Features) -> Quantity:
+    if policy.minimum is None or requested < policy.minimum:
+        return policy.minimum or requested
     if policy.step is None:
-        return wanted
-    unit = _unit(policy, wanted, features)
-    asked, low, step = (_units(value, unit) for value in (wanted, policy.minimum, policy.step))
-    if asked > MOST:
-        raise _too_large(name, f"request {wanted} exceeds MaxInt64")
+        return requested
+    unit = _unit(policy, requested, features)
+    amount, low, step = (_units(value, unit) for value in (requested, policy.minimum, policy.step))
+    if amount > MOST:
+        raise _too_large(name, f"request {requested} exceeds MaxInt64")
     if step <= 0:
-        return wanted
-    rounded = low + -(-(asked - low) // step) * step
+        return requested
+    rounded = low + -(-(amount - low) // step) * step
     if rounded > MOST:
-        raise _too_large(name, f"rounding request {wanted} up to the next step passes MaxInt64")
+        raise _too_large(name, f"rounding request {requested} up to the next step passes MaxInt64")
     return Quantity(rounded * unit, "BinarySI")
 
 
@@ -83,7 +83,7 @@ def _violates(amount: Quantity, policy: RequestPolicy | None, features: Features
 
 
 def _unit(policy: RequestPolicy, amount: Quantity, features: Features) -> int:
-    """Return the unit of the arithmetic, in 10^-9: thousandths only where the feature is on and something needs them."""
+    """Return the unit of the range arithmetic, in 10^-9: thousandths only with the feature, and if a value has a fraction."""
     if not features.fractional_capacity_range:
         return NANO
     values = (amount, policy.minimum, policy.step)

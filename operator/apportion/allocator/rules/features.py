@@ -1,6 +1,6 @@
-"""Which optional parts of Dynamic Resource Allocation the cluster has on (Kubernetes feature gates).
+"""Features: the feature gates of Dynamic Resource Allocation that are on in the cluster.
 
-In: the gates of the cluster, or nothing. Out: a frozen set of switches that the allocator honours.
+In: gates by upstream's names, or none. Out: one frozen value that the allocator reads.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ class Features:
     """One switch per gate. The defaults are those of Kubernetes 1.37."""
 
     admin_access: bool = True
-    """DRAAdminAccess: requests that look at devices without owning them."""
+    """DRAAdminAccess: requests with `adminAccess`, which occupy nothing."""
     prioritized_list: bool = True
     """DRAPrioritizedList: `firstAvailable`."""
     partitionable_devices: bool = True
@@ -22,15 +22,15 @@ class Features:
     device_binding_and_status: bool = True
     """DRADeviceBindingConditions together with DRAResourceClaimDeviceStatus."""
     consumable_capacity: bool = True
-    """DRAConsumableCapacity: shares of a device; also `distinctAttribute`."""
+    """DRAConsumableCapacity: `allowMultipleAllocations` and shares of a device; also `distinctAttribute`."""
     fractional_capacity_range: bool = True
-    """DRAFractionalCapacityRange: ranges of capacity in thousandths."""
+    """DRAFractionalCapacityRange: request policies compute in thousandths."""
     list_type_attributes: bool = False
     """DRAListTypeAttributes."""
     compatibility_groups: bool = False
-    """DRADeviceCompatibilityGroups. Not implemented: pools that use it are passed over."""
+    """DRADeviceCompatibilityGroups. Not implemented: pools with such devices are ignored."""
     derived_attributes: bool = False
-    """DRADerivedAttributes. Not implemented: derived attributes are absent."""
+    """DRADerivedAttributes. Not implemented: devices have no derived attributes."""
     optional_node_operations: bool = False
     """DRAOptionalNodeOperations."""
 
@@ -43,6 +43,6 @@ class Features:
 TITLES = {
     field.name: "".join(word.capitalize() for word in field.name.split("_")) for field in fields(Features)
 }
-"""Switch -> the name that upstream's code uses."""
+"""Upstream's name (`structured.Features`) by field."""
 
 DEFAULT_FEATURES = Features()

@@ -1,4 +1,4 @@
-"""An error that one node's devices cause for a demand: kept as a value, because other nodes may do without it."""
+"""NodeError: an error that a demand meets on one node. Kept as that node's outcome, as other nodes may have none."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,32 +9,34 @@ from apportion.errors import BrokenInput
 
 @dataclass(frozen=True, slots=True)
 class ErrorCause:
-    """What is wrong, without the names of claim and class."""
+    """The error without the names of claim and class, so that claims with equal queries share it."""
 
     owner: Literal["class", "claim", "request"]
-    """Whose text is at fault."""
+    """Object whose text causes the error."""
     reason: str
     field: str = ""
 
 
 class NodeError(Exception):
-    """The search met a flaw that ends it on this node (dra.md 1.5: fatal there for the pod)."""
+    """An error that ends the search on this node. Upstream fails the whole pod on it (dra.md 1.5)."""
 
-    def __init__(self, slot: int, alternative: int, flaw: ErrorCause) -> None:
-        super().__init__(flaw.reason)
+    def __init__(self, slot: int, alternative: int, cause: ErrorCause) -> None:
+        super().__init__(cause.reason)
         self.slot = slot
         self.alternative = alternative
-        self.flaw = flaw
+        self.cause = cause
 
     def as_broken_input(self, names: RequestNames) -> BrokenInput:
-        """Return the error as its user reads it."""
+        """Return the error with the names of claim, request or class, for the user."""
         request = names.request(self.slot, self.alternative)
-        match self.flaw.owner:
+        match self.cause.owner:
             case "class":
                 title = f"class {request.device_class}"
             case "claim":
                 title = f"claim {names.slots[self.slot][0].key}"
             case _:
                 title = names.title(self.slot, self.alternative)
-        field = f"{request.at}.{self.flaw.field}" if request.at and self.flaw.field else request.at
-        return BrokenInput(f"{title}: {self.flaw.reason}", field="" if self.flaw.owner == "class" else field)
+        field = f"{request.at}.{self.cause.field}" if request.at and self.cause.field else request.at
+        return BrokenInput(
+            f"{title}: {self.cause.reason}", field="" if self.cause.owner == "class" else field
+        )

@@ -1,11 +1,13 @@
-"""Pools as one node sees them (KEP-4381): the newest generation, whole, and free of contradictions.
+"""Resource pools of one node (KEP-4381), gathered and validated like upstream's GatherPools (dra.md 1.3).
 
-In: the slices of a pool and a node. Out: the device slices that the node may use, or why the pool must be left out.
+In: the slices of a pool, and a node. Out: the slices of the newest generation with devices for the node, or why the pool
+may not be used.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
 from apportion.dra.device import Device
 from apportion.dra.quantity import Quantity
@@ -17,7 +19,7 @@ CounterAmounts = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node, as far as selection of slices goes."""
+    """The facts of a node that decide which slices it may use."""
 
     name: str
     labels: Mapping[str, str]
@@ -27,18 +29,18 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """A pool on one node: usable, or broken with a reason."""
+    """A pool on one node: usable, incomplete or invalid."""
 
     id: PoolId
     slices: tuple[Slice, ...] = ()
     """Slices with devices for the node, sorted by name."""
-    counters: Mapping[tuple[str, str], int] | None = None
-    """What the pool's counter sets hold in all; None without the feature."""
+    counters: CounterAmounts | None = None
+    """Totals of the pool's counter sets, in 10^-9; None without the feature PartitionableDevices."""
     incomplete: bool = False
     invalid: str = ""
-    """Why the pool contradicts itself, "" if it does not."""
+    """Why the pool is invalid, "" if it is not."""
     field: str = ""
-    """Which field is to blame for `invalid`, with the slice's name."""
+    """The slice and field that make it invalid: `SLICE: FIELD`."""
 
     @property
     def usable(self) -> bool:
@@ -51,10 +53,10 @@ class PoolView:
         return any(device.binding_conditions for piece in self.slices for device in piece.devices)
 
 
-def pool_on(pool: PoolId, slices: Iterable[Slice], place: NodeInfo, features: Features) -> PoolView | None:
-    """Gather a pool for a node; None when it has nothing for the node, or is being replaced by a newer generation."""
-    everything = [piece for piece in slices if _known(piece, features)]
-    relevant = [piece for piece in everything if covers(piece, place)]
+def pool_on(pool: PoolId, slices: Iterable[Slice], node: NodeInfo, features: Features) -> PoolView | None:
+    """Gather a pool for a node; None if it has no devices for the node, or a newer generation is being published."""
+    all_slices = list(slices)
+    relevant = [piece for piece in all_slices if _known(piece, features) and covers(piece, node)]
     if not relevant:
         return None
     generation = max(piece.generation for piece in relevant)
@@ -62,10 +64,10 @@ def pool_on(pool: PoolId, slices: Iterable[Slice], place: NodeInfo, features: Fe
     count = relevant[0].count
     others: list[Slice] = []
     if len(relevant) != count:
-        if any(piece.generation > generation for piece in everything):
+        if any(piece.generation > generation for piece in all_slices):
             return None
         here = {id(piece) for piece in relevant}
-        same = [piece for piece in everything if piece.generation == generation]
+        same = [piece for piece in all_slices if piece.generation == generation]
         if len(same) != count:
             return PoolView(pool, incomplete=True)
         others = [piece for piece in same if id(piece) not in here]
@@ -79,24 +81,25 @@ def pool_on(pool: PoolId, slices: Iterable[Slice], place: NodeInfo, features: Fe
     return _validate(pool, sorted(relevant, key=_order), others, features)
 
 
-def covers(piece: Slice, place: NodeInfo) -> bool:
-    """Say whether the slice has something for the node."""
+def covers(piece: Slice, node: NodeInfo) -> bool:
+    """Say whether the slice is for the node, or has a device that is."""
     if piece.availability.per_device:
         return any(
-            device.availability is not None and device.availability.covers(place.name, place.labels)
+            device.availability is not None and device.availability.covers(node.name, node.labels)
             for device in piece.devices
         )
-    return piece.availability.covers(place.name, place.labels)
+    return piece.availability.covers(node.name, node.labels)
 
 
-def reaches(piece: Slice, device: Device, place: NodeInfo) -> bool:
+def reaches(piece: Slice, device: Device, node: NodeInfo) -> bool:
     """Say whether a device of a relevant slice is available on the node."""
     if not piece.availability.per_device:
         return True
-    return device.availability is not None and device.availability.covers(place.name, place.labels)
+    return device.availability is not None and device.availability.covers(node.name, node.labels)
 
 
 def _known(piece: Slice, features: Features) -> bool:
+    """Say whether the slice may serve a node. Without the feature, one with counters or a node selection per device only counts."""
     return features.partitionable_devices or not (piece.availability.per_device or piece.counter_sets)
 
 
@@ -106,47 +109,43 @@ def _order(piece: Slice) -> tuple[str, str]:
 
 def _validate(pool: PoolId, here: Sequence[Slice], others: Sequence[Slice], features: Features) -> PoolView:
     if not features.partitionable_devices:
-        return _names(PoolView(pool, tuple(here)))
+        return _named_once(PoolView(pool, tuple(here)))
     counters: dict[tuple[str, str], int] = {}
     sets: set[str] = set()
     for piece in (*here, *others):
         for index, counter_set in enumerate(piece.counter_sets):
             if counter_set.name in sets:
-                return PoolView(
-                    pool,
-                    invalid=f"counter set {counter_set.name} is there twice",
-                    field=f"{piece.name}: spec.sharedCounters[{index}].name",
-                )
+                reason = f"counter set {counter_set.name} is there twice"
+                return _invalid(pool, piece, f"sharedCounters[{index}].name", reason)
             sets.add(counter_set.name)
             counters.update({(counter_set.name, name): amount.nano for name, amount in counter_set.counters})
     devices = tuple(piece for piece in here if not piece.counter_sets)
-    named = _names(PoolView(pool, devices, counters))
-    if named.invalid:
-        return named
+    found = _named_once(PoolView(pool, devices, counters))
+    if found.invalid:
+        return found
     for piece in (*devices, *others):
         for index, device in enumerate(piece.devices):
-            wrong = _unknown_counter(device, sets, counters) if device.consumes else ""
-            if wrong:
-                return PoolView(
-                    pool,
-                    invalid=f"device {device.name}: {wrong}",
-                    field=f"{piece.name}: spec.devices[{index}].consumesCounters",
-                )
-    return named
+            reason = _unknown_counter(device, sets, counters) if device.consumes else ""
+            if reason:
+                reason = f"device {device.name}: {reason}"
+                return _invalid(pool, piece, f"devices[{index}].consumesCounters", reason)
+    return found
 
 
-def _names(found: PoolView) -> PoolView:
+def _named_once(found: PoolView) -> PoolView:
+    """Return the pool, invalid if two of its devices have one name."""
     seen: set[str] = set()
     for piece in found.slices:
         for index, device in enumerate(piece.devices):
             if device.name in seen:
-                return PoolView(
-                    found.id,
-                    invalid=f"device name {device.name} is there twice",
-                    field=f"{piece.name}: spec.devices[{index}].name",
-                )
+                reason = f"device name {device.name} is there twice"
+                return _invalid(found.id, piece, f"devices[{index}].name", reason)
             seen.add(device.name)
     return found
+
+
+def _invalid(pool: PoolId, piece: Slice, field: str, reason: str) -> PoolView:
+    return PoolView(pool, invalid=reason, field=f"{piece.name}: spec.{field}")
 
 
 def _unknown_counter(device: Device, sets: set[str], counters: CounterAmounts) -> str:
@@ -163,26 +162,24 @@ def _unknown_counter(device: Device, sets: set[str], counters: CounterAmounts) -
     return ""
 
 
-MOST_TAKEN = 65536
-_consumed: dict[int, tuple[object, Mapping[tuple[str, str], int]]] = {}
+MOST_CONSUMPTIONS = 65536
+_consumptions: Memo[int, tuple[object, CounterAmounts]] = Memo(MOST_CONSUMPTIONS)
 
 
-def consumption(device: Device) -> Mapping[tuple[str, str], int]:
-    """Return what a device takes from its pool's counters, in 10^-9; not to be changed."""
-    # Readers share equal parts of devices. The part is kept beside its id, so that the id stays its own.
-    known = _consumed.get(id(device.consumes))
+def consumption(device: Device) -> CounterAmounts:
+    """Return what a device consumes of its pool's counters, in 10^-9. Shared, so it must not be changed."""
+    # The slice reader shares equal `consumesCounters`. The object is kept, so that its id is not used for another.
+    known = _consumptions.get(id(device.consumes))
     if known is not None:
         return known[1]
     taken: dict[tuple[str, str], int] = {}
     for need in device.consumes:
         for name, amount in need.counters:
             taken[need.counter_set, name] = taken.get((need.counter_set, name), 0) + amount.nano
-    if len(_consumed) >= MOST_TAKEN:
-        _consumed.clear()
-    _consumed[id(device.consumes)] = device.consumes, taken
+    _consumptions[id(device.consumes)] = device.consumes, taken
     return taken
 
 
 def amount(nano: int) -> str:
-    """Print a counter's amount as a quantity."""
+    """Return a counter's amount in 10^-9 as a Kubernetes quantity."""
     return str(Quantity(nano, "BinarySI"))

@@ -1,35 +1,37 @@
-"""Queries of claims that were read before: claims that say the same are read once.
+"""Queries: one query for all claims with equal text, read once.
 
-In: claims. Out: what they ask. Claims made from one template share their parts, so most are known again by identity.
+In: claims. Out: their query. Claims made from one ResourceClaimTemplate share slots and constraints by identity, so most
+are found by two ids instead of their text.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from apportion.allocator.memo import Memo
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.query import Query, read_query
-from apportion.dra.claim import Claim
+from apportion.dra.claim import Claim, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.taint import Toleration
 
 MOST = 4096
-"""Ways to ask that are remembered; parts of claims too."""
+"""Queries kept by text, and as many by identity."""
 
 
 class Queries:
-    """What claims ask, by what they say. Void when classes or features change."""
+    """The queries read so far. Their owner clears them when a device class changes."""
 
     def __init__(self) -> None:
-        self._said: Memo[object, Query] = Memo(MOST)
-        self._parts: Memo[object, tuple[object, Query]] = Memo(MOST)
+        self._by_text: Memo[object, Query] = Memo(MOST)
+        self._by_identity: Memo[object, tuple[object, Query]] = Memo(MOST)
 
     def __len__(self) -> int:
-        return len(self._said) + len(self._parts)
+        return len(self._by_text) + len(self._by_identity)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._said.clear()
-        self._parts.clear()
+        self._by_text.clear()
+        self._by_identity.clear()
 
     def of(
         self,
@@ -38,60 +40,40 @@ class Queries:
         features: Features,
         tolerations: tuple[Toleration, ...] = (),
     ) -> Query:
-        """Return what the claims ask; raises BrokenInput naming claim, request and reason."""
-        parts = (tuple([(id(claim.slots), id(claim.constraints)) for claim in claims]), tolerations)
-        known = self._parts.get(parts)
+        """Return the query of the claims; raises BrokenInput naming claim, request and reason."""
+        ids = (tuple([(id(claim.slots), id(claim.constraints)) for claim in claims]), tolerations)
+        known = self._by_identity.get(ids)
         if known is not None:
             return known[1]
-        said = _said(claims, tolerations)
-        query = self._said.get(said)
+        text = _text_of(claims, tolerations)
+        query = self._by_text.get(text)
         if query is None:
             query = read_query(claims, classes, features, tolerations)
-            self._said[said] = query
-        # The parts are kept, so that their ids stay their own.
-        self._parts[parts] = tuple([(claim.slots, claim.constraints) for claim in claims]), query
+            self._by_text[text] = query
+        # Slots and constraints are kept, so that their ids are not used for other objects.
+        self._by_identity[ids] = tuple([(claim.slots, claim.constraints) for claim in claims]), query
         return query
 
 
-def _said(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> object:
-    """Return all that decides what claims mean; two that differ in nothing but names of their own say the same."""
-    return tolerations, tuple(
-        [
-            (
-                tuple(
-                    [
-                        (
-                            slot.name,
-                            slot.prioritized,
-                            tuple(
-                                [
-                                    (
-                                        way.name,
-                                        way.device_class,
-                                        way.selectors,
-                                        way.mode,
-                                        way.count,
-                                        way.admin_access,
-                                        way.tolerations,
-                                        tuple(way.capacity.items()) if way.capacity else (),
-                                        way.unknown_selector,
-                                    )
-                                    for way in slot.alternatives
-                                ]
-                            ),
-                        )
-                        for slot in claim.slots
-                    ]
-                ),
-                tuple(
-                    [
-                        (constraint.requests, constraint.match, constraint.distinct)
-                        for constraint in claim.constraints
-                    ]
-                )
-                if claim.constraints
-                else (),
-            )
-            for claim in claims
-        ]
+_request_fields = attrgetter(
+    "name", "device_class", "selectors", "mode", "count", "admin_access", "tolerations", "unknown_selector"
+)
+
+
+def _text_of(claims: Sequence[Claim], tolerations: tuple[Toleration, ...]) -> object:
+    """Key of everything that decides the query: all of the claims but their own names."""
+    return tolerations, tuple([(_slots(claim), _constraints(claim)) for claim in claims])
+
+
+def _slots(claim: Claim) -> object:
+    return tuple([(slot.name, slot.prioritized, _alternatives(slot)) for slot in claim.slots])
+
+
+def _alternatives(slot: RequestSlot) -> object:
+    return tuple(
+        [(_request_fields(request), tuple(request.capacity.items())) for request in slot.alternatives]
     )
+
+
+def _constraints(claim: Claim) -> object:
+    return tuple([(each.requests, each.match, each.distinct) for each in claim.constraints])

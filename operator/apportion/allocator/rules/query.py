@@ -1,7 +1,7 @@
-"""Query: what claims ask for, without their names. Claims that ask for the same have one query, and share outcomes.
+"""Query: what claims request, without their names. Claims that request the same have one query, and share outcomes.
 
-In: claims and classes. Out: slots in order, each with its alternatives; or BrokenInput where no state could serve the
-claims. Limits: dra.md 1.6 (API constants of resource.k8s.io/v1).
+In: claims and device classes. Out: slots in order, each with its alternatives; BrokenInput where no cluster could serve
+the claims. Limits: dra.md 1.6 (API constants of resource.k8s.io/v1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ MOST_RESULTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way to satisfy a slot. Compared by content."""
+    """A request or subrequest with its class: one way to serve a slot. Compared by content."""
 
     class_selectors: tuple[str, ...]
     selectors: tuple[str, ...]
@@ -32,7 +32,7 @@ class Alternative:
     tolerations: tuple[Toleration, ...]
     capacity: tuple[tuple[str, Quantity], ...]
     constraints: tuple[int, ...]
-    """Constraints that cover it, by position in the shape."""
+    """Constraints that cover it, by position in the query."""
 
     @property
     def amounts(self) -> Mapping[str, Quantity]:
@@ -42,7 +42,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One request of one claim: alternatives in order of preference."""
+    """One request of one claim, with its alternatives in order of preference (`firstAvailable`)."""
 
     claim: int
     alternatives: tuple[Alternative, ...]
@@ -57,7 +57,7 @@ class AttributeConstraint:
 
 
 class RequestNames(NamedTuple):
-    """What the user calls the slots."""
+    """The claims, requests and classes behind a query, for messages and results."""
 
     claims: tuple[Claim, ...]
     slots: tuple[tuple[Claim, RequestSlot], ...]
@@ -68,17 +68,17 @@ class RequestNames(NamedTuple):
         return self.slots[slot][1].alternatives[alternative]
 
     def title(self, slot: int, alternative: int) -> str:
-        """Return `claim NAME, request NAME` as messages say it."""
+        """Return `claim NAME, request NAME`, for messages."""
         return f"claim {self.slots[slot][0].key}, request {self.request(slot, alternative).name}"
 
     def label(self, slot: int, alternative: int) -> str:
-        """Return `request` or `request/subrequest`, as results say it."""
+        """Return `request` or `request/subrequest`, as in `DeviceRequestAllocationResult.request`."""
         named = self.slots[slot][1]
         return f"{named.name}/{named.alternatives[alternative].name}" if named.prioritized else named.name
 
 
 class Query:
-    """What claims ask for. Compared by identity; `Queries` makes one for all claims with equal text."""
+    """What claims request. Compared by identity; `Queries` keeps one for all claims with equal text."""
 
     __slots__ = ("classes", "configured", "constraints", "frame", "most", "plain", "slots", "texts")
 
@@ -95,11 +95,11 @@ class Query:
         self.texts = frozenset(
             text for alternative in every for text in (*alternative.class_selectors, *alternative.selectors)
         )
-        """Every selector in it."""
+        """The text of every selector."""
         self.plain = not any(
             alternative.everything or alternative.admin or alternative.capacity for alternative in every
         )
-        """Whether it asks for whole devices by number only: no mode All, admin access or amounts of capacity."""
+        """Whether it requests only a number of devices: no mode All, admin access or capacity."""
         self.most = sum(
             max(
                 MOST_RESULTS if alternative.everything else alternative.count
@@ -107,9 +107,9 @@ class Query:
             )
             for slot in slots
         )
-        """The most devices that it may take."""
+        """The most devices that it may be allocated."""
         self.configured = any(found.config for found in classes.values())
-        """Whether some class brings parameters for drivers."""
+        """Whether a class has configuration for drivers."""
         self.frame: object = (
             tuple(
                 (
@@ -123,11 +123,11 @@ class Query:
             ),
             constraints,
         )
-        """Everything that a plain query asks for besides its selectors."""
+        """Everything but the selectors that decides a plain query's outcome."""
 
 
 class NamedQuery(NamedTuple):
-    """A query with the names that some claims use. A named tuple, as every claim makes one."""
+    """A query with the names of the claims that make it. A named tuple, because one is created per allocation."""
 
     query: Query
     names: RequestNames
@@ -167,7 +167,7 @@ def read_query(
                     for index, constraint in enumerate(claim.constraints)
                     if constraint.covers(slot.name, request.name if slot.prioritized else None)
                 )
-                alternatives.append(_want(request, found, covering, tolerations))
+                alternatives.append(_alternative(request, found, covering, tolerations))
             slots.append(Slot(position, tuple(alternatives)))
             least += min(0 if alternative.everything else alternative.count for alternative in alternatives)
         if least > MOST_RESULTS:
@@ -175,7 +175,8 @@ def read_query(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
             )
         constraints.extend(
-            _rule(claim, index, constraint, features) for index, constraint in enumerate(claim.constraints)
+            _constraint(claim, index, constraint, features)
+            for index, constraint in enumerate(claim.constraints)
         )
     return Query(tuple(slots), tuple(constraints), used)
 
@@ -185,9 +186,9 @@ def _check(
 ) -> DeviceClass:
     where = f"claim {claim.key}, request {request.name}"
     if request.capacity and not features.consumable_capacity:
-        kind = "subrequest" if slot.prioritized else "request"
+        level = "subrequest" if slot.prioritized else "request"
         raise BrokenInput(
-            f"claim {claim.key}, {kind} {request.name}: has capacity requests, but the DRAConsumableCapacity feature is"
+            f"claim {claim.key}, {level} {request.name}: has capacity requests, but the DRAConsumableCapacity feature is"
             " disabled"
         )
     if request.unknown_selector:
@@ -213,7 +214,7 @@ def _check(
     return found
 
 
-def _want(
+def _alternative(
     request: Request, found: DeviceClass, covering: tuple[int, ...], tolerations: tuple[Toleration, ...]
 ) -> Alternative:
     return Alternative(
@@ -228,7 +229,7 @@ def _want(
     )
 
 
-def _rule(claim: Claim, index: int, constraint: Constraint, features: Features) -> AttributeConstraint:
+def _constraint(claim: Claim, index: int, constraint: Constraint, features: Features) -> AttributeConstraint:
     where = f"claim {claim.key}, constraint #{index}"
     if constraint.match is not None:
         return AttributeConstraint(constraint.match, distinct=False)

@@ -1,6 +1,7 @@
-"""SelectorResults of selectors by what they read: devices that hold the same there get the same answer, evaluated once.
+"""SelectorResults: results of one CEL selector, keyed by the attributes and capacities that it reads.
 
-In: compiled selectors by text. Out: match, no match, or the error, for one device.
+In: compiled selectors by text, and a device. Out: match, no match, or the error. Devices with equal values of what the
+selector reads share one evaluation.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from apportion.dra.device import Device, qualify
 from apportion.errors import SelectorError
 
 MOST = 8192
-"""SelectorResults kept per text; a selector that reads a UUID has one per device."""
+"""Results kept per selector; a selector that reads a UUID has one per device."""
 
 Reads: TypeAlias = frozenset[tuple[str, str]] | None
 
@@ -21,7 +22,7 @@ class Selector(Protocol):
 
     @property
     def reads(self) -> Reads:
-        """Return the (kind, full name) pairs that it can read; None: it may read everything."""
+        """Return the (`attribute`, `capacity` or other; full name) pairs that it can read; None: it may read everything."""
         ...
 
     def match(self, device: Device) -> bool:
@@ -33,12 +34,12 @@ class Selectors(Protocol):
     """Compiled selectors by text."""
 
     def get(self, text: str) -> Selector | SelectorError:
-        """Return the program, or why the text is none."""
+        """Return the program, or the compile error."""
         ...
 
 
 class SelectorResults:
-    """What one text answers, by what it reads."""
+    """Results of one selector text, by the values that it reads."""
 
     __slots__ = ("_kept", "_names", "_program", "_text")
 
@@ -51,26 +52,26 @@ class SelectorResults:
 
     @property
     def reads(self) -> Reads:
-        """Return what the text can read; None: it may read everything. A text that is no program reads nothing."""
+        """Return what the selector can read; None: it may read everything. A text that does not compile reads nothing."""
         return frozenset() if isinstance(self._program, SelectorError) else self._program.reads
 
-    def ask(self, device: Device) -> bool | SelectorError:
-        """Return the answer for a device."""
+    def evaluate(self, device: Device) -> bool | SelectorError:
+        """Return match, no match or the error for a device."""
         if isinstance(self._program, SelectorError):
             return self._program
         if device.unsupported:
-            # The API's conversion of a device fails as a whole on an attribute of an unknown type.
+            # Upstream's conversion of a device to CEL fails as a whole on an attribute of an unknown type.
             name = device.unsupported[0]
             return SelectorError(f"CEL runtime error: attribute {name}: unsupported attribute value")
         if self._names is None:
-            return self._evaluate(self._program, device)
+            return self._run(self._program, device)
         key = self._key(self._names, device)
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = self._evaluate(self._program, device)
+            found = self._kept[key] = self._run(self._program, device)
         return found
 
-    def _evaluate(self, program: Selector, device: Device) -> bool | SelectorError:
+    def _run(self, program: Selector, device: Device) -> bool | SelectorError:
         try:
             return program.match(device)
         except SelectorError as error:
@@ -85,7 +86,7 @@ class SelectorResults:
                 value = _capacity(device, name)
             else:
                 value = device.driver, device.shareable
-            # 1, true and a version that prints alike are different values.
+            # 1, true and a version with equal text are different values.
             key.append(value if value.__class__ is str else (value.__class__, str(value)))
         return tuple(key)
 
@@ -99,7 +100,7 @@ def _capacity(device: Device, name: str) -> object:
 
 
 def capacity_of(device: Device, own: str) -> tuple[str, tuple[int, bool]]:
-    """Return the full name of one of the device's capacities, and all that a selector can see of its amount."""
+    """Return the full name of one of the device's capacities, and all that a selector can read of its amount."""
     value = device.capacity[own].value
     return qualify(own, device.driver), (value.nano, value.integer)
 

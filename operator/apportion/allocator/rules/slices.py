@@ -1,6 +1,6 @@
-"""Which devices of a slice a selector accepts, asked once per slice version.
+"""SliceView: one version of a slice with the selector results of its devices; SliceTemplate: its layout without names.
 
-In: a slice, a CEL text. Out: a bit per device that matches, and an error per device on which the text fails.
+In: a slice, a CEL text. Out: a bit per device that matches, and an error per device on which the selector fails.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,36 +13,36 @@ from apportion.dra.taint import Taint
 from apportion.errors import SelectorError
 
 MOST_TEMPLATES = 16_384
-"""SliceTemplates that are remembered; slices keep the one that they have."""
+"""Slice templates kept; a slice view keeps a reference to its own."""
 
 MOST_TEXTS = 2048
-"""Texts kept per slice; users may write any number of them."""
+"""Selector texts kept per slice."""
 
 
 class SliceTemplate:
-    """What decides how the devices of a slice are arranged on a node."""
+    """The layout of a slice: counters, flags and taints of its devices, without names and attributes."""
 
-    __slots__ = ("binding", "blocking", "consuming", "limited", "parts", "shareable", "unsupported")
+    __slots__ = ("binding", "blocking", "consumes", "consuming", "limited", "shareable", "unsupported")
 
     def __init__(
         self, piece: Slice, flags: tuple[int, ...], blocking: Mapping[int, tuple[Taint, ...]]
     ) -> None:
-        self.parts = tuple([device.consumes for device in piece.devices])
+        self.consumes = tuple([device.consumes for device in piece.devices])
         self.shareable, self.limited, self.binding, self.consuming, self.unsupported = flags
-        """Bits of devices: that several may use; whose capacity decides even when a request names none; with binding
-        conditions; that draw from counters; with attributes of no known type."""
+        """Device masks: `allowMultipleAllocations`; capacity to be checked even for requests that name none; binding
+        conditions; `consumesCounters`; attributes of an unknown type."""
         self.blocking = blocking
-        """Taints that keep new users away, by the device's position."""
+        """NoSchedule and NoExecute taints, by the device's position."""
 
 
 class SliceTemplates:
-    """The templates seen so far."""
+    """One template for all slices with equal layout."""
 
     def __init__(self) -> None:
         self._kept: Memo[object, SliceTemplate] = Memo(MOST_TEMPLATES)
 
     def of(self, piece: Slice, blocking: Mapping[int, tuple[Taint, ...]]) -> SliceTemplate:
-        """Return the one object for this slice."""
+        """Return the template of this slice."""
         devices = piece.devices
         shareable = limited = binding = consuming = unsupported = 0
         policies: dict[int, bool] = {}
@@ -63,7 +63,7 @@ class SliceTemplates:
             if device.unsupported:
                 unsupported |= 1 << index
         flags = shareable, limited, binding, consuming, unsupported
-        # Readers share equal parts of devices. The template keeps them, so that their ids stay their own.
+        # The slice reader shares equal `consumesCounters`. The template keeps them, so that their ids are not reused.
         key = tuple([id(device.consumes) for device in devices]), flags, tuple(blocking.items())
         found = self._kept.get(key)
         if found is None:
@@ -75,45 +75,45 @@ class SliceTemplates:
 
 
 class SliceView:
-    """A slice in one version, with what was found out about its devices."""
+    """One version of a slice, with the selector results of its devices."""
 
-    __slots__ = ("_asked", "slice", "template")
+    __slots__ = ("_results", "slice", "template")
 
     def __init__(self, piece: Slice, template: SliceTemplate) -> None:
         self.slice = piece
         self.template = template
-        self._asked: Memo[str, tuple[int, int, dict[int, SelectorError]]] = Memo(MOST_TEXTS)
+        self._results: Memo[str, tuple[int, int, dict[int, SelectorError]]] = Memo(MOST_TEXTS)
 
     def matches(
-        self, text: str, wanted: int, selectors: Callable[[str], SelectorResults]
+        self, text: str, mask: int, selectors: Callable[[str], SelectorResults]
     ) -> tuple[int, dict[int, SelectorError]]:
-        """Return the wanted devices that match, and the wanted devices on which the text fails."""
-        asked, matching, errors = self._asked.get(text) or (0, 0, {})
-        fresh = wanted & ~asked
+        """Return the devices of the mask that match, and those on which the selector fails."""
+        evaluated, matching, errors = self._results.get(text) or (0, 0, {})
+        fresh = mask & ~evaluated
         if fresh:
-            ask = selectors(text).ask
-            as_broken_input: dict[tuple[int, int], bool | SelectorError] = {}
+            evaluate = selectors(text).evaluate
+            results: dict[tuple[int, int], bool | SelectorError] = {}
             for index in bits(fresh):
                 device = self.slice.devices[index]
-                # Readers share equal parts, so most devices of a slice need not be asked.
-                parts = id(device.attributes), id(device.capacity)
-                if parts in as_broken_input and not device.shareable and not device.unsupported:
-                    answer = as_broken_input[parts]
+                # The slice reader shares equal attributes and capacities, so most devices need no evaluation.
+                ids = id(device.attributes), id(device.capacity)
+                if ids in results and not device.shareable and not device.unsupported:
+                    result = results[ids]
                 else:
-                    answer = ask(device)
+                    result = evaluate(device)
                     if not device.shareable and not device.unsupported:
-                        as_broken_input[parts] = answer
-                if answer is True:
+                        results[ids] = result
+                if result is True:
                     matching |= 1 << index
-                elif answer is not False:
-                    errors[index] = answer
-            self._asked[text] = (asked | fresh, matching, errors)
-        failed = {index: error for index, error in errors.items() if wanted >> index & 1} if errors else {}
-        return matching & wanted, failed
+                elif result is not False:
+                    errors[index] = result
+            self._results[text] = (evaluated | fresh, matching, errors)
+        failed = {index: error for index, error in errors.items() if mask >> index & 1} if errors else {}
+        return matching & mask, failed
 
 
 def blocking_taints(piece: Slice, more: Mapping[int, tuple[Taint, ...]]) -> dict[int, tuple[Taint, ...]]:
-    """Return the taints that keep new users away, by the device's position; `more` come from rules."""
+    """Return the NoSchedule and NoExecute taints by the device's position; `more`: those of DeviceTaintRules."""
     found = {}
     for index, device in enumerate(piece.devices):
         if device.taints or index in more:

@@ -1,1 +1,1 @@
-"""The search on one node."""
+"""The search for devices on one node."""

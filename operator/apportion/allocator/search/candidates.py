@@ -1,7 +1,7 @@
-"""What each alternative of a demand may take on one node, before anything is chosen.
+"""Candidates: the devices of one node that each alternative of a query may take, before any is chosen.
 
-In: a shape and a node's view. Out: an option per alternative: a mask of devices, and the devices that are errors.
-Raises NodeError where upstream refuses the node before it searches (mode All).
+In: a query and a node's view. Out: per alternative a device mask, and the devices that cause an error when tried.
+Raises NodeError where upstream refuses the node before its search (mode All).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from apportion.allocator.rules.selectors import SelectorLookup
 
 @dataclass(slots=True)
 class Candidates:
-    """One alternative on one node."""
+    """The candidates of one alternative on one node."""
 
     alternative: Alternative
     number: int
@@ -24,15 +24,15 @@ class Candidates:
     """Devices that pass selectors, taints and capacity, and are not held as a whole."""
     count: int
     errors: dict[int, ErrorCause]
-    """Devices on which a selector fails or the requested capacity is absurd."""
+    """Devices on which a selector fails, or the requested capacity cannot be computed."""
     everything: tuple[int, ...] | None = None
-    """Mode All: the devices that it needs, held or not."""
+    """Mode All: all matching devices, held or not; None for mode ExactCount."""
 
 
 def candidate_rows(
     view: NodeView, query: Query, selectors: SelectorLookup, excluded: int = 0
 ) -> list[list[Candidates]]:
-    """Return the options of every slot."""
+    """Return the candidates of every slot, one per alternative."""
     found = [
         [
             (_everything if alternative.everything else _exact)(
@@ -81,8 +81,8 @@ def _everything(
         raise NodeError(*where, errors[min(errors)])
     usable = mask
     if view.features.consumable_capacity:
-        # A device that could never serve the request is none of "all"; one that is full now stands in the way.
-        mask, errors = _capacity(view, alternative, mask, errors, beside=False)
+        # A device that could never serve the request is not one of all; one that is full now prevents the allocation.
+        mask, errors = _capacity(view, alternative, mask, errors, with_held=False)
         if errors:
             raise NodeError(*where, errors[min(errors)])
         usable, _ = _capacity(view, alternative, mask, errors)
@@ -94,9 +94,14 @@ def _everything(
 
 
 def _capacity(
-    view: NodeView, alternative: Alternative, mask: int, errors: dict[int, ErrorCause], *, beside: bool = True
+    view: NodeView,
+    alternative: Alternative,
+    mask: int,
+    errors: dict[int, ErrorCause],
+    *,
+    with_held: bool = True,
 ) -> tuple[int, dict[int, ErrorCause]]:
-    """Drop the devices whose capacity cannot serve the request, beside what their shares use or at all."""
+    """Drop the devices whose capacity cannot serve the request: with `with_held` in addition to the shares held, else ever."""
     if not alternative.capacity and not (mask & view.limited):
         return mask, errors
     errors = dict(errors)
@@ -104,6 +109,10 @@ def _capacity(
         taken = view.charge(index, alternative)
         if isinstance(taken, ErrorCause):
             errors[index] = taken
-        if taken is None or isinstance(taken, ErrorCause) or not view.roomy(index, taken, beside=beside):
+        if (
+            taken is None
+            or isinstance(taken, ErrorCause)
+            or not view.roomy(index, taken, with_held=with_held)
+        ):
             mask &= ~(1 << index)
     return mask, errors

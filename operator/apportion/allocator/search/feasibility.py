@@ -1,6 +1,6 @@
-"""Counting before searching: demands that cannot be met because there is too little, however it is dealt out.
+"""Feasibility: comparison of counts that proves without a search that the remaining slots cannot be served.
 
-In: what the remaining slots ask, each with the devices open to it. Out: False only where no assignment exists.
+In: the remaining slots, each with a count and the devices that it may take. Out: False only if no assignment exists.
 """
 
 from collections.abc import Sequence
@@ -14,42 +14,42 @@ from apportion.allocator.search.constraints import ConstraintState
 
 @dataclass(slots=True)
 class CountedRequest:
-    """So many devices out of these."""
+    """A slot that needs `count` devices of a mask."""
 
     mask: int
     count: int
     constraints: frozenset[int]
-    """Constraints that cover it whichever alternative is chosen."""
-    loose: bool
-    """Its devices may serve other asks too (shares, admin access)."""
+    """Constraints that cover all its alternatives."""
+    shared: bool
+    """Whether its devices may serve other slots too (shares, admin access)."""
 
     @classmethod
     def of(
         cls, mask: int, count: int, candidate_rows: Sequence[Candidates], view: NodeView
     ) -> "CountedRequest":
-        """Make an ask of a slot's alternatives."""
+        """Return the counted request of a slot's alternatives."""
         constraints = frozenset(candidate_rows[0].alternative.constraints)
         for candidates in candidate_rows[1:]:
             constraints &= frozenset(candidates.alternative.constraints)
-        loose = bool(mask & view.shareable) or any(
+        shared = bool(mask & view.shareable) or any(
             candidates.alternative.admin for candidates in candidate_rows
         )
-        return cls(mask, count, constraints, loose)
+        return cls(mask, count, constraints, shared)
 
 
 def possible(
-    asks: Sequence[CountedRequest],
+    requests: Sequence[CountedRequest],
     constraints: Sequence[ConstraintState],
     view: NodeView,
     states: Sequence[GroupState],
     *,
     narrow: bool,
 ) -> bool:
-    """Say whether the counts leave hope. `narrow`: let match constraints forget values that cannot serve."""
-    if not _enough(asks, view, states):
+    """Say whether the counts allow a solution. `narrow`: remove values from match constraints that allow none."""
+    if not _enough(requests, view, states):
         return False
     for number, constraint in enumerate(constraints):
-        covered = [ask for ask in asks if number in ask.constraints]
+        covered = [request for request in requests if number in request.constraints]
         if not covered:
             continue
         if constraint.distinct:
@@ -58,54 +58,57 @@ def possible(
             continue
         if constraint.chosen and len(constraint.live) <= 1:
             continue
-        hopeful = {
-            atom
-            for atom in constraint.live
-            if _enough(_restricted(covered, constraint.values[atom]), view, states)
+        live = {
+            value
+            for value in constraint.live
+            if _enough(_restricted(covered, constraint.values[value]), view, states)
         }
-        if not hopeful:
+        if not live:
             return False
-        if narrow and len(hopeful) < len(constraint.live):
-            constraint.narrow(hopeful)
+        if narrow and len(live) < len(constraint.live):
+            constraint.narrow(live)
     return True
 
 
-def _restricted(asks: Sequence[CountedRequest], devices: int) -> list[CountedRequest]:
-    return [CountedRequest(ask.mask & devices, ask.count, ask.constraints, ask.loose) for ask in asks]
+def _restricted(requests: Sequence[CountedRequest], devices: int) -> list[CountedRequest]:
+    return [
+        CountedRequest(request.mask & devices, request.count, request.constraints, request.shared)
+        for request in requests
+    ]
 
 
-def _distinct(asks: Sequence[CountedRequest], constraint: ConstraintState) -> bool:
-    """Every device takes at least one value for itself."""
+def _distinct(requests: Sequence[CountedRequest], constraint: ConstraintState) -> bool:
+    """Say whether there are as many values as devices, because each device needs a value of its own."""
     union = 0
-    for ask in asks:
-        union |= ask.mask
+    for request in requests:
+        union |= request.mask
     union &= constraint.mask
-    return sum(ask.count for ask in asks) <= sum(
+    return sum(request.count for request in requests) <= sum(
         1 for devices in constraint.values.values() if devices & union
     )
 
 
-def _enough(asks: Sequence[CountedRequest], view: NodeView, states: Sequence[GroupState]) -> bool:
-    strict = []
-    for ask in asks:
-        if ask.mask.bit_count() < ask.count:
+def _enough(requests: Sequence[CountedRequest], view: NodeView, states: Sequence[GroupState]) -> bool:
+    exclusive = []
+    for request in requests:
+        if request.mask.bit_count() < request.count:
             return False
-        if not ask.loose:
-            strict.append(ask)
-    if not strict:
+        if not request.shared:
+            exclusive.append(request)
+    if not exclusive:
         return True
     union = 0
-    for ask in strict:
-        union |= ask.mask
-    for mask in {union, *(ask.mask for ask in strict)}:
-        wanted = sum(ask.count for ask in strict if not ask.mask & ~mask)
-        if wanted > _room(mask, view, states):
+    for request in exclusive:
+        union |= request.mask
+    for mask in {union, *(request.mask for request in exclusive)}:
+        needed = sum(request.count for request in exclusive if not request.mask & ~mask)
+        if needed > _room(mask, view, states):
             return False
     return True
 
 
 def _room(mask: int, view: NodeView, states: Sequence[GroupState]) -> int:
-    """Return how many of the devices can be taken together at most."""
+    """Return an upper bound of how many devices of the mask can be taken together."""
     room = (mask & view.plain).bit_count()
     for group, state in zip(view.groups, states, strict=True):
         inside = mask & group.mask

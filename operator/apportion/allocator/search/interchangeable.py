@@ -1,7 +1,7 @@
-"""Which devices are alike, as far as one search is concerned.
+"""Interchangeability: devices, and states of a search, that lead to equal results.
 
-In: a search. Out: keys: devices with equal keys may be swapped now without changing what the rest of the search can do;
-states with equal keys have equal futures. Keys say "different" where in doubt.
+In: a search. Out: keys. Devices with equal keys can be swapped without a change for the rest of the search; search states
+with equal keys have the same solutions. Different keys prove nothing.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from apportion.allocator.search.partial import PartialSolution
 
 
 class Interchangeability:
-    """Made at the first dead end of a search; most searches have none."""
+    """Keys of one search. Created at its first dead end, as most searches have none."""
 
     def __init__(self, search: PartialSolution) -> None:
         self._search = search
@@ -20,45 +20,45 @@ class Interchangeability:
         relevant = 0
         for candidates in candidate_rows:
             relevant |= candidates.mask
-        kinds: dict[object, int] = {}
-        self._kind: dict[int, int] = {}
+        numbers: dict[object, int] = {}
+        self._traits_of: dict[int, int] = {}
         for index in bits(relevant):
             traits: tuple[object, ...] = (
-                # A shareable device is like no other: its capacities and shares are its own.
+                # A shareable device has a key of its own, because capacities and shares differ.
                 index if view.shareable >> index & 1 else -1,
                 tuple(candidates.mask >> index & 1 for candidates in candidate_rows),
                 tuple(tuple(constraint.of.get(index, ())) for constraint in search.constraints),
                 bool(view.charged >> index & 1),
             )
-            self._kind[index] = kinds.setdefault(traits, len(kinds))
-        makes: dict[object, int] = {}
-        self._makes = [
-            makes.setdefault(
-                (id(group.group_type), tuple(self._kind.get(member, -1) for member in group.members)),
-                len(makes),
+            self._traits_of[index] = numbers.setdefault(traits, len(numbers))
+        group_numbers: dict[object, int] = {}
+        self._group_traits = [
+            group_numbers.setdefault(
+                (id(group.group_type), tuple(self._traits_of.get(member, -1) for member in group.members)),
+                len(group_numbers),
             )
             for group in view.groups
         ]
 
     def of(self, index: int) -> object:
         """Return the key of a device that is free now."""
-        place = self._search.view.group_of.get(index)
-        if place is None:
-            return self._kind[index]
-        return self.group(place[0]), place[1]
+        member = self._search.view.group_of.get(index)
+        if member is None:
+            return self._traits_of[index]
+        return self.group(member[0]), member[1]
 
-    def kind(self, index: int) -> int:
-        """Return what a device is, whatever became of the counters that it draws from."""
-        return self._kind[index]
+    def traits_of(self, index: int) -> int:
+        """Return the number of a device's traits, without the state of its counters."""
+        return self._traits_of[index]
 
     def state(self) -> object:
         """Return the key of the whole search state."""
         search = self._search
         view = search.view
-        plain = Counter(self._kind.get(index, -1) for index in bits(search.taken & view.plain))
-        looked = (
+        plain = Counter(self._traits_of.get(index, -1) for index in bits(search.taken & view.plain))
+        admin_devices = (
             tuple((claim, mask) for claim, mask in sorted(search.taken_by.items()) if mask)
-            if self._admin()
+            if self._has_admin_access()
             else ()
         )
         return (
@@ -66,19 +66,19 @@ class Interchangeability:
             tuple(sorted(Counter(self.group(number) for number in range(len(view.groups))).items())),
             tuple(constraint.mask for constraint in search.constraints),
             tuple((index, tuple(sorted(used.items()))) for index, used in sorted(search.shares.items())),
-            looked,
+            admin_devices,
         )
 
     def group(self, number: int) -> tuple[int, int, int]:
-        """Return the key of a group of devices that share counters."""
+        """Return the key of a counter group."""
         search = self._search
         group = search.view.groups[number]
-        # A state object is unique per type and amounts, so its identity stands for both.
+        # There is one state object per type and amounts, so its id identifies both.
         return (
-            self._makes[number],
+            self._group_traits[number],
             id(search.states[number]),
             group.gather((search.taken | search.paid) & group.mask),
         )
 
-    def _admin(self) -> bool:
+    def _has_admin_access(self) -> bool:
         return any(candidates.alternative.admin for row in self._search.candidate_rows for candidates in row)

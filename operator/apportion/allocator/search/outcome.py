@@ -1,4 +1,4 @@
-"""Outcome: what one node answers to a query. Kept until the node changes."""
+"""Outcome: the result of a query on one node: solved with picks, unsolved, or an error."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -7,29 +7,29 @@ from apportion.allocator.rules.nodeerror import NodeError
 from apportion.allocator.search.partial import Pick
 
 Score: TypeAlias = tuple[float, ...]
-"""What equal ranks are compared by; the smallest wins."""
+"""Rating of outcomes with equal ranks; the smallest wins."""
 
 Contention: TypeAlias = tuple[int, ...]
-"""Sets of devices that a choice takes from other claims, once per device. Its cost changes with the cluster, so the
-outcome keeps the sets and the scorer adds their cost when nodes are compared."""
+"""Numbers of the device sets of other claims that a choice takes devices from, one entry per device. Their cost changes with
+the cluster, so the outcome keeps the numbers, and the scorer adds the cost when nodes are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The node can serve."""
+    """The node can serve the query."""
 
     ranks: tuple[int, ...]
-    """Which alternative every slot got: earlier alternatives win over any score."""
+    """Number of the alternative chosen for each slot; compared before the score."""
     score: Score
     picks: tuple[Pick, ...]
     contention: Contention = ()
     has_picks: bool = True
-    """False: an estimate. The score is known, and only a search can tell the picks."""
+    """False: an estimate, with the score but without picks; a search finds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsolved:
-    """The node cannot serve, or not within the steps allowed."""
+    """No solution. `none`: there is none; `node`: there is none, and a pool of the node is invalid; `budget`: steps used up."""
 
     why: Literal["none", "node", "budget"]
 

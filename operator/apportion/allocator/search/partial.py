@@ -1,6 +1,6 @@
-"""What a search has chosen so far, and what that leaves: choose a device, give it back.
+"""PartialSolution: the devices that a search has chosen so far, and the devices that it may choose next.
 
-In: a view, one device at a time. Out: states of counter groups, shares, constraints, and the devices that may come next.
+In: a view; devices taken and given back, one at a time. Out: states of counter groups, shares and constraints, and masks.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from apportion.allocator.search.constraints import ConstraintState
 
 
 class Pick(NamedTuple):
-    """One device for one slot. A named tuple, as a search makes many."""
+    """One device for one slot. A named tuple, because a search creates many."""
 
     slot: int
     alternative: int
@@ -27,7 +27,7 @@ class OutOfBudget(Exception):  # noqa: N818 - control flow inside the search
 
 
 class PartialSolution:
-    """The choices of one search."""
+    """The devices chosen in one search."""
 
     def __init__(
         self, view: NodeView, query: Query, candidate_rows: Sequence[Sequence[Candidates]], steps: int
@@ -37,14 +37,14 @@ class PartialSolution:
         self.candidate_rows = candidate_rows
         self._left = steps
         self.states = [group.state for group in view.groups]
-        self._payers: list[bool] = []
-        self._before: list[GroupState] = []
+        self._share_charged: list[bool] = []
+        self._former_states: list[GroupState] = []
         self.fit = view.fit
         self.taken = 0
         """Devices chosen as a whole, by any claim of the demand."""
         self.taken_by: dict[int, int] = {}
         self.paid = 0
-        """Shareable devices that were charged their counters in this search."""
+        """Shareable devices whose counters were charged in this search."""
         self.shares: dict[int, dict[str, int]] = {}
         self.constraints = [ConstraintState(constraint, view) for constraint in query.constraints]
         self.picks: list[Pick] = []
@@ -52,21 +52,21 @@ class PartialSolution:
         """Devices chosen by claim."""
 
     def open(self, candidates: Candidates, claim: int) -> int:
-        """Return the devices that the option may take next."""
-        mask = self.before_rules(candidates, claim)
+        """Return the devices that the alternative may take next."""
+        mask = self.before_constraints(candidates, claim)
         for number in candidates.alternative.constraints:
             mask &= self.constraints[number].mask
         return mask
 
-    def before_rules(self, candidates: Candidates, claim: int) -> int:
-        """Return the devices that are free and have the counters, whatever the constraints say."""
+    def before_constraints(self, candidates: Candidates, claim: int) -> int:
+        """Return the devices that are free and have sufficient counters, without regard to constraints."""
         if candidates.alternative.admin:
-            # Looking at a device takes nothing from its counters (kubernetes/kubernetes #140729).
+            # Admin access consumes no counters (kubernetes/kubernetes #140729).
             return candidates.mask & ~self.taken_by.get(claim, 0)
         return candidates.mask & ~self.taken & self.fit
 
     def take(self, number: int, candidates: Candidates, claim: int, index: int) -> bool:
-        """Choose a device; False if its capacity does not suffice beside the shares chosen so far."""
+        """Choose a device; False if its capacity does not suffice with the shares chosen so far."""
         self._left -= 1
         if self._left < 0:
             raise OutOfBudget
@@ -79,7 +79,7 @@ class PartialSolution:
             self.taken |= bit
             self.taken_by[claim] = self.taken_by.get(claim, 0) | bit
             if not candidates.alternative.admin:
-                self._count(index)
+                self._charge(index)
         for constraint in candidates.alternative.constraints:
             self.constraints[constraint].add(index)
         self.counts[claim] = self.counts.get(claim, 0) + 1
@@ -87,7 +87,7 @@ class PartialSolution:
         return True
 
     def give_back(self, candidates: Candidates, claim: int, index: int) -> None:
-        """Take back the device that was chosen last."""
+        """Undo the choice of the device chosen last."""
         bit = 1 << index
         self.picks.pop()
         self.counts[claim] -= 1
@@ -97,11 +97,11 @@ class PartialSolution:
             self._unshare(candidates, index)
             return
         self.taken_by[claim] &= ~bit
-        # An administrator's look and an owner's hold may meet on one device; it is free when both are gone.
+        # One device may be chosen with admin access and by another claim; it is free after both are undone.
         if not any(mask & bit for mask in self.taken_by.values()):
             self.taken &= ~bit
         if not candidates.alternative.admin:
-            self._uncount(index)
+            self._discharge(index)
 
     def _share(self, candidates: Candidates, index: int) -> bool:
         taken = self.view.charge(index, candidates.alternative)
@@ -117,18 +117,18 @@ class PartialSolution:
             "": used.get("", 0) + 1
         }
         bit = 1 << index
-        pays = not candidates.alternative.admin and not (self.view.charged | self.paid) & bit
-        self._payers.append(pays)
-        if pays:
+        charges = not candidates.alternative.admin and not (self.view.charged | self.paid) & bit
+        self._share_charged.append(charges)
+        if charges:
             self.paid |= bit
-            self._count(index)
+            self._charge(index)
         return True
 
     def _unshare(self, candidates: Candidates, index: int) -> None:
         used = self.shares[index]
-        if self._payers.pop():
+        if self._share_charged.pop():
             self.paid &= ~(1 << index)
-            self._uncount(index)
+            self._discharge(index)
         if used[""] > 1:
             taken = self.view.charge(index, candidates.alternative)
             for name, amount in taken.items() if isinstance(taken, dict) else ():
@@ -137,21 +137,21 @@ class PartialSolution:
             return
         del self.shares[index]
 
-    def _count(self, index: int) -> None:
-        """Charge a device's counters."""
-        place = self.view.group_of.get(index)
-        if place is not None:
-            before = self.states[place[0]]
-            self._before.append(before)
-            self._enter(place[0], before.after(place[1]))
+    def _charge(self, index: int) -> None:
+        """Charge the counters of a device."""
+        member = self.view.group_of.get(index)
+        if member is not None:
+            former = self.states[member[0]]
+            self._former_states.append(former)
+            self._set_state(member[0], former.after(member[1]))
 
-    def _uncount(self, index: int) -> None:
-        # Devices are given back in the reverse order, so the last state kept is this one's.
-        place = self.view.group_of.get(index)
-        if place is not None:
-            self._enter(place[0], self._before.pop())
+    def _discharge(self, index: int) -> None:
+        # Devices are given back in reverse order, so the last state kept is the one before this device.
+        member = self.view.group_of.get(index)
+        if member is not None:
+            self._set_state(member[0], self._former_states.pop())
 
-    def _enter(self, number: int, state: GroupState) -> None:
+    def _set_state(self, number: int, state: GroupState) -> None:
         group = self.view.groups[number]
         self.states[number] = state
         self.fit = self.fit & ~group.mask | group.spread(state.fits) | self.view.charged | self.paid

@@ -1,4 +1,4 @@
-"""Scorer: what a strategy must be able to say, and the strategies by name."""
+"""Scorer: the interface of a strategy, and the strategies by name."""
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -9,25 +9,24 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved
-from apportion.allocator.search.search import Pick, Search
-from apportion.allocator.search.solve import solve
+from apportion.allocator.search.search import Pick, Search, solve
 
 
 class Strategy(Enum):
-    """How to choose among nodes and devices that can all serve."""
+    """How to choose among nodes and devices that can serve a claim (`AllocationPolicy.spec.strategy`)."""
 
     FIRST_FIT = "FirstFit"
-    """Upstream's choice: the first node by name, the first devices in the order of pools, slices and devices."""
+    """The first node by name, and upstream's choice on it: the first devices in the order of pools, slices and devices."""
     PACK = "Pack"
-    """The fullest node, the device with the least free around it: whole cards and nodes stay whole."""
+    """The fullest node, and the device with the fewest free devices near it, so that cards and nodes stay whole."""
     SPREAD = "Spread"
-    """The emptiest node, the device with the most free around it."""
+    """The emptiest node, and the device with the most free devices near it."""
     LEAST_FRAGMENTATION = "LeastFragmentation"
-    """The choice that keeps the most future demand placeable; the demand is learnt from claims, or a policy names it."""
+    """The choice that leaves room for most of the expected demand, which a policy names or earlier claims show."""
 
 
 class OutcomeKeeper(Protocol):
-    """A group of nodes that one search serves (`equivalence.nodestate.NodeState`)."""
+    """Nodes that share the outcomes of searches (`equivalence.nodestate.NodeState`)."""
 
     @property
     def price_free(self) -> dict[Query, Outcome]:
@@ -36,9 +35,9 @@ class OutcomeKeeper(Protocol):
 
 
 class Scorer(Protocol):
-    """A strategy at work. Only `order` and `score` must be written; the rest has defaults.
+    """A strategy with its state. Implementations need `order` and `score`; the rest has defaults.
 
-    A strategy that prefers devices with high positions, and rates all nodes alike:
+    A strategy that prefers devices with high positions, and rates all nodes equally:
 
     >>> from apportion.allocator.bits import bits
     >>> class LastDevice(Scorer):
@@ -51,23 +50,23 @@ class Scorer(Protocol):
     """
 
     scans: bool = True
-    """Whether every node is looked at; otherwise the first that serves is taken."""
+    """Whether every node is rated; otherwise the first node that can serve is chosen."""
     reads: frozenset[str] | None = None
-    """Attributes that the strategy looks at; None: unknown, so only nodes of one state share outcomes."""
+    """Attributes that the strategy reads; None: unknown, so only nodes of one state share outcomes."""
     compared: tuple[str, ...] = ()
-    """Attributes in which the strategy compares devices with each other."""
+    """Attributes that the strategy compares between devices."""
     mixed: frozenset[str] = frozenset()
-    """Of these, attributes whose values are compared with values of another attribute."""
+    """Those of `compared` whose values are compared with values of another attribute."""
     values_idle: bool = False
     """Whether the strategy counts idle partitions that a choice would destroy."""
 
     @property
     def strategy(self) -> "Scorer":
-        """Return the strategy itself, without a ladder around it."""
+        """The strategy without its ladder."""
         return self
 
     def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
-        """Return the devices of the mask, the one to try first first."""
+        """Return the devices of the mask in the order to try them."""
         ...
 
     def score(self, search: Search) -> Score:
@@ -79,7 +78,7 @@ class Scorer(Protocol):
         return ()
 
     def contention_cost(self, _contention: Contention) -> float:
-        """Return what that costs now. It is added to the second part of the score."""
+        """Return what that costs now. It is added to the second component of the score."""
         return 0.0
 
     def finish(self, search: Search, ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
@@ -88,27 +87,27 @@ class Scorer(Protocol):
         return Solved(ranks, (-bonus, *self.score(search)), picks, self.contention(search))
 
     def discriminator(self, _query: Query) -> object:
-        """Return what two queries must have in common, beside the devices that they match, to share outcomes."""
+        """Key in which two queries must be equal, in addition to the devices that they match, to share outcomes."""
         return ()
 
     def shortcut(
         self, _view: NodeView, _query: Query, _selectors: SelectorLookup, *, shared: bool
     ) -> Outcome | None:
-        """Return what a search would find, where it is known without one. `shared`: all nodes of the class answer alike."""
+        """Return the outcome if no search is needed for it. `shared`: all nodes of the class match the same devices."""
         del shared
         return None
 
     def estimate(self, _view: NodeView, _query: Query, _selectors: SelectorLookup) -> Outcome | None:
-        """Return what a search would find, without picks; None where only a search can tell."""
+        """Return the outcome without picks; None where it needs a search."""
         return None
 
     def outcome(
         self, view: NodeView, query: Query, selectors: SelectorLookup, _keeper: OutcomeKeeper
     ) -> Outcome:
-        """Return the outcome of all nodes of a state, as an estimate where the strategy has one."""
+        """Return the outcome of all nodes of a state, as an estimate if the strategy has one."""
         found = self.shortcut(view, query, selectors, shared=True)
         return found if found is not None else solve(view, query, self, selectors)
 
     def destroyed(self, _view: NodeView, _picks: Sequence[Pick], _idle: Iterable[int]) -> int:
-        """Return what the idle partitions are worth that no longer fit beside the picks."""
+        """Return the worth of the idle partitions that no longer fit together with the picks."""
         return 0

@@ -1,9 +1,9 @@
-"""The search on one node: devices for every slot, in order, or the proof that there are none.
+"""Search: devices for every slot on one node, or the proof that there is no solution.
 
-In: options per slot. Out: picks, "none", or "budget". Depth first in the order of the slots, as upstream does, so that
-the first solution in device order is upstream's. What upstream does not do: devices that are alike are tried once,
-states that failed are remembered in a form that likeness does not change, and counts are compared before and, after
-the first dead end, during the search. None of this removes a solution.
+In: a view and a query. Out: an outcome. The search is depth first in the order of the slots like upstream's, so that the
+first solution in device order is upstream's. In addition, only one of interchangeable devices is tried, failed states
+are kept under keys equal for interchangeable devices, and counts are compared (`feasibility`) before the search and, after
+the first dead end, in each step. None of this removes a solution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,44 +13,50 @@ from apportion.allocator.bits import bits
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
 from apportion.allocator.rules.query import MOST_RESULTS, Query
-from apportion.allocator.search.candidates import Candidates
+from apportion.allocator.rules.selectors import SelectorLookup
+from apportion.allocator.search.candidates import Candidates, candidate_rows
 from apportion.allocator.search.feasibility import CountedRequest, possible
 from apportion.allocator.search.interchangeable import Interchangeability
+from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.partial import OutOfBudget, PartialSolution, Pick
 
-__all__ = ["STEPS", "OutOfBudget", "Pick", "Search"]
+__all__ = ["STEPS", "OutOfBudget", "Pick", "Search", "solve"]
 
 STEPS = 20_000
-"""Devices tried on one node before the search gives up; about 0.2 s."""
+"""Devices tried on one node before the search ends without a result; about 0.2 s."""
 
 
-class Order(Protocol):
-    """In which order a strategy tries devices."""
+class SearchStrategy(Protocol):
+    """The methods of a strategy that a search calls."""
 
     def order(self, search: "Search", candidates: Candidates, mask: int) -> Sequence[int]:
-        """Return the devices of the mask, the one to try first first."""
+        """Return the devices of the mask in the order to try them."""
+        ...
+
+    def finish(self, search: "Search", ranks: tuple[int, ...], picks: tuple[Pick, ...]) -> Solved:
+        """Return the outcome of a search that found these picks."""
         ...
 
 
 class Search(PartialSolution):
-    """One search on one node. `run` may be called once."""
+    """One search on one node. Call `run` only once."""
 
     def __init__(
         self,
         view: NodeView,
         query: Query,
         candidate_rows: list[list[Candidates]],
-        order: Order,
+        strategy: SearchStrategy,
         *,
         steps: int = STEPS,
         prefer: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__(view, query, candidate_rows, steps)
         self.prefer = prefer or {}
-        self._order = order
-        self._likeness: Interchangeability | None = None
-        self._dead: set[object] = set()
-        # Where an error may end the search, only upstream's order says whether it is met before a solution.
+        self._order = strategy.order
+        self._interchangeability: Interchangeability | None = None
+        self._dead_ends: set[object] = set()
+        # Where an error can end the search, upstream's order decides whether it is met before a solution.
         self.exact_order = any(
             candidates.errors or (candidates.everything is not None and candidates.alternative.constraints)
             for row in candidate_rows
@@ -58,16 +64,16 @@ class Search(PartialSolution):
         )
 
     def run(self) -> tuple[Pick, ...] | None:
-        """Return the picks, or None if there is no solution; raises NodeError and OutOfBudget."""
-        if not self.exact_order and not self._hopeful(0, narrow=True):
+        """Return the picks, or None if there is no solution. Raises NodeError and OutOfBudget."""
+        if not self.exact_order and not self._feasible(0, narrow=True):
             return None
         return tuple(self.picks) if self._slot(0) else None
 
     def _slot(self, number: int) -> bool:
         if number == len(self.candidate_rows):
             return True
-        mark = self._mark(number)
-        if mark is not None and mark in self._dead:
+        key = self._state_key(number)
+        if key is not None and key in self._dead_ends:
             return False
         claim = self.query.slots[number].claim
         for candidates in self.candidate_rows[number]:
@@ -79,13 +85,13 @@ class Search(PartialSolution):
                 done = self._pick(number, candidates, claim, candidates.count, -1)
             if done:
                 return True
-        mark = self._mark(number)
-        if mark is not None:
-            self._dead.add(mark)
+        key = self._state_key(number)
+        if key is not None:
+            self._dead_ends.add(key)
         return False
 
     def _pick(self, number: int, candidates: Candidates, claim: int, left: int, allowed: int) -> bool:
-        """Choose `left` more devices out of `allowed` for the slot, then go on with the next one."""
+        """Choose `left` more devices of `allowed` for the slot, then search the next slot."""
         if left == 0:
             return self._slot(number + 1)
         mask = self.open(candidates, claim) & allowed
@@ -94,31 +100,33 @@ class Search(PartialSolution):
         if mask.bit_count() < left:
             return False
         failed: set[object] = set()
-        for index in self._order.order(self, candidates, mask):
-            if failed and self._like(index) in failed:
+        for index in self._order(self, candidates, mask):
+            if failed and self._interchange_key(index) in failed:
                 allowed &= ~(1 << index)
                 continue
             if not self.take(number, candidates, claim, index):
                 continue
             allowed &= ~(1 << index)
-            hopeful = self._likeness is None or self._hopeful(number, (candidates, left - 1, allowed))
-            if hopeful and self._pick(number, candidates, claim, left - 1, allowed):
+            feasible = self._interchangeability is None or self._feasible(
+                number, (candidates, left - 1, allowed)
+            )
+            if feasible and self._pick(number, candidates, claim, left - 1, allowed):
                 return True
             self.give_back(candidates, claim, index)
-            failed.add(self._like(index))
+            failed.add(self._interchange_key(index))
         return False
 
     def _pick_exactly(
         self, number: int, candidates: Candidates, claim: int, left: int, masks: tuple[int, int]
     ) -> bool:
-        """Do the same in upstream's order, without short cuts, so that an error is met exactly when upstream meets it."""
+        """Do the same in upstream's order without skipping a device, so that an error is met exactly where upstream meets it."""
         mask, allowed = masks
         busy = (
             self.taken_by.get(claim, 0) if candidates.alternative.admin else self.taken | self.view.exclusive
         )
-        flawed = sum(1 << index for index in candidates.errors) & allowed & ~busy
-        for index in bits(mask | flawed):
-            if flawed >> index & 1:
+        failing = sum(1 << index for index in candidates.errors) & allowed & ~busy
+        for index in bits(mask | failing):
+            if failing >> index & 1:
                 raise NodeError(number, candidates.number, candidates.errors[index])
             if not self.take(number, candidates, claim, index):
                 continue
@@ -129,18 +137,18 @@ class Search(PartialSolution):
         return False
 
     def _all(self, number: int, candidates: Candidates, claim: int) -> bool:
-        """Take every device of mode All, then go on with the next slot."""
+        """Take every device of mode All, then search the next slot."""
         devices = candidates.everything or ()
         done: list[int] = []
         for index in devices:
-            if not self.before_rules(candidates, claim) >> index & 1:
+            if not self.before_constraints(candidates, claim) >> index & 1:
                 break
             if not all(
                 self.constraints[constraint].mask >> index & 1
                 for constraint in candidates.alternative.constraints
             ):
-                where = self.view.devices[index].id
-                reason = f"cannot add device {where} because a claim constraint would not be satisfied"
+                device = self.view.devices[index].id
+                reason = f"cannot add device {device} because a claim constraint would not be satisfied"
                 raise NodeError(number, candidates.number, ErrorCause("request", reason))
             if not self.take(number, candidates, claim, index):
                 break
@@ -151,28 +159,28 @@ class Search(PartialSolution):
             self.give_back(candidates, claim, index)
         return False
 
-    def _like(self, index: int) -> object:
-        if self._likeness is None:
-            self._likeness = Interchangeability(self)
-        return self._likeness.of(index)
+    def _interchange_key(self, index: int) -> object:
+        if self._interchangeability is None:
+            self._interchangeability = Interchangeability(self)
+        return self._interchangeability.of(index)
 
-    def _mark(self, number: int) -> object:
-        """Return what the rest of the search depends on; None before the first dead end, when nobody asks."""
-        if self._likeness is None or self.exact_order:
+    def _state_key(self, number: int) -> object:
+        """Key of everything that the rest of the search depends on; None before the first dead end."""
+        if self._interchangeability is None or self.exact_order:
             return None
-        return number, tuple(sorted(self.counts.items())), self._likeness.state()
+        return number, tuple(sorted(self.counts.items())), self._interchangeability.state()
 
-    def _hopeful(
+    def _feasible(
         self, number: int, current: tuple[Candidates, int, int] | None = None, *, narrow: bool = False
     ) -> bool:
-        """Compare counts: False only if the slots from `number` on cannot be served."""
-        asks = []
+        """Compare counts. False only if the slots from `number` on cannot be served."""
+        requests = []
         first = number
         if current is not None:
             candidates, left, allowed = current
             claim = self.query.slots[number].claim
             if left:
-                asks.append(
+                requests.append(
                     CountedRequest.of(self.open(candidates, claim) & allowed, left, (candidates,), self.view)
                 )
             first = number + 1
@@ -188,7 +196,7 @@ class Search(PartialSolution):
             union = 0
             for mask, _ in able:
                 union |= mask
-            asks.append(
+            requests.append(
                 CountedRequest.of(
                     union,
                     min(candidates.count for _, candidates in able),
@@ -196,4 +204,29 @@ class Search(PartialSolution):
                     self.view,
                 )
             )
-        return possible(asks, self.constraints, self.view, self.states, narrow=narrow)
+        return possible(requests, self.constraints, self.view, self.states, narrow=narrow)
+
+
+def solve(
+    view: NodeView,
+    query: Query,
+    strategy: SearchStrategy,
+    selectors: SelectorLookup,
+    *,
+    steps: int = STEPS,
+    prefer: Mapping[int, int] | None = None,
+    excluded: int = 0,
+) -> Outcome:
+    """Search one node. The outcome depends only on the arguments."""
+    try:
+        rows = candidate_rows(view, query, selectors, excluded)
+        search = Search(view, query, rows, strategy, steps=steps, prefer=prefer)
+        picks = search.run()
+    except NodeError as error:
+        return error
+    except OutOfBudget:
+        return EXHAUSTED
+    if picks is None:
+        return NOTHING if view.invalid is None else BROKEN
+    ranks = dict.fromkeys(range(len(query.slots)), 0) | {pick.slot: pick.alternative for pick in picks}
+    return strategy.finish(search, tuple(ranks.values()), picks)

@@ -1,7 +1,7 @@
 """SinglePlan: the devices that a query for one device may take on a node, by counter group.
 
-In: a node's view, a query. Out: per alternative the groups and their devices, so that a node costs one look-up per group;
-None where the query asks for anything else than one device by selectors.
+In: a node's view, a query. Out: per alternative the groups and their devices, so that rating a node costs one look-up per
+group; None for queries other than for one device by selectors.
 """
 
 from typing import NamedTuple
@@ -20,14 +20,14 @@ MOST_SHARED = 4096
 """Plans kept per node class."""
 
 MOST_LOCAL = 64
-"""Plans kept per node, where its class cannot tell."""
+"""Plans kept per node, where its class has none for all its nodes."""
 
 
 class AlternativePlan(NamedTuple):
-    """One alternative."""
+    """The devices of one alternative."""
 
     groups: tuple[tuple[int, int], ...]
-    """(group, bits of its devices) wherever there is something to take."""
+    """(group, mask over its devices) for each group with a device to take."""
     mask: int
     """The devices of these groups."""
     plain: int
@@ -35,18 +35,18 @@ class AlternativePlan(NamedTuple):
 
 
 class SinglePlan:
-    """How to judge a node."""
+    """The devices of all alternatives, equal for all nodes of a class."""
 
     __slots__ = ("_solved", "alternatives", "plain")
 
     def __init__(self, alternatives: tuple[AlternativePlan, ...]) -> None:
         self.alternatives = alternatives
         self.plain = any(alternative.plain for alternative in alternatives)
-        """Whether devices without counters may be taken, too."""
+        """Whether an alternative has devices without counters."""
         self._solved: Memo[tuple[int, int, int, int], Solved] = Memo(MOST_SOLVED)
 
     def solved(self, alternative: int, index: int, lost: int, left: int) -> Solved:
-        """Return the one object for this outcome."""
+        """Return the outcome with these values; equal ones are one object."""
         key = alternative, index, lost, left
         found = self._solved.get(key)
         if found is None:

@@ -10,8 +10,7 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.outcome import Outcome, Solved, Unsolved
 from apportion.allocator.search.scorer import OutcomeKeeper, Scorer
-from apportion.allocator.search.search import Search
-from apportion.allocator.search.solve import solve
+from apportion.allocator.search.search import Search, solve
 
 
 def rerate(
