@@ -1,6 +1,6 @@
-"""The nearest miss: which device failed the fewest conditions, and which.
+"""nearest_miss(): the device that fails the fewest conditions, and these conditions.
 
-In: the node that came nearest and its diagnosis. Out: one device with sentences about what it lacks.
+In: the node that came nearest, and its diagnosis. Out: one device, with a sentence per failed condition.
 """
 
 from apportion.allocator.bits import bits
@@ -23,7 +23,7 @@ CUT = 160
 
 
 def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -> NearestMiss | None:
-    """Return the device nearest to serving the request that failed; None where no request did."""
+    """Return the device that comes nearest to serving the failed request; None if no request failed."""
     if found.constraint is not None:
         return _agreement(name, found.constraint)
     if found.slot < 0 or found.request is None:
@@ -47,7 +47,7 @@ def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -
 
 
 def _agreement(node: str, constraint: ConstraintReport) -> NearestMiss:
-    """Say how many of the devices that a constraint covers could agree, or differ, on the node."""
+    """Return the miss of a constraint: how many free devices agree, or differ, on the node."""
     if constraint.distinct:
         missing = f"{len(constraint.values)} different values of {constraint.attribute} where {constraint.wanted} are needed"
     elif constraint.values:
@@ -61,7 +61,7 @@ def _agreement(node: str, constraint: ConstraintReport) -> NearestMiss:
 
 
 def _closest(state: State, view: NodeView, alternative: Alternative) -> int:
-    """Return the devices that passed the most stages, but not all; a few of them."""
+    """Return some devices that passed the most stages, but not all."""
     stages = funnel(state, view, alternative)
     masks = [stages.free, stages.roomy, stages.unheld, stages.untainted, stages.matching]
     masks += reversed(view.prefixes(alternative, state.selectors))
@@ -114,7 +114,7 @@ def _selector(selectors: Selectors, device: Device, text: str, title: str) -> li
 
 
 def _values(device: Device, reads: frozenset[tuple[str, str]] | None) -> str:
-    """Say what the device has where the selector looks."""
+    """Return the device's values of what the selector reads."""
     shown = []
     for kind, name in sorted(reads or ())[:3]:
         if kind == "attribute":

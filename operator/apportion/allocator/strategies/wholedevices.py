@@ -1,7 +1,7 @@
 """WholeDeviceEstimate: LeastFragmentation's score of a whole-device query without choosing devices.
 
-In: a node's view, a query. Out: the search's outcome without picks; None if the choice affects the score, which it does only
-where the demand mix tells the matching devices apart. Nodes are compared by estimates, and only the best one is searched.
+In: a node's view, a query. Out: the search's outcome without picks; None if the choice may affect the score, that is where
+the demand mix distinguishes the matching devices. Nodes are compared by estimates, and only the best one is searched.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ class WholeDeviceCosts(Protocol):
     """What LeastFragmentation charges for devices without counters."""
 
     def contention_of(self, node_prices: NodePrices, takes: Iterable[tuple[Alternative, int]]) -> Contention:
-        """Return the sets of devices taken from other claims, for alternatives and the bit of a device that each takes."""
+        """Return the sets that lose devices to alternatives, each with the bit of one device that it takes."""
         ...
 
     def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
-        """Return what taking these devices costs."""
+        """Return the cost of taking these devices."""
         ...
 
 
@@ -32,23 +32,24 @@ class SlotDevices(NamedTuple):
 
     mask: int
     number: int
+    """Devices that the slot takes."""
     alternative: Alternative
-    bound: bool
-    """Whether the constraint covers it."""
+    constrained: bool
+    """Whether the query's constraint covers the slot."""
 
 
 class WantedDevices:
-    """The devices that match a query on nodes of a class; one object for all classes on which they are the same."""
+    """The devices that match a query on nodes of a class; one object for all classes on which the same devices match."""
 
-    __slots__ = ("attribute", "parts", "pools", "total")
+    __slots__ = ("attribute", "pools", "slots", "total")
 
-    def __init__(self, parts: tuple[SlotDevices, ...], pools: int, attribute: str | None) -> None:
-        self.parts = parts
+    def __init__(self, slots: tuple[SlotDevices, ...], pools: int, attribute: str | None) -> None:
+        self.slots = slots
         self.pools = pools
-        """All devices of the pools of the matching ones."""
+        """All devices of the pools with matching devices."""
         self.attribute = attribute
         """The attribute in which the devices must agree."""
-        self.total = sum(part.number for part in parts)
+        self.total = sum(slot.number for slot in slots)
 
 
 WANTED: Topic[Query, WantedDevices | None] = Topic("wanted devices", MOST_KEPT)
@@ -61,13 +62,14 @@ class WholeDeviceEstimate:
         self._prices = prices
         self._costs = costs
         self._same: Memo[object, WantedDevices] = Memo(MOST_KEPT)
-        """For queries whose selectors read per-node attributes, by the devices that they accept."""
+        """By query, template and matching devices, where selectors read per-node attributes."""
         self._known: Memo[
             tuple[NodePrices, WantedDevices], tuple[Contention, Memo[tuple[int, int], Outcome]] | None
         ] = Memo(MOST_KEPT)
+        """Contention and outcomes by open and held devices; None where the choice may affect the score."""
 
     def outcome(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
-        """Return the outcome of the search; without picks where it would find some."""
+        """Return the search's outcome without picks; None where only the search can tell."""
         wanted = self._wanted(view, query, selectors)
         if wanted is None:
             return None
@@ -89,7 +91,7 @@ class WholeDeviceEstimate:
         return found
 
     def _wanted(self, view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevices | None:
-        """Return the matching devices; None for other queries than whole devices with one alternative each."""
+        """Return the matching devices; None unless each request is for whole devices and has one alternative."""
         node_class = view.node_class
         if node_class is None:
             return None
@@ -101,7 +103,7 @@ class WholeDeviceEstimate:
             found = _read(view, query, selectors)
             if found is None:
                 return None
-            key = query, view.template, tuple([part.mask for part in found.parts])
+            key = query, view.template, tuple([slot.mask for slot in found.slots])
             if key not in self._same:
                 self._same[key] = found
             return self._same[key]
@@ -110,16 +112,16 @@ class WholeDeviceEstimate:
         return kept[query]
 
     def _contention(self, node_prices: NodePrices, wanted: WantedDevices) -> Contention | None:
-        """Return the contention of any choice; None where the demand mix tells choices apart."""
-        for seen in (*(place.mask for place in node_prices.places), *node_prices.reaches):
-            for part in wanted.parts:
-                if seen & part.mask not in (0, part.mask):
+        """Return the contention of any choice; None where the demand mix distinguishes choices."""
+        for mask in (*(demand.mask for demand in node_prices.whole_demands), *node_prices.set_masks):
+            for slot in wanted.slots:
+                if mask & slot.mask not in (0, slot.mask):
                     return None
         takes = [
-            (part.alternative, part.mask & -part.mask)
-            for part in wanted.parts
-            if part.mask
-            for _ in range(part.number)
+            (slot.alternative, slot.mask & -slot.mask)
+            for slot in wanted.slots
+            if slot.mask
+            for _ in range(slot.number)
         ]
         return self._costs.contention_of(node_prices, takes)
 
@@ -127,17 +129,17 @@ class WholeDeviceEstimate:
         self, view: NodeView, node_prices: NodePrices, wanted: WantedDevices, contention: Contention
     ) -> Outcome:
         whole = 0
-        for part in wanted.parts:
-            open_ = part.mask & view.open
-            for _ in range(part.number):
-                # Any of them: the demand mix does not tell them apart.
+        for slot in wanted.slots:
+            open_ = slot.mask & view.open
+            for _ in range(slot.number):
+                # The first device serves for any: the demand mix does not distinguish them.
                 whole |= open_ & -open_
                 open_ &= open_ - 1
         if whole.bit_count() < wanted.total:
             return NOTHING
         left = (wanted.pools & view.open).bit_count() - wanted.total
         score = 0, self._costs.lost_whole(view, node_prices, whole), left
-        return Solved((0,) * len(wanted.parts), score, (), contention, has_picks=False)
+        return Solved((0,) * len(wanted.slots), score, (), contention, has_picks=False)
 
 
 def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevices | None:
@@ -146,30 +148,30 @@ def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevi
         return None
     if len(constraints) > 1 or any(constraint.distinct for constraint in constraints):
         return None
-    parts: list[SlotDevices] = []
-    seen = pools = 0
+    slots: list[SlotDevices] = []
+    matching = pools = 0
     for slot in query.slots:
         alternative = slot.alternatives[0]
         mask, errors = view.selected(alternative, selectors)
         mask &= view.tolerating(alternative.tolerations)
-        homes = [pool for pool in view.template.pool_masks if pool & mask]
+        pool_masks = [pool for pool in view.template.pool_masks if pool & mask]
         if (
             errors
             or len(slot.alternatives) > 1
-            or len(homes) > 1
-            or mask & (seen | view.shareable | ~view.plain)
+            or len(pool_masks) > 1
+            or mask & (matching | view.shareable | ~view.plain)
         ):
             return None
-        seen |= mask
+        matching |= mask
         pools |= view.pools_of(mask)
-        parts.append(SlotDevices(mask, alternative.count, alternative, bool(alternative.constraints)))
-    return WantedDevices(tuple(parts), pools, constraints[0].attribute if constraints else None)
+        slots.append(SlotDevices(mask, alternative.count, alternative, bool(alternative.constraints)))
+    return WantedDevices(tuple(slots), pools, constraints[0].attribute if constraints else None)
 
 
 def _agree(view: NodeView, wanted: WantedDevices, attribute: str) -> bool:
-    """Say whether enough devices agree."""
-    bound = [(part.mask & view.open, part.number) for part in wanted.parts if part.bound]
+    """Say whether enough open devices have one value of the attribute."""
+    constrained = [(slot.mask & view.open, slot.number) for slot in wanted.slots if slot.constrained]
     return any(
-        all((row & open_).bit_count() >= number for open_, number in bound)
+        all((row & open_).bit_count() >= number for open_, number in constrained)
         for row in view.values(attribute).values()
     )
