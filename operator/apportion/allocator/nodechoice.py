@@ -174,7 +174,7 @@ class NodeChoice(NodeOutcomes):
             verdict = "node"
         # A waiting claim is tried in every pass: without a change of the state its refusal stays the same.
         reusable = self.demand.nodes is None and not special
-        circumstances = self.state.version, self.named.query, tuple(claim.key for claim in self.demand.claims)
+        circumstances = self.state.moment, self.named.query, tuple(claim.key for claim in self.demand.claims)
         kept = self.ranking.refusal
         if reusable and isinstance(kept, Refusal) and self.ranking.refused == circumstances:
             return kept

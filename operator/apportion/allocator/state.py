@@ -194,7 +194,7 @@ class State:
         return len(self._node_classes.log)
 
     @property
-    def version(self) -> int:
+    def moment(self) -> int:
         """Return a number that grows with every change of a node."""
         return self._log.end
 

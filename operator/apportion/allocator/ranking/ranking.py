@@ -44,7 +44,7 @@ class Ranking(ABC):
         self.refusal: object = None
         """The latest refusal."""
         self.refused: object = None
-        """What it holds for: the version of the state, the query and the claims."""
+        """What it holds for: the moment of the state, the query and the claims."""
         self._cursor = -1
         self._heaps: dict[Contention, list[Any]] = {}
         """Heaps of ranks, score, node name, stamp, ..., outcome; one per contention, whose cost changes with the cluster."""
