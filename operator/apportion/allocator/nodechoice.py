@@ -80,22 +80,22 @@ class NodeChoice(NodeOutcomes):
     ) -> list[Candidate]:
         """Return the nodes that need a key of their own, and the best of the others."""
         known = self.state.names()
-        wanted = known if self.demand.nodes is None else self.demand.nodes
-        exceptions = {
-            name for device in self.prefer for name in self.state.nodes_of(device)
-        } | self.special.keys()
+        nodes = known if self.demand.nodes is None else self.demand.nodes
+        exceptions = set(self.special)
+        for device in self.prefer:
+            exceptions.update(self.state.nodes_of(device))
         if comparison is not None:
             exceptions |= comparison.nodes
 
         def allowed(name: str) -> bool:
-            return name in wanted and name not in exceptions
+            return name in nodes and name not in exceptions
 
-        found = self._rated([name for name in exceptions if name in known and name in wanted], comparison)
+        candidates = self._rated([name for name in exceptions if name in known and name in nodes], comparison)
         while (best := ranking.first(allowed)) is not None and not best[1].has_picks:
             ranking.correct(best[0], self.solve(best[0]))
         if best is not None:
-            found.append((sort_key(ranking.scorer, best[1], best[0]), *best))
-        return found
+            candidates.append((sort_key(ranking.scorer, best[1], best[0]), *best))
+        return candidates
 
     def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
         """Return the candidates among these nodes."""

@@ -4,8 +4,9 @@ In: a node's view, a query. Out: a Diagnosis with counts. Nothing is searched: r
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Literal, get_args
 
 from apportion.allocator.bits import bits
 from apportion.allocator.explain.explanation import (
@@ -44,7 +45,7 @@ class Diagnosis:
     constraint: ConstraintReport | None = None
     message: str = ""
     progress: tuple[int, int] = (0, 0)
-    """How near the node came: the failed stage, and the devices that reached it."""
+    """How near the node came: the failed stage, and the number of devices that reached it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +125,10 @@ def _report(
     state: State, named: NamedQuery, view: NodeView, where: tuple[int, int], found: Funnel
 ) -> RequestReport:
     alternative = named.query.slots[where[0]].alternatives[where[1]]
-    texts = (*alternative.class_selectors, *alternative.selectors)
     steps = tuple(
-        Step(
-            "class" if number < len(alternative.class_selectors) else "request",
-            _own(number, alternative),
-            text,
-            passed.bit_count(),
-        )
-        for number, (text, passed) in enumerate(
-            zip(texts, view.prefixes(alternative, state.selectors), strict=True)
+        Step(*selector, passed.bit_count())
+        for selector, passed in zip(
+            selectors_of(alternative), view.prefixes(alternative, state.selectors), strict=True
         )
     )
     return RequestReport(
@@ -154,8 +149,12 @@ def _report(
     )
 
 
-def _own(number: int, alternative: Alternative) -> int:
-    return number if number < len(alternative.class_selectors) else number - len(alternative.class_selectors)
+def selectors_of(alternative: Alternative) -> Iterator[tuple[Literal["class", "request"], int, str]]:
+    """Yield owner, number and text of each selector, those of the class first."""
+    for number, text in enumerate(alternative.class_selectors):
+        yield "class", number, text
+    for number, text in enumerate(alternative.selectors):
+        yield "request", number, text
 
 
 def _taints(view: NodeView, alternative: Alternative, tainted: int) -> tuple[tuple[str, int], ...]:

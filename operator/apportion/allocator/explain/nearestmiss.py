@@ -4,7 +4,7 @@ In: the node that came nearest, and its diagnosis. Out: one device, with a sente
 """
 
 from apportion.allocator.bits import bits
-from apportion.allocator.explain.diagnosis import Diagnosis, funnel, shortages
+from apportion.allocator.explain.diagnosis import Diagnosis, funnel, selectors_of, shortages
 from apportion.allocator.explain.explanation import ConstraintReport, NearestMiss
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause
@@ -78,10 +78,8 @@ def _closest(state: State, view: NodeView, alternative: Alternative) -> int:
 def _missing(state: State, view: NodeView, alternative: Alternative, index: int) -> tuple[str, ...]:
     device = view.devices[index]
     found = []
-    for number, text in enumerate(alternative.class_selectors):
-        found += _selector(state.programs, device, text, f"class selector #{number}")
-    for number, text in enumerate(alternative.selectors):
-        found += _selector(state.programs, device, text, f"request selector #{number}")
+    for owner, number, text in selectors_of(alternative):
+        found += _selector(state.programs, device, text, f"{owner} selector #{number}")
     taint = untolerated(view.template.taints.get(index, ()), alternative.tolerations)
     if taint is not None:
         found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
