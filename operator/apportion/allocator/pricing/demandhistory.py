@@ -1,7 +1,7 @@
 """DemandHistory: the queries of recent claims, and the cpu and memory that their pods request.
 
 In: queries and pod requests, one demand at a time. Out: a demand mix that changes only after the demand has moved by
-`MOVED`, so that prices are computed seldom; and counts of pod requests that change after every `CHECK`th part of them.
+`MOVED`, so that prices are computed seldom; and counts of pod requests, renewed at the pace of `CHECK`.
 """
 
 from collections import Counter, deque
