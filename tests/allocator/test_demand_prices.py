@@ -147,7 +147,7 @@ def test_the_demand_mix_of_a_policy_determines_the_prices() -> None:
     assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-0")
     assert ask(state, "one", mix=mix) == DeviceId(GPU, "n1", "one-1")
     scorer = state.scorer(mix)
-    (group_prices,) = scorer.prices.of(state.view("n1")).groups_prices
+    (group_prices,) = scorer.prices.of(state.view("n1")).by_group
     (group,) = state.view("n1").groups
     assert group_prices.worth(group.fresh) > group_prices.worth(group.state) > 0
     ask(state, "one", mix=mix)

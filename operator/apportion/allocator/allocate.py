@@ -1,7 +1,7 @@
-"""allocate(): the one question that the allocator answers.
+"""allocate(): choose devices for the claims of one demand.
 
-In: a state and a demand. Out: a decision, or a refusal that says why. Pure: no clock, no I/O, no randomness; the same
-state and demand give the same answer. docs/tour.md follows one claim through these steps.
+In: a state, a demand, terms. Out: a decision, or a refusal with its reasons. Pure: no clock, no I/O, no randomness; equal
+arguments give equal answers. docs/tour.md follows one claim through these steps.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,9 @@ from apportion.allocator.rules.query import NamedQuery, Query
 from apportion.allocator.search.scorer import Scorer, Strategy
 from apportion.allocator.search.search import STEPS
 from apportion.allocator.state import State
-from apportion.allocator.strategies.first_fit import FirstFit
-from apportion.allocator.strategies.pack import Pack
-from apportion.allocator.strategies.spread import Spread
+from apportion.allocator.strategies.stateless import STATELESS
 from apportion.allocator.terms import DEFAULT_TERMS, Terms
 from apportion.dra.device import DeviceId
-
-SCORERS: Mapping[Strategy, Scorer] = {
-    Strategy.FIRST_FIT: FirstFit(),
-    Strategy.PACK: Pack(),
-    Strategy.SPREAD: Spread(),
-}
-"""Strategies without memory; LeastFragmentation belongs to a state."""
 
 
 def allocate(
@@ -44,13 +35,13 @@ def allocate(
 ) -> Decision | Refusal:
     """Choose devices for all claims of the demand on one node, or for none of them.
 
-    `prefer`: devices that cost nothing, by how good that is; they win over the strategy, not over the order of
-    alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed). `reuse=False`: search every
-    node without shortcuts, estimates and kept outcomes; the reference that tests compare with. `steps`: devices that the
-    search may try per node; another budget than the default reuses nothing.
+    `prefer`: bonus of devices that are better than others (a partition already cut); it wins over the strategy, but not
+    over the order of alternatives. `share_ids`: makes share IDs (default: derived from the demand's seed).
+    `reuse=False`: search every node without shortcuts, estimates and kept outcomes; the reference that tests compare with.
+    `steps`: devices that the search may try per node; a budget other than the default reuses nothing.
 
-    Raises BrokenInput when no state could serve the claims as they are written, or when every node that has devices to
-    offer fails on them (a selector that errs, mode All on a pool in update); it names claim, request and reason.
+    Raises BrokenInput, which names claim, request and reason, if no state could serve the claims as they are written, or
+    if every node that has devices fails on them (a selector error, mode All on an incomplete pool).
     """
     choice = _choice(state, demand, terms, prefer, reuse=reuse, steps=steps)
     return _decision(choice, share_ids or derived_share_ids(demand.seed)) or choice.refusal()
@@ -63,9 +54,9 @@ def decide(
     *,
     prefer: Mapping[DeviceId, int] | None = None,
 ) -> Decision | None:
-    """Return what `allocate` would decide, None where it would refuse: an explanation takes longer than that.
+    """Return the decision of `allocate`, None where it would refuse; saves the time of an explanation.
 
-    Raises BrokenInput when no state could serve the claims as they are written.
+    Raises BrokenInput if no state could serve the claims as they are written.
     """
     choice = _choice(state, demand, terms, prefer, reuse=True, steps=STEPS)
     return _decision(choice, derived_share_ids(demand.seed))
@@ -84,7 +75,7 @@ def _choice(
     ladder = terms.ladder
     if ladder is not None and (terms.strategy is Strategy.FIRST_FIT or not ladder.matters(own.most)):
         ladder = None
-    # The state settles before the query is compared with others: settling may make node classes void.
+    # Settle before looking up the representative: settling may make node classes void.
     node_states = state.settle(own, ladder)
     query = state.query_cache.representative(own)
     stranding = None
@@ -93,7 +84,7 @@ def _choice(
         scorer: Scorer = learned
         stranding = learned.stranding
     else:
-        scorer = SCORERS[terms.strategy]
+        scorer = STATELESS[terms.strategy]
     variant = ladder, scorer.discriminator(query)
     if ladder is not None:
         scorer = LadderScorer(scorer, ladder)
@@ -125,12 +116,12 @@ def _decision(choice: NodeChoice, share_ids: ShareIds) -> Decision | None:
 def _ranking(
     state: State, query: Query, strategy: Strategy, scorer: Scorer, variant: object, *, reuse: bool
 ) -> Ranking:
-    """Return the ranking of the query; a new one where prices changed since, or nothing may be reused."""
+    """Return the kept ranking of the query; a new one if prices changed since or nothing may be reused."""
     cache = state.query_cache
     shared = cache.shared(query) and cache.comparable(scorer)
     found = cache.ranking(query, strategy, shared=shared, variant=variant) if reuse else None
-    # Scores by different prices are never mixed: all nodes are looked at again.
-    if found is None or found.scorer.strategy is not scorer.strategy:
+    # Scores under different prices are not comparable.
+    if found is None or found.strategy is not scorer.strategy:
         found = (
             RankedStates(scorer, query, state.node_states) if shared else RankedNodes(scorer, query, state)
         )

@@ -1,6 +1,6 @@
-"""From picks to AllocationResults: devices, config, node selector (dra.md 1.12).
+"""Allocations from picks: devices, config, node selector (API `AllocationResult`).
 
-In: the picks of one node. Out: one Allocation per claim, as kube-scheduler would write it, without a timestamp.
+In: the picks on one node. Out: one Allocation per claim, as kube-scheduler would write it, without a timestamp.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ ShareIds = Callable[[Claim, str, DeviceId], str]
 
 
 def derived_share_ids(seed: str) -> ShareIds:
-    """Return share IDs that depend on seed, claim and device only: the same question, the same answer."""
+    """Return share IDs derived from seed, claim, request and device: equal calls give equal IDs."""
 
     def make(claim: Claim, request: str, device: DeviceId) -> str:
         text = "\0".join((seed, claim.uid, claim.key, request, str(device)))
@@ -43,7 +43,7 @@ def allocations(
     chosen: dict[int, int] | None = None
     made = []
     for number, claim in enumerate(named.names.claims):
-        mine = (
+        own = (
             [pick for pick in picks if named.query.slots[pick.slot].claim == number]
             if len(named.names.claims) > 1
             else picks
@@ -52,11 +52,11 @@ def allocations(
             chosen = {pick.slot: pick.alternative for pick in picks}
         made.append(
             Allocation(
-                _results(view, named, mine, share_ids),
+                _results(view, named, own, share_ids),
                 _config(number, claim, named, chosen) if chosen is not None else (),
                 view.local
-                if view.all_node_local and mine
-                else _node_selector(view, [pick.device for pick in mine]),
+                if view.all_node_local and own
+                else _node_selector(view, [pick.device for pick in own]),
             )
         )
     return tuple(made)
@@ -117,7 +117,7 @@ def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 MOST_KEPT = 256
-"""Results remembered per node."""
+"""Results kept per node."""
 
 _NOTHING: Mapping[str, Quantity] = {}
 
@@ -125,11 +125,11 @@ _NOTHING: Mapping[str, Quantity] = {}
 def _config(
     number: int, claim: Claim, named: NamedQuery, chosen: Mapping[int, int]
 ) -> tuple[ConfigResult, ...]:
-    """Class configs once per class with the requests that use it, then the claim's that apply."""
+    """Return the configs of each class with the requests that use it, then those of the claim that apply."""
     names = named.names
-    mine = [slot for slot in range(len(named.query.slots)) if named.query.slots[slot].claim == number]
+    own = [slot for slot in range(len(named.query.slots)) if named.query.slots[slot].claim == number]
     users: dict[str, list[str]] = {}
-    for slot in mine:
+    for slot in own:
         alternative = chosen.get(slot, 0)
         users.setdefault(names.request(slot, alternative).device_class, []).append(
             names.label(slot, alternative)
@@ -140,9 +140,7 @@ def _config(
         for config in names.classes[title].config
     ]
     selected = {
-        title
-        for slot in mine
-        for title in (names.slots[slot][1].name, names.label(slot, chosen.get(slot, 0)))
+        title for slot in own for title in (names.slots[slot][1].name, names.label(slot, chosen.get(slot, 0)))
     }
     entries += [
         ConfigResult("FromClaim", config.requests, config.opaque)
@@ -154,7 +152,7 @@ def _config(
             f"claim {claim.key}: {len(entries)} configurations of claim and classes exceed the limit of {MOST_CONFIGS}"
         )
     return tuple(
-        ConfigResult(entry.source, (), entry.opaque) if _covers_all(entry, mine, names, chosen) else entry
+        ConfigResult(entry.source, (), entry.opaque) if _covers_all(entry, own, names, chosen) else entry
         for entry in entries
     )
 
@@ -170,7 +168,7 @@ def _covers_all(
 
 
 def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | None:
-    """Pin to the node where some device is local to it; else demand what the devices' selectors demand together."""
+    """Return the node itself if some device is local to it; else the devices' node selectors combined into one term."""
     labels: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     for index in devices:
@@ -187,8 +185,9 @@ def _node_selector(view: NodeView, devices: Sequence[int]) -> NodeSelector | Non
             )
         for term in terms:
             for requirements, found in ((term.labels, labels), (term.fields, fields)):
-                for one in requirements:
-                    found.setdefault((one.key, one.operator, frozenset(one.values)), one)
+                for requirement in requirements:
+                    key = requirement.key, requirement.operator, frozenset(requirement.values)
+                    found.setdefault(key, requirement)
     if not labels and not fields:
         return None
     return NodeSelector((Term(tuple(labels.values()), tuple(fields.values())),))

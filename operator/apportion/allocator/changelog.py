@@ -35,6 +35,7 @@ class ChangeLog(Generic[Entry]):
         """Return the cursor after the latest change; it grows with every change."""
         return self._start + len(self._entries)
 
-    def since(self, cursor: int) -> Sequence[Entry] | None:
-        """Return the changes after the cursor; None: the cursor was dropped."""
-        return self._entries[cursor - self._start :] if cursor >= self._start else None
+    def since(self, cursor: int) -> tuple[int, Sequence[Entry] | None]:
+        """Return the cursor after the latest change, and the changes after the given one; None: it was dropped."""
+        start, entries = self._start, self._entries
+        return start + len(entries), entries[cursor - start :] if cursor >= start else None

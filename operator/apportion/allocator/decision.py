@@ -1,4 +1,4 @@
-"""What the allocator answers: a decision, or a refusal with its reasons."""
+"""Answers of the allocator: a decision, or a refusal with its reasons."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -12,21 +12,21 @@ Verdict: TypeAlias = Literal["none", "node", "budget"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the claims go and what they get."""
+    """The node and the devices chosen for the claims of a demand."""
 
     node: str
     allocations: tuple[Allocation, ...]
     """One per claim, in the demand's order; without a timestamp."""
     asked: Query | None = field(default=None, compare=False, repr=False)
-    """What the claims asked for, in the form that `State.learn` takes."""
+    """The query of the claims, for `State.learn`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No node can serve the claims as things stand; a later state may."""
+    """No node can serve the claims in this state; a later state may."""
 
     explanation: Explanation
     verdict: Verdict
-    """none: proven. node: nothing found, and broken pools were left out. budget: nothing found in the steps allowed."""
+    """none: proven. node: nothing found, but broken pools were left out. budget: nothing found within the allowed steps."""
     asked: Query | None = field(default=None, compare=False, repr=False)
-    """What the claims asked for, in the form that `State.learn` takes."""
+    """The query of the claims, for `State.learn`."""

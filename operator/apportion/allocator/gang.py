@@ -1,8 +1,8 @@
-"""Several demands together: all of a gang are served, or enough of them, or nobody is.
+"""allocate_gang(): choose devices for several demands of a gang: for all, for enough of them, or for none.
 
-In: a state, demands that may go to a node each. Out: a decision per demand; or the first demand that stood in the way. The
-state is left as it was found. MemberDemand one demand takes what another one needed, the one that was refused goes first in the
-next try; a few tries, each of one pass over the demands.
+In: a state, members with a demand each; members may get different nodes. Out: a decision per member, or the first member
+that was refused. If an earlier member took the devices that a later one needs, the next try starts with the refused one; the
+tries are bounded, each is one pass over the members. The state is unchanged at the end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,15 @@ from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.state import State
+from apportion.allocator.tentative import Tentative
 from apportion.allocator.terms import DEFAULT_TERMS, Terms
 from apportion.dra.device import DeviceId
 
 TRIES = 16
-"""Orders in which a gang is tried."""
+"""Orders of members tried at most."""
 
 MemberDemand: TypeAlias = Callable[[int, Mapping[int, str]], Demand | None]
-"""A member's demand, given the nodes that other members got; None: no node can take it beside them."""
+"""Returns a member's demand, given the nodes of the members served so far; None: no node fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Member:
     """One demand of a gang."""
 
     pods: int = 1
-    """How many pods it serves."""
+    """Number of pods that the demand serves."""
     terms: Terms = DEFAULT_TERMS
 
 
@@ -37,7 +38,7 @@ class GangServed:
     """Enough members can be served."""
 
     decisions: tuple[Decision | None, ...]
-    """Per member, in their order; None for one that is left out because enough others are served."""
+    """Per member, in the order given; None for a member left out because enough others are served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +46,31 @@ class GangRefused:
     """Too few members can be served; none is."""
 
     member: int
-    """The first that could not be served, in the members' own order."""
+    """The first member refused when they are tried in the order given."""
     refusal: Refusal | None
-    """Why; None: no node could take its pods."""
+    """Its refusal; None: no node fits its pods."""
     served: int
-    """How many pods could be served before that was found out."""
+    """Pods that could be served in that try."""
 
 
 def allocate_gang(
     state: State,
     members: Sequence[Member],
-    where: MemberDemand,
+    demand_of: MemberDemand,
     *,
     enough: int,
     prefer: Mapping[DeviceId, int] | None = None,
 ) -> GangServed | GangRefused:
-    """Serve members that have at least `enough` pods together, as many as fit, or none.
+    """Serve as many members as fit if they have at least `enough` pods together, else none.
 
-    Raises BrokenInput when a member's claims cannot be served by any state as they are written.
+    Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
     order = list(range(len(members)))
     failed: GangRefused | None = None
     tried: set[tuple[int, ...]] = set()
     while tuple(order) not in tried and len(tried) < TRIES:
         tried.add(tuple(order))
-        decisions, refused = _round(state, members, where, order, enough, prefer or {})
+        decisions, refused = _round(state, members, demand_of, order, enough, prefer or {})
         served = sum(members[index].pods for index in decisions)
         if served >= enough:
             return GangServed(tuple(decisions.get(index) for index in range(len(members))))
@@ -86,35 +87,29 @@ def allocate_gang(
 def _round(
     state: State,
     members: Sequence[Member],
-    where: MemberDemand,
+    demand_of: MemberDemand,
     order: Sequence[int],
     enough: int,
     prefer: Mapping[DeviceId, int],
 ) -> tuple[dict[int, Decision], tuple[int, Refusal | None]]:
-    """Try the members in an order; returns the decisions by member, and the first refused one with its refusal."""
-    decisions: dict[int, Decision] = {}
+    """Try the members in an order; return the decisions by member, and the first refused member with its refusal."""
+    demands: dict[int, Demand] = {}
     refused: tuple[int, Refusal | None] | None = None
     left = sum(member.pods for member in members)
-    try:
+    with Tentative(state, demands) as tentative:
         for index in order:
             member = members[index]
-            demand = where(index, {other: decision.node for other, decision in decisions.items()})
-            answer = allocate(state, demand, member.terms, prefer=prefer) if demand is not None else None
-            if isinstance(answer, Decision):
-                decisions[index] = answer
-                for number, allocation in enumerate(answer.allocations):
-                    state.hold(_key(index, number), allocation.results)
-                continue
+            demand = demand_of(index, {other: placed.node for other, placed in tentative.placed.items()})
+            refusal: Refusal | None = None
+            if demand is not None:
+                answer = allocate(state, demand, member.terms, prefer=prefer)
+                if isinstance(answer, Decision):
+                    demands[index] = demand
+                    tentative.put(index, answer)
+                    continue
+                refusal = answer
             left -= member.pods
-            refused = refused or (index, answer)
+            refused = refused or (index, refusal)
             if left < enough:
                 break
-    finally:
-        for index, decision in decisions.items():
-            for number in range(len(decision.allocations)):
-                state.release(_key(index, number))
-    return decisions, refused or (order[0], None)
-
-
-def _key(member: int, number: int) -> str:
-    return f"gang/{member}/{number}"
+        return dict(tentative.placed), refused or (order[0], None)

@@ -1,7 +1,7 @@
-"""HostComparison: how nodes compare for one demand where cpu or memory is short beside their devices.
+"""HostComparison: sort keys of nodes that are short of cpu or memory, for one demand.
 
-In: a demand with what its pods request beside devices. Out: sort keys that count the devices which would be stranded. Only
-LeastFragmentation asks; nodes with plenty of both are compared by devices alone.
+In: a demand with the cpu and memory that its pods request. Out: sort keys that include the device value which the demand
+would strand. Used under LeastFragmentation only; nodes with enough of both are compared by devices alone.
 """
 
 from collections.abc import Set as AbstractSet
@@ -16,32 +16,32 @@ from apportion.allocator.state import State
 
 
 class HostComparison:
-    """One demand's look at cpu and memory."""
+    """The nodes concerned, and their keys."""
 
-    __slots__ = ("_host", "_known", "_query", "_state", "_stranding", "nodes")
+    __slots__ = ("_host", "_query", "_state", "_stranded", "_stranding", "nodes")
 
     def __init__(self, state: State, query: Query, host: HostDemand, stranding: Stranding) -> None:
         self._state = state
         self._query = query
         self._host = host
         self._stranding = stranding
-        self._known: dict[tuple[NodeState, int, HostResources], int] = {}
-        """By outcome, too; outcomes outlive the demand."""
+        self._stranded: dict[tuple[NodeState, int, HostResources], int] = {}
+        """Stranded value by node state, identity of the outcome (which outlives this object), and free cpu and memory."""
         self.nodes: AbstractSet[str] = state.host_constrained_nodes(stranding, host, query)
         """Nodes that cannot be compared by devices alone."""
 
     def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
-        """Return the key with what would be stranded added to what is lost."""
+        """Return the key with the stranded value added to the lost value."""
         ranks, score, name = key
         left = self._state.hosts.left_for(name, self._host)
         if left is None:
             return key
         node_state = self._state.node_states.of(name)
-        seen = node_state, id(outcome), left
-        more = self._known.get(seen)
+        known = node_state, id(outcome), left
+        more = self._stranded.get(known)
         if more is None:
-            more = self._known[seen] = self._stranding.change(
+            more = self._stranded[known] = self._stranding.change(
                 self._host, left, node_state, self._state.view(name), self._query, outcome.picks
             )
-        # What is lost comes before what is left over; both come last, also after a ladder's levels.
+        # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
         return (ranks, (*score[:-2], score[-2] + more, score[-1]), name) if more else key

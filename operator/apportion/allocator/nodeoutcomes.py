@@ -1,6 +1,6 @@
-"""NodeOutcomes: the outcomes of nodes for one demand: kept ones, estimates, or searched ones.
+"""NodeOutcomes: outcomes of nodes for one demand: kept, estimated, or searched.
 
-In: a state, a query, its ranking. Out: outcomes, which the ranking keeps.
+In: a state, a query, its ranking. Out: the outcome of a node. Outcomes by observable key are kept in the ranking.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
 
 FEW_CLASSES = 8
-"""So few node classes that keys over what a query observes cost more than they save."""
+"""Up to so many node classes, keys over what a query observes cost more than they save."""
 
 MANY_CHANGES = 256
-"""Changed node states from which on computing in advance is worth it: fewer may change again before a claim comes."""
+"""Changed node states from which on outcomes are computed in advance: fewer cost the next claim little."""
 
 MOST_RANKINGS = 16
-"""Rankings brought up to date in advance; those used last."""
+"""Rankings brought up to date in advance: those used last."""
 
 
 @dataclass(slots=True)
 class NodeOutcomes:
-    """One call of `allocate`, with all it needs."""
+    """The arguments of one call of `allocate`, and what is derived from them."""
 
     state: State
     node_states: NodeStates
@@ -36,7 +36,7 @@ class NodeOutcomes:
     named: NamedQuery
     """The demand's own query and names."""
     query: Query
-    """Stands for all queries that match the same devices on every known class; outcomes are those of this one."""
+    """The representative of all queries that match the same devices on every known class; outcomes are those of this query."""
     ranking: Ranking
     prefer: Mapping[DeviceId, int]
     reuse: bool
@@ -68,7 +68,7 @@ class NodeOutcomes:
     def outcome_of_node(self, name: str, *, has_picks: bool = False) -> Outcome:
         """Return the outcome of one node; nodes of one state on which the same devices match share it.
 
-        `has_picks`: an estimate does not do.
+        `has_picks`: return a searched outcome, no estimate.
         """
         ranking = self.ranking
         key = self._observable_key(name)
@@ -103,7 +103,7 @@ class NodeOutcomes:
         return self.ranking.scorer.estimate(self.state.view(name), self.query, self.state.selectors)
 
     def known_or_solved(self, name: str) -> Outcome:
-        """Return the outcome of a node, and let the ranking keep it."""
+        """Return the kept outcome of a node, else a searched one, which the ranking then keeps."""
         found = self.ranking.outcome(name)
         if found is None:
             found = self.solve(name)
@@ -124,9 +124,9 @@ class NodeOutcomes:
 def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
     """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome."""
     node_states = state.settle()
-    if node_states.end - state.precomputed_until < many:
+    if node_states.log.end - state.precomputed_until < many:
         return
-    state.precomputed_until = node_states.end
+    state.precomputed_until = node_states.log.end
     scorer = state.scorer()
     for ranking in state.query_cache.latest(MOST_RANKINGS):
         if ranking.scorer is scorer and ranking.behind() >= many:

@@ -1,8 +1,8 @@
-"""allocate_queue(): demands that wait together, placed together.
+"""allocate_queue(): choose devices for all demands of a queue together.
 
-In: a state and demands in the order of a queue. Out: an answer each, as if they had come one by one in the best order that
-was found. Demands with the fewest usable devices first, then large before small, packs best; small before large serves
-most when not all fit. Bounded, deterministic; the state is afterwards what it was.
+In: a state, and demands in queue order. Out: one answer per demand, as if they had been allocated one by one in the best
+order found. Orders tried: fewest usable devices first, then large before small; where not all fit, also large before small,
+and the queue's own order. Bounded and deterministic; the state is unchanged at the end.
 """
 
 from collections import Counter
@@ -35,31 +35,31 @@ def allocate_queue(
     *,
     prefer: Mapping[DeviceId, int] | None = None,
 ) -> tuple[Answer | BrokenInput, ...]:
-    """Serve demands in this order, and more of them where another order allows it, except in FirstFit.
+    """Serve demands in queue order, or in an order that serves more of them; FirstFit keeps the queue order.
 
-    No demand is refused that would be served one by one. `terms.mix`: the demand to keep room for (default: what the
-    state has learnt, the queue itself while that is nothing). Raises nothing: a demand that no state could serve gets the
-    error for an answer. Asks some four questions a demand, at most.
+    Serves every demand that the queue order would serve. `terms.mix`: the demand to keep room for (default: the mix that
+    the state has learnt; the queue itself while there is none). Raises nothing: a demand that no state could serve has the
+    error as its answer. Calls `allocate` or `decide` at most five times per demand.
     """
     queue = _Queue(state, demands, terms, prefer)
     alone = [queue.allocate(demand) for demand in demands]
-    weighs = terms.strategy is Strategy.LEAST_FRAGMENTATION
-    if terms.mix is None and weighs and not state.scorer().prices.mix:
+    has_prices = terms.strategy is Strategy.LEAST_FRAGMENTATION
+    if terms.mix is None and has_prices and not state.scorer().prices.mix:
         queue = replace(queue, terms=replace(terms, mix=_mix(alone)))
     servable = _servable(alone)
     if terms.strategy is Strategy.FIRST_FIT:
-        # What upstream would do, so that the two can be compared.
+        # Upstream's behaviour, so that the two can be compared.
         return queue.answers(alone, queue.filled(servable))
     sizes = [size_of(state, answer) if isinstance(answer, Decision) else Fraction(0) for answer in alone]
-    scarcity = state.scorer(queue.terms.mix).scarcity if weighs else None
+    scarcity = state.scorer(queue.terms.mix).scarcity if has_prices else None
     usable = [_usable(scarcity, answer) if isinstance(answer, Decision) else 0 for answer in alone]
     best = queue.filled(sorted(servable, key=lambda number: (usable[number], -sizes[number], -number)))
     if len(best) < len(servable):
-        # All fit as a rule, so what the queue's own order would do is looked at only here.
+        # Usually all fit, so the queue's own order is only tried here.
         large = sorted(servable, key=lambda number: (-sizes[number], -number))
-        found = best, queue.filled(large)
+        others = best, queue.filled(large)
         best = one_by_one = queue.filled(servable)
-        for served in found:
+        for served in others:
             if len(served) > len(best) and one_by_one.keys() <= served.keys():
                 best = served
     return queue.answers(alone, best)
@@ -67,7 +67,7 @@ def allocate_queue(
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Demands and how each of them is decided."""
+    """The demands, and the arguments with which each is allocated."""
 
     state: State
     demands: Sequence[Demand]
@@ -84,7 +84,7 @@ class _Queue:
         return decide(self.state, demand, self.terms, prefer=self.prefer)
 
     def filled(self, order: Sequence[int]) -> dict[int, Decision]:
-        """Return the decisions when the demands come in this order."""
+        """Return the decisions if the demands are allocated in this order."""
         with Tentative(self.state, self.demands) as tentative:
             for number in order:
                 decision = self.decide(tentative.beside(number))
@@ -95,21 +95,21 @@ class _Queue:
     def answers(
         self, alone: Sequence[Answer | BrokenInput], best: Mapping[int, Decision]
     ) -> tuple[Answer | BrokenInput, ...]:
-        """Return the answer of each; a refusal is explained beside the decisions that stand in the end."""
-        found = [best.get(number, answer) for number, answer in enumerate(alone)]
+        """Return the answer of each demand; refusals are explained with the final decisions held."""
+        answers = [best.get(number, answer) for number, answer in enumerate(alone)]
         with Tentative(self.state, self.demands) as final:
             for number, decision in best.items():
                 final.put(number, decision)
             for number in _servable(alone):
                 if number not in best:
-                    answer = found[number] = self.allocate(final.beside(number))
+                    answer = answers[number] = self.allocate(final.beside(number))
                     if isinstance(answer, Decision):
                         final.put(number, answer)
-        return tuple(found)
+        return tuple(answers)
 
 
 def _mix(answers: Sequence[Answer | BrokenInput]) -> DemandMix:
-    """Return the demand of these answers."""
+    """Return the demand mix of these answers."""
     asked = Counter(
         answer.asked for answer in answers if not isinstance(answer, BrokenInput) and answer.asked is not None
     )
@@ -122,17 +122,18 @@ def _servable(alone: Sequence[object]) -> list[int]:
 
 
 def _usable(scarcity: Scarcity | None, answer: Decision) -> int:
-    """Return how many free devices the request that has the fewest could use, at most; 0 where that does not matter."""
+    """Return the free devices of the request with the fewest, counting its largest set; 0 where sets do not compete."""
     if scarcity is None or answer.asked is None:
         return 0
-    rooms = [
-        max(scarcity.reach(alternative) for alternative in slot.alternatives) for slot in answer.asked.slots
+    free = [
+        max(scarcity.free_devices(alternative) for alternative in slot.alternatives)
+        for slot in answer.asked.slots
     ]
-    return min(rooms, default=0)
+    return min(free, default=0)
 
 
 def size_of(state: State, answer: Decision) -> Fraction:
-    """Return how much of whole devices the demand takes."""
+    """Return the whole devices that a decision takes; a device with counters counts as the part that it takes of them."""
     view = state.view(answer.node)
     total = Fraction(0)
     for allocation in answer.allocations:
@@ -142,12 +143,12 @@ def size_of(state: State, answer: Decision) -> Fraction:
             if place is None:
                 total += 1
                 continue
-            # The mean over all counters: every slice of memory is one of its own, and full when it is taken.
+            # The mean over all counters: each memory slice is a counter of its own, and full once taken.
             group = view.groups[place[0]]
-            parts = [
+            taken = [
                 Fraction(amount, group.totals[counter])
                 for counter, amount in group.group_type.needs[place[1]]
                 if group.totals[counter]
             ]
-            total += sum(parts, Fraction(0)) / max(len(group.totals), 1)
+            total += sum(taken, Fraction(0)) / max(len(group.totals), 1)
     return total

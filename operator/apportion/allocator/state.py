@@ -1,7 +1,7 @@
-"""Everything that the allocator knows: what there is, who holds what, and what was found out about it.
+"""State: all facts about the cluster and everything derived from them.
 
-In: facts, one at a time, in any order. Out: a view per node, built when first asked for, and a log of touched nodes.
-A fact costs work in proportion to what it touches. Not for several threads.
+In: facts, one at a time, in any order. Out: a view per node, built lazily; a log of changed nodes; node states; scorers.
+A fact costs work in proportion to the nodes that it changes. Not thread-safe.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,42 +35,42 @@ from apportion.dra.slice import PoolId, Slice
 from apportion.dra.taintrule import DeviceTaintRule
 
 COMPARED = frozenset(NEIGHBOUR_ATTRIBUTES).union(name for rung in DEFAULT.rungs for name in rung.names)
-"""Attributes by which devices are compared without a claim that says so."""
+"""Attributes by which devices are compared for all claims: by strategies and the default ladder."""
 
 LOG_PER_NODE = 8
-"""Entries of the log kept per node; who lags further behind looks at every node again."""
+"""Entries of the log kept per node; a reader further behind reads every node."""
 
 
 class State:
-    """What is known now. Changed by facts, read by `allocate`."""
+    """Changed by facts, read by `allocate`."""
 
     def __init__(self, features: Features = DEFAULT_FEATURES, programs: Selectors | None = None) -> None:
         self.features = features
         self.programs: Selectors = programs if programs is not None else Programs()
         self.classes: dict[str, DeviceClass] = {}
         self.queries = Queries()
-        """Claims read before; emptied when classes change."""
+        """Queries of claims read before; emptied when device classes change."""
         self._inventory = Inventory(features)
         self._holdings = Holdings()
         self._templates = NodeTemplates(features)
         self._views: dict[str, NodeView] = {}
         self._stale_views: set[str] = set()
-        """Nodes whose views do not know what is held now."""
+        """Nodes whose views do not show the present holdings."""
         self._log: ChangeLog[str] = ChangeLog()
         """Nodes whose slices, devices or holdings changed."""
         self._node_classes = NodeClasses(COMPARED)
         self._generation = self._node_classes.generation
         self.node_states = NodeStates()
         """The state of every node, as of the last `settle`."""
-        self._moved: dict[str, None] = {}
-        """Nodes whose state may be another since the last `settle`."""
+        self._unsettled: dict[str, None] = {}
+        """Nodes whose node state may have changed since the last `settle`."""
         self.query_cache = QueryCache(self.programs, self._node_classes)
         self.precomputed_until = 0
         """End of the log of node states when outcomes were last computed in advance."""
         self.hosts = HostTable()
-        """What nodes have left beside devices."""
+        """Free cpu and memory of nodes."""
         self.learned = LearnedDemand(self.selectors)
-        """The demand as claims showed it so far."""
+        """The demand learnt from past claims."""
 
     def put_node(self, name: str, labels: Mapping[str, str], declared_features: Sequence[str] = ()) -> None:
         """Learn of a node, or of its new labels."""
@@ -82,7 +82,7 @@ class State:
         self.hosts.put(name, None)
 
     def put_host(self, name: str, left: HostResources | None) -> None:
-        """Learn what cpu and memory a node has left; None: nothing is known of it, which counts as plenty."""
+        """Learn the free cpu and memory of a node; None: unknown, which counts as enough for everything."""
         self.hosts.put(name, left)
 
     def put_class(self, device_class: DeviceClass) -> None:
@@ -114,41 +114,41 @@ class State:
         self._rebuild(self._inventory.drop_taint_rule(name))
 
     def hold(self, key: str, results: Sequence[DeviceResult]) -> None:
-        """Let an allocation occupy its devices; replaces what the same key held before."""
+        """Hold the devices of an allocation under a key; replaces what the key held before."""
         self._mark_stale(self._holdings.hold(key, results, self._consumption))
 
     def release(self, key: str) -> None:
-        """Let what the key held be free again; an unknown key holds nothing."""
+        """Release the devices that the key holds; an unknown key holds none."""
         self._mark_stale(self._holdings.release(key))
 
     def learn(self, asked: Query, host: HostResources | None = None) -> None:
-        """Learn what was asked for (`Decision.asked`, `Refusal.asked`), granted or not; once per claim.
+        """Learn a query (`Decision.asked`, `Refusal.asked`), served or refused; call once per claim.
 
-        `host`: the cpu and memory that the claims' pods request; None: no pods are known.
+        `host`: cpu and memory that the claims' pods request; None: no pods are known.
         """
         self.learned.learn(asked, host)
 
     def scorer(self, mix: DemandMix | None = None) -> LeastFragmentation:
-        """Return the strategy that keeps room for a mix; None: for the one that was learnt."""
+        """Return the LeastFragmentation scorer for a mix; None: for the learnt mix."""
         return self.learned.scorer(self, self.settle(), mix)
 
     def host_constrained_nodes(
         self, stranding: Stranding, host: HostDemand, query: Query
     ) -> AbstractSet[str]:
         """Return the nodes whose cpu or memory matters to a demand; after `settle`."""
-        stranding.count(self.learned.typical, self._node_classes)
+        stranding.update(self.learned.typical, self._node_classes)
         return stranding.nodes(self, host, query, self._node_classes)
 
     def holders(self, device: DeviceId) -> tuple[str, ...]:
-        """Return who holds the device: several keys where it is shared, or given twice."""
+        """Return the keys that hold the device: several if it is shared, or allocated twice."""
         return self._holdings.holders(device)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is wrong with pools, sorted; broken pools are left out and stop nothing else."""
+        """Return the defects of pools, sorted; `allocate` leaves broken pools out."""
         return self._inventory.findings()
 
     def view(self, name: str) -> NodeView:
-        """Return a node's view as things stand; raises KeyError for an unknown node."""
+        """Return the present view of a node; raises KeyError for an unknown node."""
         found = self._views.get(name)
         if found is None:
             inventory = self._inventory
@@ -166,12 +166,12 @@ class State:
         return found
 
     def settle(self, query: Query | None = None, ladder: Ladder | None = None) -> NodeStates:
-        """Bring the node states up to date, for a query, a ladder or in general; return them."""
+        """Bring the node states up to date and return them; attributes that the query or the ladder compares then count."""
         if ladder is not None or (query is not None and query.constraints):
             self._compare(query, ladder)
-        moved = self._moved
-        while moved:
-            name, _ = moved.popitem()
+        unsettled = self._unsettled
+        while unsettled:
+            name, _ = unsettled.popitem()
             if name not in self._inventory.nodes_known:
                 self.node_states.drop(name)
                 continue
@@ -180,14 +180,14 @@ class State:
                 view.node_class = self._node_classes.of(view)
                 if self._node_classes.generation != self._generation:
                     self._void_classes()
-                    moved = self._moved
+                    unsettled = self._unsettled
                     continue
             self.node_states.put(name, view.node_class, view)
         return self.node_states
 
     @property
     def class_count(self) -> int:
-        """Return how many node classes are known."""
+        """Return the number of known node classes."""
         return len(self._node_classes.log)
 
     @property
@@ -200,16 +200,16 @@ class State:
         return self._inventory.nodes_known
 
     def nodes_of(self, device: DeviceId) -> Iterator[str]:
-        """Yield the nodes on which the device may be found."""
+        """Yield the nodes that may have the device."""
         return self._inventory.nodes_of(device)
 
     def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
         """Return the end of the log, and the nodes that changed after the cursor (None: too long ago)."""
-        changed = self._log.since(cursor)
-        return self._log.end, None if changed is None else dict.fromkeys(changed)
+        end, changed = self._log.since(cursor)
+        return end, None if changed is None else dict.fromkeys(changed)
 
     def selectors(self, text: str) -> SelectorResults:
-        """Return the results of a selector, kept by what it reads."""
+        """Return the kept results of a selector."""
         return self.query_cache.selectors(text)
 
     def _compare(self, query: Query | None, ladder: Ladder | None) -> None:
@@ -222,16 +222,16 @@ class State:
             self._void_classes()
 
     def _void_classes(self) -> None:
-        """Classify all nodes again: it changed which attributes differ from node to node, or matter where they do."""
+        """Mark all nodes for classification: the per-node attributes changed, or those of them that are compared."""
         self._generation = self._node_classes.generation
         self.query_cache.forget()
         self.node_states.clear()
         for view in self._views.values():
             view.node_class = None
-        self._moved = dict.fromkeys(self._inventory.nodes_known)
+        self._unsettled = dict.fromkeys(self._inventory.nodes_known)
 
     def _consumption(self, pool: PoolId) -> ConsumptionOf:
-        """Return what says what a device of the pool takes from counters, by the newest slice that has it."""
+        """Return a function from a device of the pool to what it takes from counters, by the newest slice that has it."""
         whole = partial(self._inventory.consumption, pool)
         for name in self._inventory.nodes(pool):
             view = self._views.get(name)
@@ -269,5 +269,5 @@ class State:
             self._touch(name)
 
     def _touch(self, name: str) -> None:
-        self._moved[name] = None
+        self._unsettled[name] = None
         self._log.add(name, most=LOG_PER_NODE * (len(self._inventory.nodes_known) + 64))

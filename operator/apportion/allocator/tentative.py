@@ -1,10 +1,9 @@
-"""Tentative: decisions of several demands, held on the state for a while.
+"""Tentative: decisions of several demands, held on the state until the end of a `with` block.
 
-In: a state, demands, decisions one by one. Out: the demands beside each other; the state is what it was at the end of the
-`with` block.
+In: a state, demands, decisions one by one. Out: each further demand with the cpu and memory of placed ones counted as taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -16,12 +15,12 @@ from apportion.allocator.state import State
 
 @dataclass(slots=True)
 class Tentative:
-    """Decisions held on the state until the block is left."""
+    """Decisions held on the state; released when the block ends."""
 
     state: State
-    demands: Sequence[Demand]
+    demands: Sequence[Demand] | Mapping[int, Demand]
     placed: dict[int, Decision] = field(default_factory=dict)
-    """By the number of the demand."""
+    """Decisions by the number of the demand."""
 
     def __enter__(self) -> Self:
         return self
@@ -31,19 +30,19 @@ class Tentative:
             self.drop(number)
 
     def put(self, number: int, decision: Decision) -> None:
-        """Hold what was decided for it."""
+        """Hold the devices of a demand's decision."""
         self.placed[number] = decision
         for key, allocation in zip(self._keys(number), decision.allocations, strict=True):
             self.state.hold(key, allocation.results)
 
     def drop(self, number: int) -> None:
-        """Take back what was decided for it."""
+        """Release the devices of a demand's decision."""
         for key in self._keys(number):
             self.state.release(key)
         del self.placed[number]
 
     def beside(self, number: int) -> Demand:
-        """Return the demand beside what the others that are placed take of nodes."""
+        """Return a demand that counts the cpu and memory of the placed ones as taken, without nodes that are then too full."""
         demand = self.demands[number]
         if demand.host is None:
             return demand
@@ -65,6 +64,6 @@ class Tentative:
         return replace(demand, host=host, nodes=nodes - full if nodes is not None else None)
 
     def _keys(self, number: int) -> list[str]:
-        """Return the holders' names: the claims' own UIDs, so that explanations can name them."""
+        """Return the key of each claim: its UID, so that explanations can name it as the holder."""
         claims = self.demands[number].claims
-        return [claim.uid or f"batch/{number}/{position}" for position, claim in enumerate(claims)]
+        return [claim.uid or f"demand/{number}/{position}" for position, claim in enumerate(claims)]

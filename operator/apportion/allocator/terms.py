@@ -1,4 +1,4 @@
-"""Terms: how to choose among nodes and devices that can all serve. One value for a policy's part of a question.
+"""Terms: how to choose among nodes and devices that can all serve: the part of a call that an AllocationPolicy sets.
 
 In: an AllocationPolicy, or nothing. Out: strategy, ladder and demand mix.
 """
@@ -17,9 +17,9 @@ class Terms:
 
     strategy: Strategy = Strategy.PACK
     ladder: Ladder | None = None
-    """Which devices to keep close together; FirstFit pays no attention to it."""
+    """How to keep a claim's devices close together; FirstFit ignores it."""
     mix: DemandMix | None = None
-    """The demand that LeastFragmentation keeps room for; None: what the state has learnt."""
+    """The demand that LeastFragmentation keeps room for; None: the mix that the state has learnt."""
 
     @classmethod
     def of(cls, policy: AllocationPolicySpec) -> "Terms":

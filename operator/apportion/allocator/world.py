@@ -1,6 +1,6 @@
-"""A small world in one JSON object: nodes, classes, slices, claims, and what is allocated already.
+"""World: nodes, classes, slices, claims and existing allocations in one JSON object.
 
-In: decoded JSON as users write it for `apportion allocate`. Out: a state and a demand; BrokenInput naming the field.
+In: decoded JSON as users write it for `apportion allocate`. Out: a state and a demand, or BrokenInput that names the field.
 """
 
 from collections.abc import Mapping
@@ -25,20 +25,22 @@ from apportion.errors import BrokenInput
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a world says."""
+    """The state and the demand that a JSON object describes."""
 
     state: State
     demand: Demand
     findings: tuple[str, ...] = ()
-    """Claims that are allocated already and so are not asked for again."""
+    """Claims that are allocated already and are no part of the demand."""
 
 
 def read_world(raw: Any, programs: Selectors | None = None) -> World:
     """Read a world.
 
     Fields: `nodes` (or `node`), `classes`, `slices`, `claims`; optional `allocated` {devices, shared, capacity},
-    `features`, `taintRules`. Without nodes, every node that a slice names is there without labels; without any, one
-    node without a name. Claims with a `status.allocation` hold their devices and are not asked for.
+    `features`, `taintRules`. Without nodes, every node that a slice names exists, without labels; if none is named, one
+    node without a name. Claims with a `status.allocation` hold their devices and are no part of the demand.
+
+    Raises BrokenInput with the field's path.
     """
     if not isinstance(raw, Mapping):
         raise BrokenInput(
@@ -54,20 +56,20 @@ def read_world(raw: Any, programs: Selectors | None = None) -> World:
     for path, row in reading.rows(raw, "classes"):
         state.put_class(_at(path, DeviceClass.from_json, row))
     for number, piece in enumerate(slices):
-        # Two slices of a world may have one name, or no UID: what tells them apart is their place in the list.
+        # Slices of a world may have equal names, or no UID: their position identifies them.
         state.put_slice(replace(piece, uid=f"slices[{number}]"))
     for path, row in reading.rows(raw, "taintRules"):
         state.put_taint_rule(_at(path, DeviceTaintRule.from_json, row))
     _allocated(reading.table(raw, "allocated"), state)
-    wanted, known = [], []
+    pending, allocated = [], []
     for number, (path, row) in enumerate(reading.rows(raw, "claims")):
         claim = _at(path, Claim.from_json, row)
         if claim.allocation is None:
-            wanted.append(claim)
+            pending.append(claim)
         else:
-            known.append(claim.key)
+            allocated.append(claim.key)
             state.hold(f"claims[{number}] {claim.key}", claim.allocation.results)
-    return World(state, Demand(tuple(wanted)), tuple(known))
+    return World(state, Demand(tuple(pending)), tuple(allocated))
 
 
 def _nodes(raw: Json, state: State, slices: list[Slice]) -> None:

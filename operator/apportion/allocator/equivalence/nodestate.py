@@ -4,7 +4,6 @@ In: node names with class and holdings. Out: one object per state with the names
 a new first node, so that a ranking reads only the new ones.
 """
 
-from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from apportion.allocator.changelog import ChangeLog
@@ -67,7 +66,8 @@ class NodeStates:
     def __init__(self) -> None:
         self._table: dict[tuple[NodeClass, tuple[object, ...]], NodeState] = {}
         self._of: dict[str, NodeState] = {}
-        self._log: ChangeLog[NodeState] = ChangeLog()
+        self.log: ChangeLog[NodeState] = ChangeLog()
+        """States that got a new first node."""
 
     def put(self, name: str, node_class: NodeClass, view: NodeView) -> None:
         """Move a node to its current state."""
@@ -83,7 +83,7 @@ class NodeStates:
         if former is not None:
             former.discard(name)
         if not found.nodes or name < found.first():
-            self._log.add(found, most=LEAST + 8 * len(self._of))
+            self.log.add(found, most=LEAST + 8 * len(self._of))
         self._of[name] = found
         found.add(name)
 
@@ -100,20 +100,11 @@ class NodeStates:
             state.nodes.clear()
         self._table.clear()
         self._of.clear()
-        self._log.void()
+        self.log.void()
 
     def of(self, name: str) -> NodeState:
         """Return the state of a node; raises KeyError for a node that was never put."""
         return self._of[name]
-
-    @property
-    def end(self) -> int:
-        """The end of the log; it grows whenever a state gets a new first node."""
-        return self._log.end
-
-    def since(self, cursor: int) -> Sequence[NodeState] | None:
-        """Return the states with a new first node after the cursor; None: the cursor was dropped."""
-        return self._log.since(cursor)
 
     def all(self) -> list[NodeState]:
         """Return every state that has nodes."""

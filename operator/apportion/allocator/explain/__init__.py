@@ -1,1 +1,1 @@
-"""Why no node can serve a demand."""
+"""Reasons why no node can serve a demand."""

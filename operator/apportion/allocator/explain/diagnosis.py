@@ -1,10 +1,12 @@
-"""What one node lacks for a shape: the first request that fails, and at which stage.
+"""diagnose(): what one node lacks for a query: the first request that fails, and the check at which it fails.
 
-In: a view. Out: a Diagnosis with counts. Nothing is searched here: requests are looked at one by one, then constraints.
+In: a node's view, a query. Out: a Diagnosis with counts. Nothing is searched: requests are checked one by one, then constraints.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from apportion.allocator.bits import bits
 from apportion.allocator.explain.explanation import (
@@ -25,23 +27,15 @@ from apportion.dra.taint import untolerated
 
 _MANY = 10**9
 """More than a node has devices."""
-STAGES: tuple[RefusalReason, ...] = (
-    "nothing",
-    "selector",
-    "taint",
-    "busy",
-    "capacity",
-    "counters",
-    "constraint",
-    "together",
-)
+STAGES: tuple[RefusalReason, ...] = get_args(RefusalReason)[:8]
+"""The checks, in order: "nothing" to "together"."""
 LISTED = 5
-"""Holders, taints, counters and values named at most."""
+"""Holders, taints, counters and values listed at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The reason of one node."""
+    """The reason why one node cannot serve."""
 
     kind: RefusalReason
     slot: int = -1
@@ -51,12 +45,12 @@ class Diagnosis:
     constraint: ConstraintReport | None = None
     message: str = ""
     progress: tuple[int, int] = (0, 0)
-    """How near the node came: the stage that failed, and how many devices had come that far."""
+    """How near the node came: the failed stage, and the number of devices that reached it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """Masks of devices, stage after stage."""
+    """Devices that pass each stage of the checks for one request, as masks."""
 
     matching: int
     untainted: int
@@ -66,20 +60,15 @@ class Funnel:
 
     def failed(self, wanted: int) -> RefusalReason | None:
         """Return the first stage that leaves too few."""
-        for kind, mask in (
-            ("selector", self.matching),
-            ("taint", self.untainted),
-            ("busy", self.unheld),
-            ("capacity", self.roomy),
-            ("counters", self.free),
-        ):
+        masks = self.matching, self.untainted, self.unheld, self.roomy, self.free
+        for kind, mask in zip(STAGES[1:], masks, strict=False):
             if mask.bit_count() < wanted:
-                return kind  # type: ignore[return-value]  # literals of RefusalReason, widened by the loop
+                return kind
         return None
 
 
 def funnel(state: State, view: NodeView, alternative: Alternative) -> Funnel:
-    """Return how far the devices of a node come for one request."""
+    """Return the devices of a node that pass each check for one alternative."""
     matching, _ = view.selected(alternative, state.selectors)
     # Devices that consume counters while the feature is off are refused with the counters, like upstream.
     unusable = matching & ~view.base
@@ -121,26 +110,14 @@ def _try(
     report = _report(state, named, view, where, found)
     if kind is None:
         return Diagnosis("together", *where, request=report)
-    stages = {
-        "selector": report.matching,
-        "taint": report.untainted,
-        "busy": report.unheld,
-        "capacity": report.roomy,
-        "counters": report.free,
-    }
-    report = replace(report, on_one_node=stages.get(kind, 0))
-    before = {
-        "selector": _depth(report),
-        "taint": report.matching,
-        "busy": report.untainted,
-        "capacity": report.unheld,
-        "counters": report.roomy,
-    }
-    return Diagnosis(kind, *where, request=report, progress=(STAGES.index(kind), before.get(kind, 0)))
+    stage = STAGES.index(kind)
+    passed = _depth(report), report.matching, report.untainted, report.unheld, report.roomy, report.free
+    report = replace(report, on_one_node=passed[stage])
+    return Diagnosis(kind, *where, request=report, progress=(stage, passed[stage - 1]))
 
 
 def _depth(report: RequestReport) -> int:
-    """Return how far devices came through the selectors: the steps that some passed, then how many passed the last."""
+    """Return the number of selectors that some device passed, times `_MANY`, plus the devices that passed the last of them."""
     passed = [report.looked, *(step.passed for step in report.steps)]
     reached = max(number for number, count in enumerate(passed) if count or not number)
     return reached * _MANY + passed[reached]
@@ -150,16 +127,10 @@ def _report(
     state: State, named: NamedQuery, view: NodeView, where: tuple[int, int], found: Funnel
 ) -> RequestReport:
     alternative = named.query.slots[where[0]].alternatives[where[1]]
-    texts = (*alternative.class_selectors, *alternative.selectors)
     steps = tuple(
-        Step(
-            "class" if number < len(alternative.class_selectors) else "request",
-            _own(number, alternative),
-            text,
-            passed.bit_count(),
-        )
-        for number, (text, passed) in enumerate(
-            zip(texts, view.prefixes(alternative, state.selectors), strict=True)
+        Step(*selector, passed.bit_count())
+        for selector, passed in zip(
+            selectors_of(alternative), view.prefixes(alternative, state.selectors), strict=True
         )
     )
     return RequestReport(
@@ -180,8 +151,12 @@ def _report(
     )
 
 
-def _own(number: int, alternative: Alternative) -> int:
-    return number if number < len(alternative.class_selectors) else number - len(alternative.class_selectors)
+def selectors_of(alternative: Alternative) -> Iterator[tuple[Literal["class", "request"], int, str]]:
+    """Yield owner, number and text of each selector, those of the class first."""
+    for number, text in enumerate(alternative.class_selectors):
+        yield "class", number, text
+    for number, text in enumerate(alternative.selectors):
+        yield "request", number, text
 
 
 def _taints(view: NodeView, alternative: Alternative, tainted: int) -> tuple[tuple[str, int], ...]:
@@ -195,7 +170,7 @@ def _taints(view: NodeView, alternative: Alternative, tainted: int) -> tuple[tup
 
 
 def _holders(state: State, view: NodeView, found: Funnel) -> tuple[str, ...]:
-    """Name a few who hold matching devices, or other devices on the same counters."""
+    """Return some holders of matching devices, or of other devices on the same counters."""
     mask = found.untainted & ~found.free
     if found.unheld & ~found.free:
         for group in view.groups:
@@ -221,7 +196,7 @@ def _shortages(view: NodeView, short: int) -> tuple[Shortage, ...]:
 
 
 def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
-    """Return the counters that are short for a device, with the amount missing in 10^-9."""
+    """Return the counters that are short for a device, with the missing amount in 10^-9."""
     place = view.group_of.get(index)
     if place is None:
         return []
@@ -234,7 +209,7 @@ def shortages(view: NodeView, index: int) -> list[tuple[str, int]]:
 
 
 def _constraint(state: State, named: NamedQuery, view: NodeView) -> Diagnosis | None:
-    """Return the first constraint that the free devices cannot satisfy, looked at alone."""
+    """Return the first constraint that the free devices cannot satisfy, each checked alone."""
     try:
         rows = candidate_rows(view, named.query, state.selectors)
     except NodeError:

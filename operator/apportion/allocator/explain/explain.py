@@ -1,7 +1,7 @@
-"""Find out why nodes refused: the first thing that each lacked, and the device that came nearest.
+"""explain(): why nodes cannot serve a query: what each lacks first, and the device that comes nearest.
 
-In: a state, a shape, what the nodes answered. Out: an Explanation. Cost is bounded: at most EXAMINED nodes are looked
-at, those that answered something else than "none" first.
+In: a state, a query, the outcomes of the nodes. Out: an Explanation. The cost is bounded: at most EXAMINED nodes are
+examined, first those with an error, a broken pool or an exhausted search.
 """
 
 from collections.abc import Container, Mapping, MutableMapping, Sequence
@@ -16,9 +16,11 @@ from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, Outcome
 from apportion.allocator.state import State
 
 EXAMINED = 128
-"""Nodes looked at for one explanation; about 10 ms."""
+"""Nodes examined for one explanation; about 10 ms."""
 MOST_GROUPS = 8
+"""Groups of nodes reported."""
 NAMES = 5
+"""Node names listed per group."""
 
 
 def explain(
@@ -26,30 +28,30 @@ def explain(
     named: NamedQuery,
     names: Sequence[str],
     outcomes: Mapping[str, Outcome],
-    known: MutableMapping[object, Diagnosis] | None = None,
+    diagnoses: MutableMapping[object, Diagnosis] | None = None,
     special: Container[str] = (),
 ) -> Explanation:
     """Return why none of the nodes can serve.
 
-    `names`: in order. `known`: diagnoses of this question so far, by standing; nodes that stand alike lack the same,
-    except the `special` ones. Grows by these.
+    `names`: in order. `diagnoses`: kept ones by query and node state, which grow by those made here; nodes of one state have
+    equal diagnoses, except the `special` nodes.
     """
     claims = tuple(claim.key for claim in named.names.claims)
-    telling = [name for name in names if _tells(outcomes[name])]
-    looked = (telling + [name for name in names if not _tells(outcomes[name])] if telling else names)[
+    first = [name for name in names if _is_exceptional(outcomes[name])]
+    examined = (first + [name for name in names if not _is_exceptional(outcomes[name])] if first else names)[
         :EXAMINED
     ]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
-    for name in looked:
-        found = _recall(state, named, name, outcomes[name], None if name in special else known)
+    for name in examined:
+        found = _kept_diagnosis(state, named, name, outcomes[name], None if name in special else diagnoses)
         groups.setdefault(
             (found.kind, found.slot, found.alternative, found.constraint_index, found.message), []
         ).append((name, found))
-    # The nearest to success first: the furthest stage, then the most devices that came that far.
+    # The nearest to success first: the latest stage, then the most devices that reached it.
     ranked = sorted(groups.values(), key=lambda rows: max(row.progress for _, row in rows), reverse=True)
     nearest = None
     for rows in ranked[:MOST_GROUPS]:
-        # What is shown of a group is one node's, and names claims and holders: that one is looked at now.
+        # The report of a group names claims and holders of one node: diagnose this node anew.
         place = max(range(len(rows)), key=lambda number: rows[number][1].progress)
         name = rows[place][0]
         best = _diagnose(state, named, name, outcomes[name])
@@ -59,30 +61,30 @@ def explain(
     return Explanation(
         claims,
         len(names),
-        len(looked),
+        len(examined),
         tuple(_group(rows) for rows in ranked[:MOST_GROUPS]),
         nearest,
     )
 
 
-def _tells(outcome: Outcome) -> bool:
-    """Say whether an outcome says more than that there is no place."""
+def _is_exceptional(outcome: Outcome) -> bool:
+    """Say whether an outcome has another reason than too few devices."""
     return outcome is BROKEN or outcome is EXHAUSTED or isinstance(outcome, NodeError)
 
 
-def _recall(
+def _kept_diagnosis(
     state: State,
     named: NamedQuery,
     name: str,
     outcome: Outcome,
-    known: MutableMapping[object, Diagnosis] | None,
+    diagnoses: MutableMapping[object, Diagnosis] | None,
 ) -> Diagnosis:
-    if known is None or isinstance(outcome, NodeError) or state.view(name).unclassifiable:
+    if diagnoses is None or isinstance(outcome, NodeError) or state.view(name).unclassifiable:
         return _diagnose(state, named, name, outcome)
     key = named.query, state.node_states.of(name)
-    found = known.get(key)
+    found = diagnoses.get(key)
     if found is None:
-        found = known[key] = _diagnose(state, named, name, outcome)
+        found = diagnoses[key] = _diagnose(state, named, name, outcome)
     return found
 
 
@@ -121,18 +123,18 @@ def _group(rows: Sequence[tuple[str, Diagnosis]]) -> NodeGroup:
 
 
 def _sum(first: RequestReport, reports: Sequence[RequestReport]) -> RequestReport:
-    """Add the counts of all nodes; taints, holders and shortages are those of the nearest node."""
+    """Return the first report with the counts of all nodes added; taints, holders and shortages stay the nearest node's."""
     return replace(
         first,
-        looked=sum(one.looked for one in reports),
+        looked=sum(report.looked for report in reports),
         steps=tuple(
-            Step(step.owner, step.number, step.text, sum(one.steps[number].passed for one in reports))
+            Step(step.owner, step.number, step.text, sum(report.steps[number].passed for report in reports))
             for number, step in enumerate(first.steps)
         ),
-        matching=sum(one.matching for one in reports),
-        untainted=sum(one.untainted for one in reports),
-        unheld=sum(one.unheld for one in reports),
-        roomy=sum(one.roomy for one in reports),
-        free=sum(one.free for one in reports),
-        on_one_node=max(one.on_one_node for one in reports),
+        matching=sum(report.matching for report in reports),
+        untainted=sum(report.untainted for report in reports),
+        unheld=sum(report.unheld for report in reports),
+        roomy=sum(report.roomy for report in reports),
+        free=sum(report.free for report in reports),
+        on_one_node=max(report.on_one_node for report in reports),
     )

@@ -1,6 +1,6 @@
-"""Why there is no solution: a value, rendered elsewhere (`explain_text`).
+"""Explanation: why no node can serve a demand, as a value; `render` makes text of it.
 
-In and out: nothing but numbers, names and texts. One group per reason; figures are sums over the nodes of a group.
+Numbers, names and texts only. One group of nodes per reason; its figures are sums over the nodes of the group.
 """
 
 from dataclasses import asdict, dataclass
@@ -19,14 +19,14 @@ RefusalReason: TypeAlias = Literal[
     "error",
     "pool",
 ]
-"""What a node lacked first, in the order in which it is looked for: devices at all; devices that pass the selectors;
-untainted ones; free ones; with capacity, with counters; with an agreeing attribute; for all requests at once.
-budget: the search gave up. error: a selector failed. pool: broken pools were left out."""
+"""What a node lacks first, in the order of the checks: any devices; devices that pass the selectors; without untolerated
+taints; not held; with consumable capacity left; with counters left; that satisfy a constraint; for all requests together.
+budget: the search ran out of steps. error: a selector failed. pool: broken pools were left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One selector, and how many of the devices that came to it passed."""
+    """One selector, and how many devices passed it and all selectors before it."""
 
     owner: Literal["class", "request"]
     number: int
@@ -36,17 +36,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A counter that is short for devices that would do otherwise."""
+    """A counter that is short for devices that pass all other checks."""
 
     counter: str
     missing: str
-    """The amount missing where least is missing (a quantity)."""
+    """The least amount missing for one of the devices (a quantity)."""
     devices: int
 
 
 @dataclass(frozen=True, slots=True)
 class RequestReport:
-    """How far the devices of the nodes came for one request; every count is of those that passed the steps before."""
+    """How many devices of the nodes pass each check for one request; each count includes only devices that passed the checks before."""
 
     claim: str
     request: str
@@ -59,15 +59,15 @@ class RequestReport:
     untainted: int
     unheld: int
     roomy: int
-    """Of those not held: with enough consumable capacity left."""
+    """Devices that are not held and have enough consumable capacity left."""
     free: int
-    """Of those: with enough left in the shared counters."""
+    """Of these, devices whose shared counters suffice."""
     on_one_node: int = 0
-    """The most that passed the step that failed on one node; a claim's devices all come from one."""
+    """The most devices of one node that passed the failed check: all devices of a claim come from one node."""
     taints: tuple[tuple[str, int], ...] = ()
-    """Untolerated taints with the devices that have them."""
+    """Untolerated taints, each with its number of devices."""
     holders: tuple[str, ...] = ()
-    """Some of those who hold matching devices, or the counters of matching devices."""
+    """Some holders of matching devices, or of the counters of matching devices."""
     shortages: tuple[Shortage, ...] = ()
 
 
@@ -81,14 +81,14 @@ class ConstraintReport:
     wanted: int
     """Devices that it covers."""
     values: tuple[tuple[str, int], ...]
-    """Values with the free devices that hold them, on the nearest node, the most frequent first."""
+    """Values, each with its number of free devices on the nearest node, the most frequent first."""
     without: int
-    """Free devices there without the attribute."""
+    """Free devices of that node without the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that refused for the same reason."""
+    """Nodes that cannot serve for the same reason."""
 
     kind: RefusalReason
     count: int
@@ -105,11 +105,11 @@ class NearestMiss:
 
     node: str
     device: str
-    """Empty where no single device is to blame: a constraint among several."""
+    """Empty where a constraint over several devices failed."""
     claim: str
     request: str
     missing: tuple[str, ...]
-    """What it failed, one sentence each."""
+    """The failed conditions, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +118,17 @@ class Explanation:
 
     claims: tuple[str, ...]
     nodes: int
-    """Nodes that were candidates."""
+    """Number of candidate nodes."""
     examined: int
-    """Of those, looked at for this explanation."""
+    """Of these, the nodes examined for this explanation."""
     groups: tuple[NodeGroup, ...]
     """The nearest to success first."""
     nearest: NearestMiss | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without empty fields."""
-        found = _plain(asdict(self))
-        return found if isinstance(found, dict) else {}
+        plain = _plain(asdict(self))
+        return plain if isinstance(plain, dict) else {}
 
 
 def _plain(value: object) -> object:

@@ -1,10 +1,10 @@
-"""The nearest miss: which device failed the fewest conditions, and which.
+"""nearest_miss(): the device that fails the fewest conditions, and these conditions.
 
-In: the node that came nearest and its diagnosis. Out: one device with sentences about what it lacks.
+In: the node that came nearest, and its diagnosis. Out: one device, with a sentence per failed condition.
 """
 
 from apportion.allocator.bits import bits
-from apportion.allocator.explain.diagnosis import Diagnosis, funnel, shortages
+from apportion.allocator.explain.diagnosis import Diagnosis, funnel, selectors_of, shortages
 from apportion.allocator.explain.explanation import ConstraintReport, NearestMiss
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.nodeerror import ErrorCause
@@ -23,7 +23,7 @@ CUT = 160
 
 
 def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -> NearestMiss | None:
-    """Return the device nearest to serving the request that failed; None where no request did."""
+    """Return the device that comes nearest to serving the failed request; None if no request failed."""
     if found.constraint is not None:
         return _agreement(name, found.constraint)
     if found.slot < 0 or found.request is None:
@@ -47,7 +47,7 @@ def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -
 
 
 def _agreement(node: str, constraint: ConstraintReport) -> NearestMiss:
-    """Say how many of the devices that a constraint covers could agree, or differ, on the node."""
+    """Return the miss of a constraint: how many free devices agree, or differ, on the node."""
     if constraint.distinct:
         missing = f"{len(constraint.values)} different values of {constraint.attribute} where {constraint.wanted} are needed"
     elif constraint.values:
@@ -61,7 +61,7 @@ def _agreement(node: str, constraint: ConstraintReport) -> NearestMiss:
 
 
 def _closest(state: State, view: NodeView, alternative: Alternative) -> int:
-    """Return the devices that passed the most stages, but not all; a few of them."""
+    """Return some devices that passed the most stages, but not all."""
     stages = funnel(state, view, alternative)
     masks = [stages.free, stages.roomy, stages.unheld, stages.untainted, stages.matching]
     masks += reversed(view.prefixes(alternative, state.selectors))
@@ -78,10 +78,8 @@ def _closest(state: State, view: NodeView, alternative: Alternative) -> int:
 def _missing(state: State, view: NodeView, alternative: Alternative, index: int) -> tuple[str, ...]:
     device = view.devices[index]
     found = []
-    for number, text in enumerate(alternative.class_selectors):
-        found += _selector(state.programs, device, text, f"class selector #{number}")
-    for number, text in enumerate(alternative.selectors):
-        found += _selector(state.programs, device, text, f"request selector #{number}")
+    for owner, number, text in selectors_of(alternative):
+        found += _selector(state.programs, device, text, f"{owner} selector #{number}")
     taint = untolerated(view.template.taints.get(index, ()), alternative.tolerations)
     if taint is not None:
         found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
@@ -116,7 +114,7 @@ def _selector(selectors: Selectors, device: Device, text: str, title: str) -> li
 
 
 def _values(device: Device, reads: frozenset[tuple[str, str]] | None) -> str:
-    """Say what the device has where the selector looks."""
+    """Return the device's values of what the selector reads."""
     shown = []
     for kind, name in sorted(reads or ())[:3]:
         if kind == "attribute":

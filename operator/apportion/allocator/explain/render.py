@@ -1,6 +1,6 @@
 """Explanations as text: one line for an Event, several for a terminal.
 
-In: an Explanation. Out: plain English. Nothing is decided here.
+In: an Explanation. Out: plain English.
 """
 
 from apportion.allocator.explain.explanation import Explanation, NearestMiss, NodeGroup, RequestReport
@@ -87,7 +87,7 @@ def _request(group: NodeGroup, request: RequestReport) -> str:
 
 
 def _blame(request: RequestReport) -> str:
-    """Name the selector that let the fewest pass."""
+    """Return the clause that names the selector which stops the devices."""
     before = request.looked
     for step in request.steps:
         if not step.passed or step.passed < (request.wanted or 1) <= before:

@@ -83,4 +83,4 @@ class HostTable:
 
     def since(self, cursor: int) -> tuple[int, Sequence[str] | None]:
         """Return the end of the log, and the nodes that changed after the cursor (None: the cursor was dropped, read all)."""
-        return self._log.end, self._log.since(cursor)
+        return self._log.since(cursor)

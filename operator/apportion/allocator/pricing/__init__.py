@@ -1,1 +1,1 @@
-"""What devices and the room on nodes are worth to the demand."""
+"""Values of devices to the demand that is expected."""

@@ -1,8 +1,9 @@
-"""What a state of a thing that is cut is worth: the best value of demanded pieces that can still be cut from it.
+"""CutPrices: the value of each state of a device that is cut: the best value of demanded pieces that still fit.
 
-In: a board and how often each piece is asked for. Out: an integer per state, `UNIT` for a whole. Prices of pieces are
-the dual prices of cutting wholes into the demand (see `duals`), so no whole is worth more than `UNIT` and a state that
-only pieces fit that nobody asks for is worth nothing. A little comes on top for every place where a piece is still possible.
+In: the device's cut states, and how often each piece is demanded. Out: an integer per state, `UNIT` for a whole device.
+Prices of pieces are the dual prices of cutting whole devices into the demand (see `dualprices`), so no whole is worth more
+than `UNIT`, and a state with room only for pieces without demand is worth nothing. Every placement that is still possible
+adds a little.
 """
 
 from collections.abc import Sequence
@@ -11,26 +12,26 @@ from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
 from apportion.allocator.pricing.dualprices import dual_prices
 
 UNIT = 1 << 20
-"""One whole. Integers compare exactly, whatever the order in which they were added."""
+"""One whole device. Sums of integers are exact in any order of addition."""
 
 LITTLE = 16
-"""Every place for a piece counts for a sixteenth of its price squared: among states that hold as much, the one that
-leaves more choice wins, above all for large pieces, which are the hardest to make room for again."""
+"""Every possible placement of a piece adds a sixteenth of its squared price: among states of equal value the one with
+more possible placements wins, above all of large pieces, which are the hardest to free room for."""
 
 
 class CutPrices:
-    """Values of the states of one board under one demand."""
+    """Values of the states of one cut device under one demand."""
 
     __slots__ = ("_values", "prices", "states")
 
     def __init__(self, states: CutStates, demand: Sequence[int]) -> None:
         self.states = states
         self.prices = _prices(states, demand)
-        """What each piece is worth; 0 for one that nobody asks for or that fits nowhere."""
+        """Price of each piece; 0 without demand, or where the piece fits nowhere."""
         self._values: list[int] = []
 
     def worth(self, left: Vector) -> int | None:
-        """Return what a state is worth; None on a board that has too many states."""
+        """Return the value of a state; None where there are too many states."""
         row = self.states.row(left)
         if row == NOWHERE:
             return None
@@ -45,18 +46,20 @@ def _prices(states: CutStates, demand: Sequence[int]) -> list[int]:
     prices = [0] * states.pieces
     if states.full == NOWHERE:
         return prices
-    wanted = [piece for piece, count in enumerate(demand) if count and states.most(piece)]
-    if not wanted:
+    demanded = [piece for piece, count in enumerate(demand) if count and states.most(piece)]
+    if not demanded:
         return prices
 
     def best(values: Sequence[int]) -> tuple[int, ...]:
-        spread = [0] * states.pieces
-        for piece, value in zip(wanted, values, strict=True):
-            spread[piece] = value
-        counts = states.best(spread)
-        return tuple(counts[piece] for piece in wanted)
+        by_piece = [0] * states.pieces
+        for piece, value in zip(demanded, values, strict=True):
+            by_piece[piece] = value
+        counts = states.best(by_piece)
+        return tuple(counts[piece] for piece in demanded)
 
-    found = dual_prices([demand[piece] for piece in wanted], [states.most(piece) for piece in wanted], best)
-    for piece, price in zip(wanted, found, strict=True):
+    duals = dual_prices(
+        [demand[piece] for piece in demanded], [states.most(piece) for piece in demanded], best
+    )
+    for piece, price in zip(demanded, duals, strict=True):
         prices[piece] = round(price * UNIT)
     return prices

@@ -1,7 +1,7 @@
-"""A mix: what claims ask for, and how often each.
+"""DemandMix: what claims ask for, and how often.
 
-In: what claims meant, or the profiles of an AllocationPolicy. Out: entries that can say which devices of a node would
-serve them. Two entries with equal devices are merged where they are priced, not here.
+In: queries of claims, or the profiles of an AllocationPolicy. Out: entries that return the devices of a node that would
+serve them. Entries that match the same devices are merged by the prices, not here.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ PROFILE_ATTRIBUTES = ("profile", "template")
 
 @dataclass(frozen=True, slots=True)
 class DemandEntry:
-    """One thing that is asked for."""
+    """One request that claims make."""
 
     weight: int
-    """How often, relative to the mix."""
+    """How often, relative to the other entries."""
     alternative: Alternative | None = None
     profile: str = ""
     """Instead of a request: the name of a profile or template."""
@@ -34,31 +34,31 @@ class DemandEntry:
         return 1 if self.alternative is None else self.alternative.count
 
     def mask(self, view: "NodeView", selectors: "SelectorLookup") -> int:
-        """Return the devices of a node that would serve it; none where only each node can tell."""
+        """Return the devices of a node that would serve it; 0 where a selector reads per-node attributes."""
         if self.alternative is None:
-            return self._named(view)
+            return self._profile_devices(view)
         node_class = view.node_class
         texts = (*self.alternative.class_selectors, *self.alternative.selectors)
         if node_class is None or not node_class.covers(selectors(text).reads for text in texts):
             return 0
         return view.selected(self.alternative, selectors)[0] & view.tolerating(self.alternative.tolerations)
 
-    def _named(self, view: "NodeView") -> int:
-        found = 0
+    def _profile_devices(self, view: "NodeView") -> int:
+        mask = 0
         for index in bits(view.base):
             device = view.devices[index]
             if any(
                 device.attribute(f"{device.driver}/{name}") == self.profile for name in PROFILE_ATTRIBUTES
             ):
-                found |= 1 << index
-        return found
+                mask |= 1 << index
+        return mask
 
 
 DemandMix: TypeAlias = tuple[DemandEntry, ...]
 
 
 def entries(query: Query, weight: int) -> DemandMix:
-    """Return what claims of one meaning ask for: the alternative that they like best of every request."""
+    """Return the entries of a query: the first alternative of each request, without mode All and admin access."""
     alternatives = (slot.alternatives[0] for slot in query.slots)
     return tuple(
         DemandEntry(weight, alternative)

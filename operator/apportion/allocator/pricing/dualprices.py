@@ -1,9 +1,9 @@
 """Dual prices of a cutting problem: the least number of wholes that serve a demand, each cut by one legal pattern.
 
-minimise sum(x) where sum(x[p] * p[i]) = demand[i] for every piece i; its dual prices say which part of a whole a piece
-is worth. Column generation (Gilmore and Gomory, 1961): patterns are asked for when they pay, never listed.
+minimise sum(x) where sum(x[p] * p[i]) = demand[i] for every piece i; its dual prices give the value of each piece as a
+fraction of a whole. Column generation (Gilmore and Gomory, 1961) requests patterns that improve the solution, and lists none.
 The basis inverse is held in integers over one common divisor (Edmonds' fraction-free pivots) and the ratio test is
-lexicographic, so that nothing is rounded, nothing cycles, and equal or useless patterns do no harm.
+lexicographic: nothing is rounded, nothing cycles, and equal or useless patterns are allowed.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ BestPattern: TypeAlias = Callable[[Sequence[int]], Pattern]
 
 
 def dual_prices(demand: Sequence[int], most: Sequence[int], best: BestPattern) -> tuple[Fraction, ...]:
-    """Return the part of a whole that each piece is worth.
+    """Return the value of each piece as a fraction of a whole.
 
-    `demand`: how often each piece is wanted, all above 0. `most`: how many of one piece a whole gives when it is cut
-    into that piece only, all above 0. With legal patterns closed under leaving pieces out no price is negative, and no
-    legal pattern is worth more than one whole.
+    `demand`: how often each piece is demanded, all above 0. `most`: how many of one piece a whole gives when it is cut
+    into that piece only, all above 0. Where every legal pattern stays legal without some of its pieces, no price is
+    negative and no legal pattern is worth more than one whole.
     """
     pieces = range(len(demand))
     divisor = prod(most)
@@ -37,7 +37,7 @@ def dual_prices(demand: Sequence[int], most: Sequence[int], best: BestPattern) -
 
 
 def _enter(inverse: list[list[int]], divisor: int, pattern: Pattern, demand: Sequence[int]) -> int:
-    """Bring a pattern into the basis in place of the one that runs out first; return the new divisor."""
+    """Bring a pattern into the basis in place of the pattern that runs out first; return the new divisor."""
     column = [sum(a * b for a, b in zip(row, pattern, strict=True)) for row in inverse]
     amounts = [sum(a * b for a, b in zip(row, demand, strict=True)) for row in inverse]
 

@@ -1,10 +1,10 @@
-"""How many devices of worth a node has free, a choice takes, and claims typically take.
+"""FreeWorth: the value of a node's free devices, of the devices that a choice takes, and of those that a claim typically takes.
 
-In: an outlook. Out: integers, `UNIT` for a whole device: partitions and shares by what they are worth to the demand, whole
-devices that somebody asks for as one each. Remembered by how nodes stand, so that a node costs a look-up.
+In: prices. Out: integers, `UNIT` for a whole device: partitions and shares at their price, each demanded whole device as
+one. Kept by node state, so that a node costs a look-up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from apportion.allocator.bits import bits
 from apportion.allocator.equivalence.nodeclasses import NodeClasses
@@ -19,9 +19,13 @@ from apportion.allocator.pricing.shareprices import SharePrices
 from apportion.allocator.rules.query import Query
 from apportion.allocator.search.search import Pick
 
+IDLE_PART = 8
+"""Destroying an idle partition costs an eighth of its value: enough to choose among placements of nearly equal cost, too
+little to start another whole device."""
+
 
 class FreeWorth:
-    """FreeWorth of worth under one outlook."""
+    """Values of devices under one demand mix."""
 
     def __init__(self, prices: DemandPrices, share_prices: SharePrices) -> None:
         self._prices = prices
@@ -29,41 +33,41 @@ class FreeWorth:
         self._free: Memo[NodeState, int] = Memo(MOST_KEPT)
         self._taken: Memo[tuple[NodeState, tuple[Pick, ...]], int] = Memo(MOST_KEPT)
         self._typical: Memo[Query, tuple[int, int]] = Memo(MOST_KEPT)
-        """Per meaning: kinds looked at, what it takes of one."""
+        """Per query: the classes looked at, and the value that it takes on one of them."""
         self._epoch = -1
 
     def free(self, node_state: NodeState, view: NodeView) -> int:
-        """Return what a node on this standing has free."""
-        found = self._free.get(node_state)
-        if found is None:
+        """Return the value of the free devices of a node in this state."""
+        total = self._free.get(node_state)
+        if total is None:
             node_prices = self._prices.of(view)
-            found = sum(
+            total = sum(
                 group_prices.worth(group.state)
-                for group_prices, group in zip(node_prices.groups_prices, view.groups, strict=True)
+                for group_prices, group in zip(node_prices.by_group, view.groups, strict=True)
             )
-            found += UNIT * (_whole(node_prices) & view.base & ~view.exclusive).bit_count()
+            total += UNIT * (_demanded_whole(node_prices) & view.base & ~view.exclusive).bit_count()
             for index in bits(view.shareable & view.base & ~view.exclusive):
-                found += self._share_prices.worth(view, index, view.used.get(index, {}))
-            self._free[node_state] = found
-        return found
+                total += self._share_prices.worth(view, index, view.used.get(index, {}))
+            self._free[node_state] = total
+        return total
 
     def taken(self, node_state: NodeState, view: NodeView, query: Query, picks: tuple[Pick, ...]) -> int:
-        """Return what these picks take of it."""
+        """Return the part of that value which these picks take."""
         if not query.plain:
-            return self._take(view, query, picks)
+            return self._worth_taken(view, query, picks)
         key = node_state, picks
         found = self._taken.get(key)
         if found is None:
-            found = self._taken[key] = self._take(view, query, picks)
+            found = self._taken[key] = self._worth_taken(view, query, picks)
         return found
 
     def typical(self, query: Query, node_classes: NodeClasses) -> int:
-        """Return what claims of this meaning take of an empty node that can serve them; 0 where no kind is known to."""
+        """Return the value that a query takes on an empty node; 0 where no known node class can serve it."""
         self._follow(node_classes)
         seen, found = self._typical.get(query, (0, 0))
         if not found and seen < len(node_classes.log):
             for _, view in node_classes.log[seen:]:
-                found = self._takes(query, view)
+                found = self._worth_on_empty(query, view)
                 if found:
                     break
             self._typical[query] = len(node_classes.log), found
@@ -71,11 +75,11 @@ class FreeWorth:
 
     def _follow(self, node_classes: NodeClasses) -> None:
         if self._epoch != node_classes.epoch:
-            # NodeClasses left the list, so positions in it mean others.
+            # Classes left the log, so positions in it changed.
             self._epoch = node_classes.epoch
             self._typical.clear()
 
-    def _takes(self, query: Query, view: NodeView) -> int:
+    def _worth_on_empty(self, query: Query, view: NodeView) -> int:
         node_prices = self._prices.of(view)
         total = 0
         for entry in entries(query, 1):
@@ -85,13 +89,13 @@ class FreeWorth:
             if mask & view.plain & ~view.shareable:
                 total += UNIT * entry.count
                 continue
-            places = [
+            losses = [
                 group_prices.worth(group.fresh) - group_prices.worth(group.fresh.after(local))
-                for group_prices, group in zip(node_prices.groups_prices, view.groups, strict=True)
+                for group_prices, group in zip(node_prices.by_group, view.groups, strict=True)
                 for local in bits(group.gather(mask) & group.fresh.fits)
             ]
-            if places:
-                total += entry.count * min(places)
+            if losses:
+                total += entry.count * min(losses)
                 continue
             for index in bits(mask & view.shareable):
                 charge = view.charge(index, entry.alternative)
@@ -102,11 +106,11 @@ class FreeWorth:
                     break
         return total
 
-    def _take(self, view: NodeView, query: Query, picks: Sequence[Pick]) -> int:
+    def _worth_taken(self, view: NodeView, query: Query, picks: Sequence[Pick]) -> int:
         node_prices = self._prices.of(view)
-        whole = _whole(node_prices)
+        whole = _demanded_whole(node_prices)
         after: dict[int, GroupState] = {}
-        found = 0
+        total = 0
         for pick in picks:
             alternative = query.slots[pick.slot].alternatives[pick.alternative]
             bit = 1 << pick.device
@@ -117,22 +121,43 @@ class FreeWorth:
                 if isinstance(charge, dict):
                     used = view.used.get(pick.device, {})
                     own = {name: amount.nano for name, amount in charge.items()}
-                    found += self._share_prices.worth(view, pick.device, used)
-                    found -= self._share_prices.worth(view, pick.device, used, own)
+                    total += self._share_prices.worth(view, pick.device, used)
+                    total -= self._share_prices.worth(view, pick.device, used, own)
             elif pick.device in view.group_of:
                 number, local = view.group_of[pick.device]
                 after[number] = after.get(number, view.groups[number].state).after(local)
             elif whole & bit:
-                found += UNIT
+                total += UNIT
         for number, state in after.items():
-            group_prices = node_prices.groups_prices[number]
-            found += group_prices.worth(view.groups[number].state) - group_prices.worth(state)
-        return found
+            group_prices = node_prices.by_group[number]
+            total += group_prices.worth(view.groups[number].state) - group_prices.worth(state)
+        return total
+
+    def destroyed(self, view: NodeView, picks: Sequence[Pick], idle: Iterable[int]) -> int:
+        """Return what it costs to destroy idle partitions: of these devices, those that no longer fit beside the picks.
+
+        Only a part of their value: the counters stay usable, but the next claim has to wait until a partition is cut.
+        """
+        picked = {pick.device for pick in picks}
+        after: dict[int, GroupState] = {}
+        for device in picked & view.group_of.keys():
+            number, local = view.group_of[device]
+            after[number] = after.get(number, view.groups[number].state).after(local)
+        by_group = self._prices.of(view).by_group
+        lost = 0
+        for device in idle:
+            number, local = view.group_of.get(device, (-1, 0))
+            if number not in after or device in picked or after[number].fits >> local & 1:
+                continue
+            state = view.groups[number].state
+            if state.fits >> local & 1:
+                lost += by_group[number].worth(state) - by_group[number].worth(state.after(local))
+        return lost // IDLE_PART
 
 
-def _whole(node_prices: NodePrices) -> int:
-    """Return the whole devices that somebody asks for."""
-    found = 0
-    for place in node_prices.places:
-        found |= place.mask
-    return found
+def _demanded_whole(node_prices: NodePrices) -> int:
+    """Return the mask of the whole devices that the mix demands."""
+    mask = 0
+    for demand in node_prices.whole_demands:
+        mask |= demand.mask
+    return mask

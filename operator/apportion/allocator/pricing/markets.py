@@ -1,14 +1,14 @@
-"""How the sets of devices that claims choose from lie to each other.
+"""Markets: the device sets that requests choose from, and which of them compete for the same devices.
 
-In: what the sets reach on nodes of each kind. Out: which set lies inside which, which share devices, and the markets:
-sets that share devices with each other, be it through others.
+In: the devices of each set on nodes of each class. Out: which set contains which, which share devices, and the markets: sets
+that share devices directly or through other sets.
 """
 
 from collections.abc import Sequence
 
 
 class Markets:
-    """Only ever learns more: sets come apart, or meet."""
+    """Relations between sets, over all node classes learnt so far. Learning only separates sets or finds common devices."""
 
     def __init__(self, size: int) -> None:
         self._inside = [[True] * size for _ in range(size)]
@@ -16,30 +16,30 @@ class Markets:
         self.exists = False
         """Whether some set shares devices with another without lying inside it."""
         self.markets: tuple[int, ...] = tuple(range(size))
-        """Per set the first of its market."""
+        """Per set the number of the first set of its market."""
 
-    def learn(self, reaches: Sequence[int]) -> bool:
-        """Learn from a node: per set a bit mask of the devices that belong to it. Return whether that was news."""
-        news = False
-        for i, mine in enumerate(reaches):
-            for j, other in enumerate(reaches):
+    def learn(self, masks: Sequence[int]) -> bool:
+        """Learn from a node: per set the mask of its devices. Return whether a relation changed."""
+        changed = False
+        for i, mine in enumerate(masks):
+            for j, other in enumerate(masks):
                 if mine & ~other and self._inside[i][j]:
-                    self._inside[i][j], news = False, True
+                    self._inside[i][j], changed = False, True
                 if mine & other and not self._meet[i][j]:
-                    self._meet[i][j], news = True, True
-        if news:
+                    self._meet[i][j], changed = True, True
+        if changed:
             size = range(len(self.markets))
             self.exists = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
             self.markets = self._join()
-        return news
+        return changed
 
-    def inside(self, one: int, two: int) -> bool:
+    def inside(self, inner: int, outer: int) -> bool:
         """Say whether one set lies inside the other on every node."""
-        return self._inside[one][two]
+        return self._inside[inner][outer]
 
-    def same(self, one: int, two: int) -> bool:
-        """Say whether two sets are one: selectors may differ in words only."""
-        return self._inside[one][two] and self._inside[two][one]
+    def same(self, one: int, other: int) -> bool:
+        """Say whether two sets have the same devices on every node: their selectors may differ in text only."""
+        return self._inside[one][other] and self._inside[other][one]
 
     def _join(self) -> tuple[int, ...]:
         firsts = list(range(len(self.markets)))

@@ -1,8 +1,8 @@
-"""What nodes are worth under one mix.
+"""DemandPrices: values of devices under one demand mix.
 
-In: a mix. Out, per kind of node: a value for every state of its groups of shared counters, the places that demanded
-numbers of whole devices have on it, and how far the devices that only some claims can use are needed. Everything is
-computed from the published counters and what the mix's selectors accept; no model is known by name.
+In: a mix. Out, per node class: a value for each state of its counter groups, the whole devices that each entry of the mix
+could take, and the device sets that requests choose from. Everything is computed from the published counters and the devices
+that the mix's selectors accept; no device model is known by name.
 """
 
 from collections.abc import Sequence
@@ -27,22 +27,22 @@ from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.singleplan import SinglePlan
 
 MOST_MIXES = 32
-"""Outlooks whose node_prices of it a kind keeps; older ones belong to mixes that nobody asks for any more."""
+"""Mixes whose prices a node class keeps; older mixes are out of use."""
 
 MOST_KEPT = 8192
-"""Kinds, groups and boards whose prices are kept."""
+"""Node classes, groups and cut states whose prices are kept."""
 
 Masks = tuple[int, ...]
 
 
 class CutStatesCache:
-    """The boards seen so far: they outlive the prices."""
+    """Cut states by group type and pieces; they outlive the prices."""
 
     def __init__(self) -> None:
         self._kept: Memo[tuple[GroupType, Vector, Masks], CutStates] = Memo(MOST_KEPT)
 
     def of(self, group_type: GroupType, full: Vector, pieces: Masks) -> CutStates:
-        """Return the one object for these pieces, each a bit mask of the devices of a group."""
+        """Return the one object for these pieces, each a mask of a group's devices."""
         key = group_type, full, pieces
         found = self._kept.get(key)
         if found is None:
@@ -53,7 +53,7 @@ class CutStatesCache:
 
 
 class GroupPrices:
-    """Values of one group's states under the mix. States are remembered by identity."""
+    """Values of one group's states under the mix."""
 
     __slots__ = ("_bests", "_cut_prices", "_fresh", "_worth")
 
@@ -64,7 +64,7 @@ class GroupPrices:
         self._bests: Memo[int, Memo[GroupOccupancy, CheapestDevices]] = Memo(MOST_KEPT)
 
     def worth(self, state: GroupState) -> int:
-        """Return what a state is worth, `UNIT` for a whole device."""
+        """Return the value of a state, `UNIT` for a whole device."""
         found = self._worth.get(state)
         if found is None:
             found = self._worth[state] = self._value(state)
@@ -74,26 +74,25 @@ class GroupPrices:
         known = self._cut_prices.worth(state.left) if self._cut_prices is not None else None
         if known is not None:
             return known
-        # Nobody asked for these yet, or there are too many states: every placement counts, large ones more.
+        # Without demand, or with too many states, every placement counts, large ones more.
         return state.worth * UNIT // max(self._fresh.worth, 1)
 
     def bests(self, mask: int) -> Memo[GroupOccupancy, CheapestDevices]:
-        """Return what `best` answered for these devices: a table to look at first."""
+        """Return the kept results of `best` for these devices; hot paths read the memo directly."""
         found = self._bests.get(mask)
         if found is None:
-            # Who took one of these before goes on with it; it only costs.
             found = self._bests[mask] = Memo(MOST_KEPT)
         return found
 
     def best(self, occupancy: GroupOccupancy, mask: int) -> CheapestDevices:
-        """Return the least worth lost by taking one of the devices, and the worth around it, in one number; and which."""
+        """Return the open devices of the mask that lose the least value, with the loss and the group's value in one number."""
         known = self.bests(mask)
         found = known.get(occupancy)
         if found is None:
-            found = known[occupancy] = self._least(occupancy.state, mask & occupancy.open)
+            found = known[occupancy] = self._cheapest(occupancy.state, mask & occupancy.open)
         return found
 
-    def _least(self, state: GroupState, open_: int) -> CheapestDevices:
+    def _cheapest(self, state: GroupState, open_: int) -> CheapestDevices:
         if not open_:
             return ()
         before = self.worth(state)
@@ -103,14 +102,14 @@ class GroupPrices:
 
 
 Row: TypeAlias = tuple[int, int, Memo[GroupOccupancy, CheapestDevices], GroupPrices]
-"""A group, the bits of its devices that may be taken, what was found out about its spots, its prices."""
+"""Group number, mask of its devices that may be taken, kept results by occupancy, prices."""
 
 Priced: TypeAlias = tuple[tuple[Row, ...], ...]
-"""The groups of every alternative of a plan."""
+"""The rows of each alternative of a plan."""
 
 
 class WholeDemand(NamedTuple):
-    """Whole devices of one node that one entry of the mix could take."""
+    """The whole devices of one node that an entry of the mix could take."""
 
     mask: int
     number: int
@@ -119,95 +118,98 @@ class WholeDemand(NamedTuple):
 
 
 class NodePrices:
-    """What the mix sees in nodes of one kind."""
+    """Prices on the nodes of one class."""
 
-    __slots__ = ("groups_prices", "places", "priced", "reaches", "total")
+    __slots__ = ("by_group", "priced", "set_masks", "total", "whole_demands")
 
     def __init__(
-        self, groups_prices: Sequence[GroupPrices], places: Sequence[WholeDemand], reaches: Masks
+        self, by_group: Sequence[GroupPrices], whole_demands: Sequence[WholeDemand], set_masks: Masks
     ) -> None:
-        self.groups_prices = tuple(groups_prices)
-        """Per group."""
-        self.places = tuple(places)
+        self.by_group = tuple(by_group)
+        self.whole_demands = tuple(whole_demands)
         self.priced: Memo[SinglePlan, Priced] = Memo(MOST_KEPT)
-        """What claims for one device may take."""
-        self.reaches = reaches
-        """Per set of devices that the mix knows: which of this node belong to it."""
-        self.total = sum(place.weight * (place.mask.bit_count() // place.number) for place in self.places)
+        """Rows of queries for one device."""
+        self.set_masks = set_masks
+        """Per set of `DemandPrices.sets` the node's devices in it."""
+        self.total = sum(
+            demand.weight * (demand.mask.bit_count() // demand.number) for demand in self.whole_demands
+        )
+        """Weighted number of whole-device claims that an empty node can serve."""
 
     def room(self, free: int) -> int:
-        """Return what places are left among the free devices, `UNIT` for an empty node."""
+        """Return the part of `total` that the free devices can serve, `UNIT` for all of it."""
         if not self.total:
             return 0
-        left = sum(place.weight * ((place.mask & free).bit_count() // place.number) for place in self.places)
+        left = sum(
+            demand.weight * ((demand.mask & free).bit_count() // demand.number)
+            for demand in self.whole_demands
+        )
         return left * UNIT // self.total
 
 
 class DemandPrices:
-    """One mix and its prices."""
+    """The prices of one mix."""
 
     def __init__(self, mix: DemandMix, cut_states: CutStatesCache, selectors: SelectorLookup) -> None:
         self.mix = mix
         self._cut_states = cut_states
         self.selectors = selectors
-        self._groups_prices: Memo[tuple[GroupType, Vector, Masks], GroupPrices] = Memo(MOST_KEPT)
+        self._group_prices: Memo[tuple[GroupType, Vector, Masks], GroupPrices] = Memo(MOST_KEPT)
         self._by_columns: Memo[object, NodePrices] = Memo(MOST_KEPT)
-        """By what kinds have in common that the mix sees the same of."""
+        """By the attributes that the mix reads: shared by classes with equal template and equal values of these."""
         self._priced: Memo[object, Priced] = Memo(MOST_KEPT)
-        """By what plans of different kinds have in common."""
+        """By alternatives and group prices: shared by plans of several classes."""
         self._reads: dict[frozenset[str], tuple[str, ...] | None] = {}
-        """What its selectors read, by the attributes that only each node can tell."""
+        """Attributes that the mix's selectors read, by the per-node attributes of the class; None: any."""
         self.sets: dict[object, int] = {}
-        """Sets of devices that claims choose from, by selectors."""
+        """Numbers of the device sets that requests choose from, by selectors and tolerations."""
         for entry in mix:
             if entry.alternative is not None:
-                self.sets.setdefault(_chooses(entry.alternative), len(self.sets))
+                self.sets.setdefault(_set_key(entry.alternative), len(self.sets))
 
     def set_of(self, alternative: Alternative | None) -> int | None:
-        """Return the set that a request chooses from, None if the mix does not know it."""
-        return None if alternative is None else self.sets.get(_chooses(alternative))
+        """Return the number of the set that a request chooses from; None if the mix does not have it."""
+        return None if alternative is None else self.sets.get(_set_key(alternative))
 
     def of(self, view: NodeView) -> NodePrices:
-        """Return what the mix sees in a node."""
+        """Return the prices on a node."""
         node_class = view.node_class
         if node_class is None:
-            return self._look(view)
+            return self._make(view)
         kept = node_class.memo(PRICES)
         found = kept.get(self)
         if found is None:
-            found = kept[self] = self._share(view, node_class)
+            found = kept[self] = self._of_class(view, node_class)
         return found
 
     def price(self, plan: SinglePlan, node_prices: NodePrices) -> Priced:
-        """Return the prices of what a plan may take where this is seen."""
-        key = plan.alternatives, node_prices.groups_prices
+        """Return the rows of a plan under these node prices."""
+        key = plan.alternatives, node_prices.by_group
         found = self._priced.get(key)
         if found is None:
             found = self._priced[key] = tuple(
-                [_rows(alternative.groups, node_prices.groups_prices) for alternative in plan.alternatives]
+                [_rows(alternative.groups, node_prices.by_group) for alternative in plan.alternatives]
             )
         node_prices.priced[plan] = found
         return found
 
-    def _share(self, view: NodeView, node_class: NodeClass) -> NodePrices:
-        """Return one node_prices for all kinds of which the mix sees the same."""
-        names = self._names(node_class)
-        over = node_class.key_over(names) if names is not None else None
-        if over is None:
-            return self._look(view)
-        found = self._by_columns.get(over)
+    def _of_class(self, view: NodeView, node_class: NodeClass) -> NodePrices:
+        """Return the one object for all classes with equal template and equal values of the attributes read."""
+        per_node = node_class.per_node
+        if per_node not in self._reads:
+            self._reads[per_node] = self._attributes_read(node_class)
+        names = self._reads[per_node]
+        key = node_class.key_over(names) if names is not None else None
+        if key is None:
+            return self._make(view)
+        found = self._by_columns.get(key)
         if found is None:
-            found = self._by_columns[over] = self._look(view)
+            found = self._by_columns[key] = self._make(view)
         return found
 
-    def _names(self, node_class: NodeClass) -> Sequence[str] | None:
-        """Return the attributes that the mix looks at on nodes of the kind; None: it may be any."""
-        if node_class.per_node not in self._reads:
-            self._reads[node_class.per_node] = self._looks_at(node_class)
-        return self._reads[node_class.per_node]
-
-    def _looks_at(self, node_class: NodeClass) -> tuple[str, ...] | None:
-        found: set[str] = set()
+    def _attributes_read(self, node_class: NodeClass) -> tuple[str, ...] | None:
+        """Return the attributes that the mix's selectors read on nodes of the class; None: it may be any."""
+        names: set[str] = set()
         for entry in self.mix:
             if entry.alternative is None:
                 return None
@@ -215,44 +217,44 @@ class DemandPrices:
                 self.selectors(text).reads
                 for text in (*entry.alternative.class_selectors, *entry.alternative.selectors)
             ]
-            # What only each node can tell is not looked at, see `Entry.mask`.
+            # Entries that read per-node attributes match nothing, see `DemandEntry.mask`.
             if node_class.covers(reads):
-                found.update([name for read in reads for _, name in read or ()])
-        return tuple(sorted(found))
+                names.update([name for read in reads for _, name in read or ()])
+        return tuple(sorted(names))
 
-    def _look(self, view: NodeView) -> NodePrices:
+    def _make(self, view: NodeView) -> NodePrices:
         masks = [entry.mask(view, self.selectors) for entry in self.mix]
-        groups_prices = [self._group_prices(view, number, masks) for number in range(len(view.groups))]
-        places: dict[tuple[int, int], int] = {}
-        reaches = [0] * len(self.sets)
+        by_group = [self._prices_of_group(view, number, masks) for number in range(len(view.groups))]
+        weights: dict[tuple[int, int], int] = {}
+        set_masks = [0] * len(self.sets)
         for entry, mask in zip(self.mix, masks, strict=True):
             whole = mask & view.plain & ~view.shareable
             alternative = entry.alternative
             if whole and alternative is not None:
                 key = whole, alternative.count
-                places[key] = places.get(key, 0) + entry.weight * alternative.count
-                reaches[self.sets[_chooses(alternative)]] |= whole
-        rows = [WholeDemand(mask, count, weight) for (mask, count), weight in places.items()]
-        return NodePrices(groups_prices, rows, tuple(reaches))
+                weights[key] = weights.get(key, 0) + entry.weight * alternative.count
+                set_masks[self.sets[_set_key(alternative)]] |= whole
+        demands = [WholeDemand(mask, count, weight) for (mask, count), weight in weights.items()]
+        return NodePrices(by_group, demands, tuple(set_masks))
 
-    def _group_prices(self, view: NodeView, number: int, masks: Sequence[int]) -> GroupPrices:
+    def _prices_of_group(self, view: NodeView, number: int, masks: Sequence[int]) -> GroupPrices:
         group = view.groups[number]
         demand: dict[int, int] = {}
         for entry, mask in zip(self.mix, masks, strict=True):
             local = group.gather(mask)
             if local:
-                # Entries that come to the same are one: the linear program stays free of twins.
+                # Entries that match the same devices are merged: the linear program has no equal columns.
                 demand[local] = demand.get(local, 0) + entry.weight * entry.count
         pieces = tuple(sorted(demand))
         key = group.group_type, group.totals, pieces
-        found = self._groups_prices.get(key)
+        found = self._group_prices.get(key)
         if found is None:
-            found = self._groups_prices[key] = self._price(
+            found = self._group_prices[key] = self._make_group_prices(
                 key, group.fresh, [demand[piece] for piece in pieces]
             )
         return found
 
-    def _price(
+    def _make_group_prices(
         self, key: tuple[GroupType, Vector, Masks], fresh: GroupState, demand: Sequence[int]
     ) -> GroupPrices:
         if not demand:
@@ -267,22 +269,20 @@ class DemandPrices:
 PRICES: Topic[DemandPrices, NodePrices] = Topic("prices", MOST_MIXES)
 
 
-def _rows(groups: Sequence[tuple[int, int]], groups_prices: Sequence[GroupPrices]) -> tuple[Row, ...]:
-    return tuple(
-        [(number, mask, groups_prices[number].bests(mask), groups_prices[number]) for number, mask in groups]
-    )
+def _rows(groups: Sequence[tuple[int, int]], by_group: Sequence[GroupPrices]) -> tuple[Row, ...]:
+    return tuple([(number, mask, by_group[number].bests(mask), by_group[number]) for number, mask in groups])
 
 
-def _chooses(alternative: Alternative) -> object:
+def _set_key(alternative: Alternative) -> object:
     return alternative.class_selectors, alternative.selectors, alternative.tolerations
 
 
 def _vectors(group_type: GroupType, size: int, mask: int) -> list[Vector]:
-    found = []
-    for local in range(mask.bit_length()):
-        if mask >> local & 1:
-            amounts = [0] * size
-            for counter, amount in group_type.needs[local]:
-                amounts[counter] = amount
-            found.append(tuple(amounts))
-    return found
+    """Return the amount of each counter that each device of the mask takes."""
+    vectors = []
+    for local in bits(mask):
+        amounts = [0] * size
+        for counter, amount in group_type.needs[local]:
+            amounts[counter] = amount
+        vectors.append(tuple(amounts))
+    return vectors

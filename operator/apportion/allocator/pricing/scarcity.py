@@ -1,8 +1,8 @@
-"""How short the devices are that only some claims can use.
+"""Scarcity: opportunity cost of device sets: what taking a device costs claims that can use no other.
 
-In: how nodes stand, one touched node at a time. Out: what it costs now to take a device that others need and the claim
-does not. Sets of devices are what claims' selectors accept. For each set, slack is the free devices in it less what
-those who can go nowhere else will take of what is left, in standard deviations of that demand.
+In: changed nodes, the recent demand. Out: the present cost of taking a device of a set that other claims depend on. A set
+holds the devices that a request's selectors accept. Its slack is the number of free devices in it less the share of its
+market's free devices that requests confined to the set will take, in standard deviations of that demand.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +18,17 @@ from apportion.allocator.pricing.demandmix import DemandMix
 from apportion.allocator.pricing.markets import Markets
 from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.rules.query import Alternative
+from apportion.allocator.search.outcome import Contention
 
 EASE = 6.0
-"""Slack, in standard deviations, up from which a set costs next to nothing."""
+"""Slack, in standard deviations, above which a set costs almost nothing."""
 
 
 class ClusterState(Protocol):
-    """What the supply must know of the state."""
+    """The members of the state that scarcity reads."""
 
     def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
-        """Return the end of the log, and the nodes touched after the cursor (None: too long ago, look at all)."""
+        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, read all)."""
         ...
 
     def names(self) -> Mapping[str, object]:
@@ -35,177 +36,182 @@ class ClusterState(Protocol):
         ...
 
     def view(self, name: str) -> NodeView:
-        """Return a node's view as things stand."""
+        """Return the present view of a node."""
         ...
 
 
 class Captive(NamedTuple):
-    """The demand that can go nowhere but into one set, while its market fills."""
+    """The demand confined to one set, while its market fills."""
 
-    part: float
-    """Part of what the market sells."""
-    spread: float
-    """Variance of what that comes to, per device that is left in the market."""
-    usual: float
-    """Devices that one claim takes in the market."""
+    share: float
+    """Its share of the market's demand."""
+    variance: float
+    """Variance of the devices that it takes, per device left in the market."""
+    per_claim: float
+    """Mean number of devices that one claim takes in the market."""
 
 
 class Scarcity:
-    """Free devices by set, and the tolls that follow from them."""
+    """Free devices by set, and the costs that follow from them."""
 
     def __init__(self, prices: DemandPrices) -> None:
         self._prices = prices
         self._size = len(prices.sets)
         self._cursor = -1
         self._free: list[int] = []
-        """Per set, then per market under the number of its first set."""
-        self._known: dict[str, tuple[int, ...]] = {}
-        """The same of each node."""
+        """Per set, then per market at the number of its first set."""
+        self._by_node: dict[str, tuple[int, ...]] = {}
+        """The same counts of each node."""
         self._node_classes: WeakSet[NodeClass] = WeakSet()
-        """Kinds whose sets were compared; gone with their last node."""
+        """Classes whose sets were compared; weak, so that a class is freed with its last node."""
         self._node_class: NodeClass | None = None
-        """The last of them: most nodes are of its kind."""
+        """The class compared last: most nodes have the same."""
         self._markets = Markets(self._size)
         self.version = 0
-        """Grows when what is known of the sets changes, so that answers given before are void."""
+        """Grows when relations between sets change; outcomes of earlier versions are void."""
         self._latest = prices.mix
         self._captives: list[Captive] = []
-        """Per set, made anew with the demand and with the sets."""
+        """Per set; computed for the latest demand and relations between sets."""
         self._costs: dict[int, int] = {}
 
     @property
     def contested(self) -> bool:
-        """Whether some set shares devices with another without lying inside it: only then does anything cost a toll."""
+        """Whether some set shares devices with another without lying inside it; otherwise nothing has a cost."""
         return self._markets.exists
 
     def catch_up(self, cluster: ClusterState, node_states: NodeStates, latest: DemandMix) -> None:
-        """Look at the nodes touched since. `latest`: the demand as it is now; prices of room may be of an older one."""
+        """Read the nodes that changed. `latest`: the recent demand, which may be newer than that of the prices."""
         if latest is not self._latest:
             self._latest = latest
             self._captives.clear()
             self._costs.clear()
-        self._cursor, touched = cluster.since(self._cursor)
+        self._cursor, changed = cluster.since(self._cursor)
         names = cluster.names()
-        if touched is None:
+        if changed is None:
             views = [cluster.view(node_state.first()) for node_state in node_states.all()]
         else:
-            views = [cluster.view(name) for name in touched if name in names]
+            views = [cluster.view(name) for name in changed if name in names]
         version = self.version
-        # Which devices make a market must be known before they are counted.
+        # The markets must be known before their devices are counted.
         for view in views:
             self._compare(view)
-        if touched is None or self.version != version:
-            self._count(cluster, node_states)
+        if changed is None or self.version != version:
+            self._recount(cluster, node_states)
             return
         if self.contested:
-            for name in touched:
+            for name in changed:
                 if name in names:
-                    self._enter(name, self._row(cluster.view(name)))
-                elif name in self._known:
-                    self._enter(name, ())
-                    del self._known[name]
+                    self._put(name, self._counts(cluster.view(name)))
+                elif name in self._by_node:
+                    self._put(name, ())
+                    del self._by_node[name]
 
     def _compare(self, view: NodeView) -> None:
-        """Learn how the sets lie to each other on a kind of node not seen before."""
+        """Learn relations between sets from the first node of a class."""
         node_class = view.node_class
         if node_class is self._node_class or node_class is None:
             return
         self._node_class = node_class
         if node_class not in self._node_classes:
             self._node_classes.add(node_class)
-            if self._markets.learn(self._prices.of(view).reaches):
+            if self._markets.learn(self._prices.of(view).set_masks):
                 self.version += 1
                 self._captives.clear()
 
-    def _count(self, cluster: ClusterState, node_states: NodeStates) -> None:
-        self._known.clear()
+    def _recount(self, cluster: ClusterState, node_states: NodeStates) -> None:
+        self._by_node.clear()
         self._free = [0] * (2 * self._size)
         self._costs.clear()
         if not self.contested:
             return
         for node_state in node_states.all():
-            row = self._row(cluster.view(node_state.first()))
-            if row:
-                self._known.update(dict.fromkeys(node_state.nodes, row))
-                for one, count in enumerate(row):
-                    self._free[one] += count * len(node_state.nodes)
+            counts = self._counts(cluster.view(node_state.first()))
+            if counts:
+                self._by_node.update(dict.fromkeys(node_state.nodes, counts))
+                for number, count in enumerate(counts):
+                    self._free[number] += count * len(node_state.nodes)
 
-    def _row(self, view: NodeView) -> tuple[int, ...]:
-        reaches = self._prices.of(view).reaches
-        if not any(reaches):
+    def _counts(self, view: NodeView) -> tuple[int, ...]:
+        """Return the node's free devices per set, then per market."""
+        set_masks = self._prices.of(view).set_masks
+        if not any(set_masks):
             return ()
         free = view.base & ~view.exclusive
         unions = [0] * self._size
-        for first, mask in zip(self._markets.markets, reaches, strict=True):
+        for first, mask in zip(self._markets.markets, set_masks, strict=True):
             unions[first] |= mask
-        return tuple([(mask & free).bit_count() for mask in (*reaches, *unions)])
+        return tuple([(mask & free).bit_count() for mask in (*set_masks, *unions)])
 
-    def _enter(self, name: str, row: tuple[int, ...]) -> None:
-        former = self._known.get(name, ())
-        if row == former:
+    def _put(self, name: str, counts: tuple[int, ...]) -> None:
+        former = self._by_node.get(name, ())
+        if counts == former:
             return
-        self._known[name] = row
+        self._by_node[name] = counts
         self._costs.clear()
-        for one, count in enumerate(former):
-            self._free[one] -= count
-        for one, count in enumerate(row):
-            self._free[one] += count
+        for number, count in enumerate(former):
+            self._free[number] -= count
+        for number, count in enumerate(counts):
+            self._free[number] += count
 
-    def reach(self, alternative: Alternative) -> int:
-        """Return how many free devices a request chooses from; 0 where no two requests are rivals, or it is not known."""
-        one = self._prices.set_of(alternative)
-        return self._free[one] if one is not None and self.contested else 0
+    def free_devices(self, alternative: Alternative) -> int:
+        """Return the number of free devices in a request's set; 0 where sets do not compete or the set is unknown."""
+        number = self._prices.set_of(alternative)
+        return self._free[number] if number is not None and self.contested else 0
 
-    def contended(self, alternative: int | None, reached: Iterable[int]) -> tuple[int, ...]:
-        """Return the sets that lose devices to a claim that could go elsewhere. `reached`: the sets that it takes from."""
-        if alternative is None or not self.contested:
+    def contended(self, own: int | None, touched: Iterable[int]) -> tuple[int, ...]:
+        """Return the sets, of those that the taken device belongs to, that do not contain the request's own set.
+
+        A request with another choice takes the device from them. Of equal sets the first stands for all.
+        """
+        if own is None or not self.contested:
             return ()
         markets = self._markets
         return tuple(
-            one
-            for one in reached
-            if not markets.inside(alternative, one) and not any(markets.same(one, two) for two in range(one))
+            number
+            for number in touched
+            if not markets.inside(own, number)
+            and not any(markets.same(number, earlier) for earlier in range(number))
         )
 
-    def contention_cost(self, contention: tuple[int, ...]) -> int:
-        """Return what the harm costs now, in the unit of worth. `harm`: sets, once per device that they lose."""
+    def contention_cost(self, contention: Contention) -> int:
+        """Return the present cost, `UNIT` for a whole device. `contention`: a set number per device that a set loses."""
         if not contention:
             return 0
         costs = self._costs
         total = 0
-        for one in contention:
-            if one not in costs:
-                costs[one] = self._price(one)
-            total += costs[one]
+        for number in contention:
+            if number not in costs:
+                costs[number] = self._cost(number)
+            total += costs[number]
         return total
 
-    def _price(self, one: int) -> int:
+    def _cost(self, number: int) -> int:
         if not self._captives:
-            self._captives = self._look()
-        part, spread, usual = self._captives[one]
-        left = self._free[self._size + self._markets.markets[one]]
-        slack = (self._free[one] - part * left) / sqrt(spread * left + 1)
-        return round(UNIT * log1p(exp(min(EASE - slack, 50.0))) / usual)
+            self._captives = self._measure_captives()
+        share, variance, per_claim = self._captives[number]
+        left = self._free[self._size + self._markets.markets[number]]
+        slack = (self._free[number] - share * left) / sqrt(variance * left + 1)
+        return round(UNIT * log1p(exp(min(EASE - slack, 50.0))) / per_claim)
 
-    def _look(self) -> list[Captive]:
+    def _measure_captives(self) -> list[Captive]:
         size = range(self._size)
         demand = [0] * self._size
         squares = [0] * self._size
         claims = [0] * self._size
         for entry in self._latest:
-            one = self._prices.set_of(entry.alternative)
-            if one is not None:
-                claims[one] += entry.weight
-                demand[one] += entry.weight * entry.count
-                squares[one] += entry.weight * entry.count * entry.count
+            number = self._prices.set_of(entry.alternative)
+            if number is not None:
+                claims[number] += entry.weight
+                demand[number] += entry.weight * entry.count
+                squares[number] += entry.weight * entry.count * entry.count
         markets = self._markets.markets
-        found: list[Captive] = []
-        for one in size:
-            market = [other for other in size if markets[other] == markets[one]]
-            # Nobody may want any of it of late.
+        captives: list[Captive] = []
+        for number in size:
+            market = [other for other in size if markets[other] == markets[number]]
+            # The recent demand may have no request in this market.
             total = sum(demand[other] for other in market) or 1
-            part = sum(demand[other] for other in market if self._markets.inside(other, one)) / total
+            share = sum(demand[other] for other in market if self._markets.inside(other, number)) / total
             spread = sum(squares[other] for other in market) / total
-            usual = total / (sum(claims[other] for other in market) or 1)
-            found.append(Captive(part, spread * part * (1 - part), usual))
-        return found
+            per_claim = total / (sum(claims[other] for other in market) or 1)
+            captives.append(Captive(share, spread * share * (1 - share), per_claim))
+        return captives

@@ -1,8 +1,8 @@
-"""What is left of a device that several claims share is worth: the best value of demanded shares that still fit.
+"""SharePrices: value of a shared device's remaining capacity: the best value of demanded shares that still fit.
 
-In: a node's view, a device, what its shares use. Out: an integer, `UNIT` for an empty device. The same linear program
-as for shared counters, over the device's capacities; where nobody asked for shares yet, or states are too many, room is
-worth its square, so that what is broken gets filled first.
+In: a node's view, a device, the capacity that its shares use. Out: an integer, `UNIT` for an empty device. The same linear
+program as for shared counters, over the device's capacities. Without demand for shares, or with too many states, the value
+is the square of the free part, so that devices in use are filled first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ MOST_KEPT = 8192
 """Devices whose prices are kept."""
 
 Row = tuple[tuple[str, ...], Vector, CutPrices | None]
-"""Names of the capacities, the whole, the prices."""
+"""Names of the capacities, amounts of the whole device, prices; None without demand."""
 
 
 class SharePrices:
-    """Values of shared devices under one mix."""
+    """Values of shared devices under one demand mix."""
 
     def __init__(self, mix: DemandMix, selectors: SelectorLookup) -> None:
         self._mix = mix
         self._selectors = selectors
         self._rows: Memo[tuple[NodeClass, int], Row] = Memo(MOST_KEPT)
-        self._cut_prices_of: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
+        self._by_demand: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
 
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
-        """Return what is left worth, given what shares use of it, in 10^-9."""
+        """Return the value of what `uses` leave: amounts by capacity name, in 10^-9, of shares present and new."""
         names, full, cut_prices = self._row(view, index)
         left = tuple(
             total - sum(use.get(name, 0) for use in uses) for name, total in zip(names, full, strict=True)
@@ -41,22 +41,22 @@ class SharePrices:
         known = cut_prices.worth(left) if cut_prices is not None else None
         if known is not None:
             return known
-        part = min(
-            (Fraction(max(here, 0), total) for here, total in zip(left, full, strict=True)),
+        free = min(
+            (Fraction(max(amount, 0), total) for amount, total in zip(left, full, strict=True)),
             default=Fraction(1),
         )
-        return round(part * part * UNIT)
+        return round(free * free * UNIT)
 
     def _row(self, view: NodeView, index: int) -> Row:
         if view.node_class is None:
-            return self._look(view, index)
+            return self._make_row(view, index)
         key = view.node_class, index
         found = self._rows.get(key)
         if found is None:
-            found = self._rows[key] = self._look(view, index)
+            found = self._rows[key] = self._make_row(view, index)
         return found
 
-    def _look(self, view: NodeView, index: int) -> Row:
+    def _make_row(self, view: NodeView, index: int) -> Row:
         whole = {name: entry.value.nano for name, entry in view.devices[index].capacity.items()}
         names = tuple(sorted(name for name, amount in whole.items() if amount > 0))
         full = tuple(whole[name] for name in names)
@@ -72,10 +72,8 @@ class SharePrices:
 
     def _cut_prices(self, full: Vector, demand: Sequence[tuple[Vector, int]]) -> CutPrices | None:
         key = full, demand
-        if key not in self._cut_prices_of:
+        if key not in self._by_demand:
             states = CutStates(full, [[share] for share, _ in demand])
             cut_prices = CutPrices(states, [count for _, count in demand]) if states.full != NOWHERE else None
-            self._cut_prices_of[key] = (
-                cut_prices if cut_prices is not None and any(cut_prices.prices) else None
-            )
-        return self._cut_prices_of[key]
+            self._by_demand[key] = cut_prices if cut_prices is not None and any(cut_prices.prices) else None
+        return self._by_demand[key]

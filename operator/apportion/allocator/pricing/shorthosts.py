@@ -1,7 +1,7 @@
-"""Nodes with too little cpu or memory for the devices that they have free.
+"""ShortHosts: nodes with too little cpu or memory for their free devices.
 
-In: how nodes stand and what they have left beside devices, one touched node at a time. Out: a set of names. What counts
-as too little is rounded up to a band, so that the set outlives small changes of the demand.
+In: node states and free cpu and memory, for one changed node at a time. Out: a set of node names. The threshold is rounded up
+to a band, so that small changes of the demand keep the set.
 """
 
 from collections.abc import Mapping
@@ -20,23 +20,23 @@ STEPS = 4
 """Bands per doubling."""
 
 MOST_KEPT = 1 << 16
-"""Nodes of which it is remembered what promises leave of them."""
+"""Nodes whose results with more cpu and memory taken are kept."""
 
 
 class SufficientResources(NamedTuple):
-    """HostResources per device of worth that leave nothing useless."""
+    """Cpu and memory per unit of device value that strand no device."""
 
     cpu: float
     memory: float
 
     @classmethod
     def of(cls, cpu: float, memory: float) -> "SufficientResources":
-        """Return the bands in which these amounts are."""
+        """Return the upper ends of the bands of these amounts."""
         return cls(_band(cpu), _band(memory))
 
 
-class PromisedHost(NamedTuple):
-    """What was found out about a node on which more is taken than the state knows."""
+class TentativeHost(NamedTuple):
+    """Whether a node is short once tentative decisions take more than the state has recorded."""
 
     node_state: NodeState
     left: HostResources
@@ -45,34 +45,34 @@ class PromisedHost(NamedTuple):
 
 
 class HostedState(ClusterState, Protocol):
-    """What must be known of the state."""
+    """The members of the state that this module reads."""
 
     hosts: HostTable
     node_states: NodeStates
 
 
 class ShortHosts:
-    """The nodes that have less than enough."""
+    """The nodes below the threshold."""
 
     def __init__(self, devices: FreeWorth, enough: SufficientResources) -> None:
         self.enough = enough
         self.nodes: set[str] = set()
         self._devices = devices
         self._cursors = -1, -1
-        self._promised: Memo[str, PromisedHost] = Memo(MOST_KEPT)
-        self._beside: tuple[object, Mapping[str, HostResources], AbstractSet[str]] = None, {}, self.nodes
-        """The nodes last found with promises: as of these cursors, beside these."""
+        self._tentative: Memo[str, TentativeHost] = Memo(MOST_KEPT)
+        self._latest: tuple[object, Mapping[str, HostResources], AbstractSet[str]] = None, {}, self.nodes
+        """The last result of `with_taken`: the cursors and amounts that it holds for, and the nodes."""
 
     def catch_up(self, state: HostedState) -> None:
-        """Look at the nodes touched since, by whatever it was."""
-        device_end, touched = state.since(self._cursors[0])
-        host_end, as_broken_input = state.hosts.since(self._cursors[1])
+        """Test the nodes whose devices, cpu or memory changed."""
+        device_end, devices_changed = state.since(self._cursors[0])
+        host_end, hosts_changed = state.hosts.since(self._cursors[1])
         self._cursors = device_end, host_end
-        if touched is None or as_broken_input is None:
+        if devices_changed is None or hosts_changed is None:
             self.nodes.clear()
             names = set(state.hosts.left)
         else:
-            names = {*touched, *as_broken_input}
+            names = {*devices_changed, *hosts_changed}
         known = state.names()
         for name in names:
             left = state.hosts.left.get(name)
@@ -81,11 +81,11 @@ class ShortHosts:
             else:
                 self.nodes.discard(name)
 
-    def beside(self, state: HostedState, taken: Mapping[str, HostResources]) -> AbstractSet[str]:
-        """Return the nodes that have less than enough once these amounts are taken as well."""
+    def with_taken(self, state: HostedState, taken: Mapping[str, HostResources]) -> AbstractSet[str]:
+        """Return the nodes that are short once these amounts are taken as well."""
         if not taken:
             return self.nodes
-        cursors, former, names = self._beside
+        cursors, former, names = self._latest
         if cursors == self._cursors and former is taken:
             return names
         known = state.names()
@@ -95,13 +95,13 @@ class ShortHosts:
             if left is None or name not in known:
                 continue
             node_state = state.node_states.of(name)
-            kept = self._promised.get(name)
+            kept = self._tentative.get(name)
             if kept is None or kept.node_state is not node_state or kept.left != left or kept.taken != more:
                 short = self._short(state, name, left.less(more))
-                kept = self._promised[name] = PromisedHost(node_state, left, more, short)
+                kept = self._tentative[name] = TentativeHost(node_state, left, more, short)
             if kept.short:
                 found.add(name)
-        self._beside = self._cursors, taken, found
+        self._latest = self._cursors, taken, found
         return found
 
     def _short(self, state: HostedState, name: str, left: HostResources) -> bool:
@@ -110,5 +110,5 @@ class ShortHosts:
 
 
 def _band(amount: float) -> float:
-    """Return the end of the band in which an amount is: the smallest power of two, in steps, that is no less."""
+    """Return the upper end of an amount's band: the next power of two in steps of 1 / `STEPS` of the exponent."""
     return float(2 ** (ceil(log2(amount) * STEPS) / STEPS)) if amount > 0 else 0.0

@@ -1,8 +1,8 @@
-"""FreeWorth that a choice strands: left on a node with too little cpu or memory beside them for what is asked for.
+"""Stranding: the value of free devices that a choice strands on a node with too little cpu or memory for the demand.
 
-In: what pods of late requested beside devices, what nodes have left. Out: what a choice strands, in the unit of worth;
-below zero where it puts to use what was stranded. As in FGD (Weng et al., USENIX ATC 2023), but by worth and by the curve
-of `shortfall`: what the demand cannot use is useless, however much of it there is.
+In: cpu and memory that recent pods requested, and those that nodes have left. Out: the stranded value, `UNIT` for a whole
+device; negative where the choice uses stranded devices. As in FGD (Weng et al., USENIX ATC 2023), but by value and by the
+curve of `hostcurve`: devices that the demand cannot use count as stranded, however many they are.
 """
 
 from collections.abc import Set as AbstractSet
@@ -13,21 +13,21 @@ from apportion.allocator.facts.host import HostDemand, HostResources
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
+from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.freeworth import FreeWorth
 from apportion.allocator.pricing.hostcurve import HostCurve
-from apportion.allocator.pricing.hostdemand import TypicalHostDemand
 from apportion.allocator.pricing.shorthosts import HostedState, ShortHosts, SufficientResources
 from apportion.allocator.rules.query import Query
 from apportion.allocator.search.search import Pick
 
 MOST_KEPT = 1 << 16
-"""States of nodes whose stranded worth is remembered."""
+"""Pairs of free value and resources whose stranded value is kept."""
 
-NOBODY: AbstractSet[str] = frozenset()
+NO_NODES: AbstractSet[str] = frozenset()
 
 
 class Stranding:
-    """What is stranded, for one outlook."""
+    """Stranded value under one demand mix."""
 
     def __init__(self, devices: FreeWorth) -> None:
         self._devices = devices
@@ -36,8 +36,8 @@ class Stranding:
         self._short_hosts = ShortHosts(devices, SufficientResources(0, 0))
         self._known: Memo[tuple[int, HostResources], int] = Memo(MOST_KEPT)
 
-    def count(self, typical: TypicalHostDemand, node_classes: NodeClasses) -> None:
-        """Take over what pods request beside devices."""
+    def update(self, typical: TypicalHostDemand, node_classes: NodeClasses) -> None:
+        """Take over what recent pods requested, if it changed."""
         if typical is self._typical:
             return
         self._typical = typical
@@ -56,15 +56,15 @@ class Stranding:
     def nodes(
         self, state: HostedState, host: HostDemand, query: Query, node_classes: NodeClasses
     ) -> AbstractSet[str]:
-        """Return the nodes on which cpu or memory matter: tight ones, all of them to claims greedier than any before."""
+        """Return the nodes on which cpu or memory matter: short ones; all if the pods request more than any recent pod."""
         enough = self._short_hosts.enough
         if not enough.cpu and not enough.memory:
-            return NOBODY
+            return NO_NODES
         own = self._devices.typical(query, node_classes) / UNIT
         if host.requested.cpu > enough.cpu * own or host.requested.memory > enough.memory * own:
             return state.hosts.left.keys()
         self._short_hosts.catch_up(state)
-        return self._short_hosts.beside(state, host.taken)
+        return self._short_hosts.with_taken(state, host.taken)
 
     def change(
         self,
@@ -75,9 +75,9 @@ class Stranding:
         query: Query,
         picks: tuple[Pick, ...],
     ) -> int:
-        """Return what more is stranded on a node once these picks are taken and the pods have come.
+        """Return by how much the stranded value of a node grows when the demand takes these picks.
 
-        `left`: what the node has beside devices before.
+        `left`: the node's cpu and memory before.
         """
         free = self._devices.free(node_state, view)
         after = free - self._devices.taken(node_state, view, query, picks)

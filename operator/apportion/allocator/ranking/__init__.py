@@ -1,1 +1,1 @@
-"""The nodes in order, and what is remembered of queries."""
+"""Nodes ordered by their outcomes for a query, and what is kept per query."""

@@ -1,7 +1,7 @@
-"""QueryCache: what was found out about queries: results of selectors, and rankings.
+"""QueryCache: selector results and rankings, kept between claims.
 
-In: a query, a strategy. Out: what is kept of it. Queries that match the same devices on every known node class share a
-ranking, whatever the texts of their selectors. Everything here is bounded; the least recently used leaves first.
+In: a query, a strategy. Out: the kept ranking. Queries that match the same devices on every known node class share a ranking,
+whatever the texts of their selectors. All tables are bounded; rankings and selector results leave least recently used first.
 """
 
 from collections import OrderedDict
@@ -24,14 +24,14 @@ MOST_TEXTS = 2048
 """Selectors whose results are kept."""
 
 MOST_LINKS = 65_536
-"""Steps from signature to signature kept."""
+"""Signature transitions kept."""
 
 MatchSignature: TypeAlias = object
-"""Stands for the devices matched on every known class; equal signatures share a ranking."""
+"""Identifies the devices matched on every known class; queries with one signature share a ranking."""
 
 
 class QueryCache:
-    """Belongs to one state."""
+    """The cache of one state."""
 
     def __init__(self, selectors: Selectors, node_classes: NodeClasses) -> None:
         self._selectors = selectors
@@ -40,18 +40,19 @@ class QueryCache:
         self._rankings: OrderedDict[tuple[MatchSignature, str, bool, object], Ranking] = OrderedDict()
         self._shared: Memo[Query, bool] = Memo(MOST_TEXTS)
         self._signatures: Memo[Query, tuple[int, MatchSignature]] = Memo(MOST_TEXTS)
-        """Per query: the classes looked at, and the signature on them."""
+        """Per query: the number of classes covered, and the signature over them."""
         self._links: Memo[object, MatchSignature] = Memo(MOST_LINKS)
+        """The next signature, by the former one and the devices matched on the next class."""
         self._representatives: Memo[MatchSignature, Query] = Memo(MOST_TEXTS)
         self._epoch = node_classes.epoch
 
     def forget(self) -> None:
-        """Start over: the classes are void."""
+        """Forget all signatures: the classes are void."""
         for table in (self._shared, self._signatures, self._links, self._representatives):
             table.clear()
 
     def shared(self, query: Query) -> bool:
-        """Say whether all nodes of a state give the same outcome to this query."""
+        """Say whether all nodes of a node state have the same outcome for this query."""
         found = self._shared.get(query)
         if found is None:
             found = self._shared[query] = (
@@ -62,7 +63,10 @@ class QueryCache:
         return found
 
     def representative(self, query: Query) -> Query:
-        """Representative of all queries that match the same devices on every known node class; a new class may split them."""
+        """Return the representative of all queries that match the same devices on every known node class.
+
+        A new class may split them.
+        """
         if not self.shared(query):
             return query
         signature = self._signature(query)
@@ -72,7 +76,9 @@ class QueryCache:
         return found
 
     def comparable(self, scorer: Scorer) -> bool:
-        """Say whether nodes of one state are equal in all attributes that the scorer compares."""
+        """Say whether nodes of one state agree in all attributes that the scorer compares."""
+        if not scorer.compared:
+            return True
         # Where values of two attributes are compared, it is not enough that the same devices agree.
         mixed = frozenset([("attribute", name) for name in scorer.mixed])
         return self._node_classes.covers([mixed]) and self._node_classes.agree(scorer.compared)
@@ -80,9 +86,9 @@ class QueryCache:
     def ranking(
         self, query: Query, strategy: Strategy, *, shared: bool, variant: object = None
     ) -> Ranking | None:
-        """Return what is kept of a query.
+        """Return the kept ranking of a query.
 
-        `variant`: what else outcomes depend on: a ladder, the scorer's discriminator of the query.
+        `variant`: what else outcomes depend on: the ladder, and the scorer's discriminator of the query.
         """
         key = self._signature(query) if shared else query, strategy.value, shared, variant
         found = self._rankings.get(key)
@@ -91,12 +97,14 @@ class QueryCache:
         return found
 
     def latest(self, most: int) -> list[RankedStates]:
-        """Return the shared rankings that were used last, the latest first; each is the ranking of its `query` only."""
+        """Return the shared rankings used last, the latest first, each valid for its `query`."""
         latest = [
-            one for one in islice(reversed(self._rankings.values()), most) if isinstance(one, RankedStates)
+            ranking
+            for ranking in islice(reversed(self._rankings.values()), most)
+            if isinstance(ranking, RankedStates)
         ]
         for ranking in latest:
-            # A class that is new since may tell apart queries that shared the ranking so far.
+            # A new class may split the queries that shared the ranking.
             self._signature(ranking.query)
         return latest
 
@@ -117,20 +125,20 @@ class QueryCache:
         return found
 
     def _signature(self, query: Query) -> MatchSignature:
-        """Signature of the devices matched on every known class."""
+        """Return the signature of the devices matched on every known class."""
         classes = self._node_classes
         if self._epoch != classes.epoch:
-            # Classes left the log, so positions in it mean others.
+            # Classes left the log, so positions in it changed.
             self._epoch = classes.epoch
             self._links.clear()
             for known, (_, signature) in self._signatures.items():
                 self._signatures[known] = 0, signature
-        seen, former = self._signatures.get(query, (0, None))
+        covered, former = self._signatures.get(query, (0, None))
         log = classes.log
-        if former is not None and seen == len(log):
+        if former is not None and covered == len(log):
             return former
-        signature = former if seen else query.frame
-        for _, view in log[seen:]:
+        signature = former if covered else query.frame
+        for _, view in log[covered:]:
             link = signature, _matched(view, query, self.selectors)
             found = self._links.get(link)
             if found is None:
@@ -138,28 +146,28 @@ class QueryCache:
             signature = found
         self._signatures[query] = len(log), signature
         if former is not None:
-            self._move(former, signature)
+            self._move_rankings(former, signature)
             first = self._representatives.get(former)
-            # It goes on standing for them all, unless the new classes tell it from this one.
+            # It stays the representative of all, unless the new classes separate it from this query.
             if first is not None and first is not query and self._signature(first) is signature:
                 self._representatives.setdefault(signature, first)
         return signature
 
-    def _move(self, former: MatchSignature, signature: MatchSignature) -> None:
-        """Let rankings go on under the new signature: what they know of the older classes stays true."""
+    def _move_rankings(self, former: MatchSignature, signature: MatchSignature) -> None:
+        """Move rankings to the new signature: their outcomes on the older classes stay valid."""
         for key in [known for known in self._rankings if known[0] is former and known[2]]:
             kept = self._rankings.pop(key)
             self._rankings.setdefault((signature, *key[1:]), kept)
 
 
 def _matched(view: NodeView, query: Query, selectors: SelectorLookup) -> object:
-    """Return the devices that each alternative accepts on a node of a class; the query itself where a selector fails."""
+    """Return the devices that each alternative matches on a node of a class; the query itself where a selector fails."""
     masks: list[int] = []
     for slot in query.slots:
         for alternative in slot.alternatives:
             mask, errors = view.selected(alternative, selectors)
             if errors:
-                # An error's text names the selector.
+                # Error texts name the selector, so the query shares nothing.
                 return query
             masks.append(mask)
     return tuple(masks)

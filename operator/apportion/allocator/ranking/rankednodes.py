@@ -1,26 +1,29 @@
-"""RankedNodes: a ranking node by node, for queries whose selectors read what differs from node to node.
+"""RankedNodes: a ranking by node, for queries whose selectors read per-node attributes.
 
-In: a state's log of changed nodes. Out: the best node.
+In: the state's log of changed nodes. Out: the best node.
 """
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from apportion.allocator.ranking.ranking import Answer, Ranking, SortKey, sort_key
+from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Contention, Outcome, Solved
+from apportion.allocator.search.outcome import Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 
+Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Solved]
+"""Ranks, score and node name, which are the sort key; a stamp; the outcome."""
+
 MOST_OBSERVED = 4096
-"""Outcomes kept by what the query observes of a node."""
+"""Outcomes kept by what the query observes on a node."""
 
 
 class NodeLog(Protocol):
-    """What the ranking must know of the state."""
+    """The members of the state that the ranking reads."""
 
     def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
-        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, look at all)."""
+        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, read all)."""
         ...
 
     def names(self) -> Mapping[str, object]:
@@ -37,11 +40,9 @@ class RankedNodes(Ranking):
         super().__init__(scorer, query, MOST_OBSERVED)
         self._log = log
         self._outcomes: dict[str, Outcome] = {}
-        self._heaps: dict[Contention, list[tuple[SortKey, int, Solved]]] = {}
-        """By contention, since its cost changes all the time."""
 
     def catch_up(self, answer: Answer) -> None:
-        """Ask again for the nodes that changed, where the scorer scans; forget what was known of them."""
+        """Drop the outcomes of the nodes that changed; renew them where the scorer compares nodes."""
         self._cursor, changed = self._log.since(self._cursor)
         names = self._log.names()
         if changed is None:
@@ -56,7 +57,7 @@ class RankedNodes(Ranking):
     def learn(self, name: str, outcome: Outcome) -> None:
         """Keep the outcome of a node."""
         if isinstance(outcome, Solved):
-            # Every node has an object of its own: by it its entry in the heap is told from an older one.
+            # A copy per node: the identity of the outcome tells the current heap entry from older ones.
             outcome = Solved(
                 outcome.ranks, outcome.score, outcome.picks, outcome.contention, has_picks=outcome.has_picks
             )
@@ -64,35 +65,25 @@ class RankedNodes(Ranking):
         if isinstance(outcome, Solved):
             self._stamp += 1
             heap = self._heaps.setdefault(outcome.contention, [])
-            heappush(heap, ((outcome.ranks, outcome.score, name), self._stamp, outcome))
+            heappush(heap, (outcome.ranks, outcome.score, name, self._stamp, outcome))
             if len(heap) > 64 + 4 * len(self._outcomes):
                 self._heaps[outcome.contention] = [entry for entry in heap if self._is_current(entry)]
                 heapify(self._heaps[outcome.contention])
 
     def correct(self, name: str, outcome: Outcome) -> None:
-        """Replace an estimate: the entry in the heap is out of date from now on."""
+        """Replace an estimate; its heap entry is now out of date."""
         self.learn(name, outcome)
 
     def outcome(self, name: str) -> Outcome | None:
-        """Return what is known of a node; None: nothing, it changed since."""
+        """Return the kept outcome of a node; None if it changed since."""
         return self._outcomes.get(name)
 
-    def best(self) -> tuple[str, Solved] | None:
-        """Return the best node, if any can serve."""
-        tops = [top for heap in self._heaps.values() if (top := self._top(heap)) is not None]
-        if not tops:
-            return None
-        best = tops[0]
-        if len(tops) > 1:
-            best = min(tops, key=lambda top: sort_key(self.scorer, top[2], top[0][2]))
-        return best[0][2], best[2]
-
-    def _top(self, heap: list[tuple[SortKey, int, Solved]]) -> tuple[SortKey, int, Solved] | None:
+    def _top(self, heap: list[Entry]) -> Entry | None:
         while heap:
             if self._is_current(heap[0]):
                 return heap[0]
             heappop(heap)
         return None
 
-    def _is_current(self, entry: tuple[SortKey, int, Solved]) -> bool:
-        return self._outcomes.get(entry[0][2]) is entry[2]
+    def _is_current(self, entry: Entry) -> bool:
+        return self._outcomes.get(entry[2]) is entry[4]

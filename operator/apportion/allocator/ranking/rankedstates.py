@@ -1,6 +1,6 @@
-"""RankedStates: a ranking by node state, for queries that all nodes of a state answer alike.
+"""RankedStates: a ranking by node state, for queries that have the same outcome on all nodes of a state.
 
-In: a state's log of node states with a new first node. Out: the best node. Nodes of one state are looked at once.
+In: the log of node states with a new first node. Out: the best node. Each state is searched once, whatever its nodes.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,20 +10,21 @@ from typing import TypeAlias
 from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
 from apportion.allocator.ranking.ranking import Answer, Ranking, sort_key
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Contention, Outcome, Score, Solved
+from apportion.allocator.search.outcome import Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, NodeState, Solved]
-"""Ranks, score, name of the first node: its key, flat, since every level of tuples is compared twice. Then a stamp."""
+"""Ranks, score and name of the first node, which are the sort key; a stamp; state and outcome. Flat, because comparing nested
+tuples costs twice as much."""
 
 LEAST = 1024
-"""Entries that are kept in any case before what is out of date is swept."""
+"""Entries below which those out of date are never swept."""
 
 MOST_OBSERVED = 16_384
-"""Outcomes kept by what the query observes of a node."""
+"""Outcomes kept by what the query observes on a node."""
 
 MOST_POPPED = 64
-"""Entries looked at one by one before all are brought in order."""
+"""Entries popped one by one before the rest is sorted."""
 
 
 class RankedStates(Ranking):
@@ -35,20 +36,17 @@ class RankedStates(Ranking):
         super().__init__(scorer, query, MOST_OBSERVED)
         self._node_states = node_states
         self._outcomes: dict[NodeState, Outcome] = {}
-        self._heaps: dict[Contention, list[Entry]] = {}
-        """By contention, since its cost changes all the time."""
         self._queued: dict[NodeState, str] = {}
-        """The name under which a state is in a heap; other entries are out of date."""
+        """The node name of each state's current heap entry; its other entries are out of date."""
 
     def behind(self) -> int:
-        """Return how many changes are to be looked at."""
-        return self._node_states.end - self._cursor
+        """Return the number of changes not yet caught up with."""
+        return self._node_states.log.end - self._cursor
 
     def catch_up(self, answer: Answer) -> None:
-        """Ask for the states that have no outcome yet, where the scorer scans; queue those that have a new first node."""
+        """Queue states with a new first node; compute missing outcomes where the scorer compares nodes."""
         node_states = self._node_states
-        end = node_states.end
-        fresh = node_states.since(self._cursor)
+        end, fresh = node_states.log.since(self._cursor)
         if fresh is None:
             fresh = node_states.all()
             self._forget_empty()
@@ -81,18 +79,8 @@ class RankedStates(Ranking):
         self._learn(state, outcome)
 
     def outcome(self, name: str) -> Outcome | None:
-        """Return what is known of the node's state."""
+        """Return the kept outcome of the node's state."""
         return self._outcomes.get(self._node_states.of(name))
-
-    def best(self) -> tuple[str, Solved] | None:
-        """Return the first node of the best state, if any can serve."""
-        tops = [top for heap in self._heaps.values() if (top := self._top(heap)) is not None]
-        if not tops:
-            return None
-        best = tops[0]
-        if len(tops) > 1:
-            best = min(tops, key=lambda top: sort_key(self.scorer, top[5], top[2]))
-        return best[4].first(), best[5]
 
     def first(self, allowed: Callable[[str], bool]) -> tuple[str, Solved] | None:
         """Return the best of the nodes that are allowed, if any can serve."""
@@ -115,7 +103,7 @@ class RankedStates(Ranking):
                 break
             if not state.nodes:
                 continue
-            # An entry that is out of date has an earlier name than its state, or the state has another entry.
+            # The name of an entry out of date is earlier than its state's first node, or the state has a newer entry.
             name = state.first()
             if not allowed(name):
                 others = [other for other in state.nodes if allowed(other)]
@@ -125,7 +113,7 @@ class RankedStates(Ranking):
             if best is None or name < best[0]:
                 best = name, outcome
             if name == queued:
-                # Every later entry has a later name, or is worse.
+                # Later entries have a later name or a worse score.
                 break
         return best
 
@@ -151,7 +139,7 @@ class RankedStates(Ranking):
         first = state.first()
         former = self._queued.get(state)
         if former is not None and former <= first:
-            # The entry moves to where it belongs when it comes to the top.
+            # `_top` corrects the entry once it leads.
             return
         self._stamp += 1
         heap = self._heaps.setdefault(outcome.contention, [])
@@ -166,7 +154,7 @@ class RankedStates(Ranking):
 
 
 def _in_order(heap: list[Entry]) -> Iterator[Entry]:
-    """Yield the entries, the best first; the heap stays as it is."""
+    """Yield the entries best first, without changing the heap."""
     left = list(heap)
     for _ in range(min(len(left), MOST_POPPED)):
         yield heappop(left)

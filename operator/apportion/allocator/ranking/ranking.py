@@ -1,7 +1,7 @@
-"""Ranking: the nodes in order for one query under one scorer.
+"""Ranking: nodes ordered by their outcomes for one query under one scorer.
 
-In: what changed since the last time, and a function that answers for a node. Out: the best node. A node without changes
-costs nothing; a refused claim costs an empty heap, not a search of all nodes.
+In: the nodes that changed since the last call, and a function that returns a node's outcome. Out: the best node. An
+unchanged node costs nothing, and a claim that no node can serve costs a look at an empty heap.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from apportion.allocator.search.outcome import Contention, Outcome, Score, Solve
 from apportion.allocator.search.scorer import Scorer
 
 SortKey: TypeAlias = tuple[tuple[int, ...], Score, str]
-"""Ranks of the alternatives, score, node name: what nodes are compared by. The smallest wins."""
+"""Ranks of the alternatives, score, node name. The smallest wins."""
 
 Answer: TypeAlias = Callable[[str], Outcome]
 """Returns the outcome of a node, by its name."""
@@ -29,38 +29,41 @@ class Ranking(ABC):
     """Outcomes of one query under one scorer."""
 
     shared: bool
-    """Whether nodes of one state have one outcome; else every node has its own."""
+    """Whether outcomes are kept by node state; else by node."""
 
     def __init__(self, scorer: Scorer, query: Query, most_observed: int) -> None:
         self.scorer = scorer
+        self.strategy = scorer.strategy
         self.query = query
-        """The one that used the ranking last, of those that share it."""
+        """The query that used the ranking last, of those that share it."""
         self.observed: Memo[object, Outcome] = Memo(most_observed)
-        """Outcomes by everything that the query can observe of a node."""
+        """Outcomes by everything that the query can observe on a node."""
         self.special: Memo[object, Outcome] = Memo(MOST_SPECIAL)
         """Outcomes where some devices are preferred or excluded, by state and these devices."""
         self.diagnoses: Memo[object, Any] = Memo(MOST_DIAGNOSES)
-        """What nodes lack, by state, for explanations."""
+        """Diagnoses of nodes, by query and node state, for explanations."""
         self.refusal: object = None
-        """The refusal last given."""
+        """The latest refusal."""
         self.refused: object = None
-        """The moment of the state when it was given, the query and the claims."""
+        """What it holds for: the moment of the state, the query and the claims."""
         self._cursor = -1
+        self._heaps: dict[Contention, list[Any]] = {}
+        """Heaps of ranks, score, node name, stamp, ..., outcome; one per contention, whose cost changes with the cluster."""
         self._stamp = 0
-        """Keeps heaps from comparing outcomes: entries that are out of date may have equal keys."""
+        """Number of the latest heap entry; makes entries unequal, so that heaps never compare outcomes."""
 
     @property
     def is_new(self) -> bool:
-        """Whether no node was looked at yet."""
+        """Whether the ranking never caught up."""
         return self._cursor < 0
 
     @abstractmethod
     def catch_up(self, answer: Answer) -> None:
-        """Ask again for the nodes that changed."""
+        """Renew the outcomes of the nodes that changed."""
 
     @abstractmethod
     def outcome(self, name: str) -> Outcome | None:
-        """Return what is known of a node; None: nothing, it changed since."""
+        """Return the kept outcome of a node; None if it changed since."""
 
     @abstractmethod
     def learn(self, name: str, outcome: Outcome) -> None:
@@ -71,15 +74,25 @@ class Ranking(ABC):
         """Replace the estimate of the best node by its searched outcome."""
 
     @abstractmethod
+    def _top(self, heap: list[Any]) -> Any:
+        """Return the first entry of a heap that is not out of date, None if there is none."""
+
     def best(self) -> tuple[str, Solved] | None:
         """Return the best node, if any can serve."""
+        tops = [top for heap in self._heaps.values() if (top := self._top(heap)) is not None]
+        if not tops:
+            return None
+        best = tops[0]
+        if len(tops) > 1:
+            best = min(tops, key=lambda top: sort_key(self.scorer, top[-1], top[2]))
+        return best[2], best[-1]
 
 
 def sort_key(scorer: Scorer, outcome: Solved, name: str) -> SortKey:
-    """Return what a node is compared by now."""
+    """Return the key of a node, with the present cost of contention."""
     score = outcome.score
     contention: Contention = outcome.contention
     if contention:
-        # The first part of a score is what is preferred above all, the second what is lost.
+        # A score starts with the bonus of preferred devices; the loss follows, and contention adds to it.
         score = (score[0], score[1] + scorer.contention_cost(contention), *score[2:])
     return outcome.ranks, score, name

@@ -1,1 +1,1 @@
-"""Which node, and which devices of it, when several would do."""
+"""Choosing among nodes and devices that can all serve."""

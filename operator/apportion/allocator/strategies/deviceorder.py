@@ -1,46 +1,59 @@
-"""What strategies weigh: how crowded a device's neighbourhood is, and what taking it makes impossible."""
+"""DeviceTraits: what strategies compare devices by: devices in use around them, and placements lost by taking them."""
+
+from collections.abc import Iterable
 
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.search import Search
 
 
 class DeviceTraits:
-    """Looks at the devices that are open to one pick."""
+    """Traits of the devices that one pick may take."""
 
     def __init__(self, search: Search, candidates: Candidates, mask: int) -> None:
         self._search = search
         self._free = search.view.base & ~search.view.exclusive & ~search.taken
         self._neighbours = search.view.neighbours
-        self._rooms = [
+        self._agreements = [
             [devices & mask for devices in constraint.values.values()]
             for constraint in (search.constraints[number] for number in candidates.alternative.constraints)
             if not constraint.distinct and not constraint.chosen
         ]
 
-    def room(self, index: int) -> int:
-        """Return how many candidates agree with the device where a constraint is still open; 0 without one."""
+    def agreeing(self, index: int) -> int:
+        """Return how many candidates agree with the device in attributes not yet fixed by picks; 0 without such constraints."""
         least = 0
-        for rows in self._rooms:
+        for rows in self._agreements:
             counts = [row.bit_count() for row in rows if row >> index & 1]
             least = max(least, min(counts, default=0))
         return least
 
     def crowd(self, index: int) -> tuple[int, ...]:
-        """Return how many free devices sit around the device, nearest first."""
+        """Return how many devices around the device are free, at each distance, nearest first."""
         return self._neighbours.crowd(index, self._free)
 
+    def packed(self, losses: Iterable[tuple[int, int, int]]) -> list[int]:
+        """Return the devices of (worth lost, worth around it, device): preferred ones, then the least lost, then the fullest."""
+        prefer = self._search.prefer
+        return [
+            key[-1]
+            for key in sorted(
+                (-prefer.get(index, 0), self.agreeing(index), lost, around, self.crowd(index), index)
+                for lost, around, index in losses
+            )
+        ]
+
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
-        """Return (worth lost, worth around it, device) for every device of the mask."""
+        """Return (worth lost, worth of its group, device) for each device of the mask, in placements."""
         search = self._search
-        found: list[tuple[int, int, int]] = []
+        losses: list[tuple[int, int, int]] = []
         left = mask
         for group, state in zip(search.view.groups, search.states, strict=True):
             inside = left & group.mask
             if inside:
                 left &= ~inside
-                # An administrator's look takes nothing, and works where counters are short; so does another share.
+                # Admin access and a further share take no counters, so they also work where counters are short.
                 paying = inside & group.spread(state.fits) & ~(search.view.charged | search.paid)
-                found.extend(
+                losses.extend(
                     (lost, state.worth, group.members[local])
                     for lost, local in state.losses(group.gather(paying))
                 )
@@ -49,16 +62,16 @@ class DeviceTraits:
         while left:
             low = left & -left
             left ^= low
-            # Another share of a device in use costs nothing new; the first one costs a whole device.
+            # The first share takes a whole device, a further one nothing.
             whole = search.view.shareable & low and not (
                 shared & low or low.bit_length() - 1 in search.shares
             )
-            found.append((1 if whole else 0, 1, low.bit_length() - 1))
-        return found
+            losses.append((1 if whole else 0, 1, low.bit_length() - 1))
+        return losses
 
 
 def loss(search: Search) -> int:
-    """Return what the picks made impossible is worth."""
+    """Return the worth of the placements that the picks made impossible."""
     return sum(
         group.state.worth - state.worth
         for group, state in zip(search.view.groups, search.states, strict=True)
@@ -67,9 +80,9 @@ def loss(search: Search) -> int:
 
 
 def left_over(search: Search) -> int:
-    """Return how many devices could still be taken in the pools that were used."""
-    touched = 0
+    """Return how many devices can still be taken in the pools of the picks."""
+    picked = 0
     for pick in search.picks:
-        touched |= 1 << pick.device
-    free = search.view.pools_of(touched) & search.fit & ~search.view.exclusive & ~search.taken
+        picked |= 1 << pick.device
+    free = search.view.pools_of(picked) & search.fit & ~search.view.exclusive & ~search.taken
     return free.bit_count()

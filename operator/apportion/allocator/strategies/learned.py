@@ -1,15 +1,14 @@
-"""The demand that is to come, and the scorer that keeps room for it.
+"""LearnedDemand: the demand expected from past claims, and the scorer that keeps room for it.
 
-In: what claims asked for, one at a time. Out: a scorer, the same one until the mix has moved enough to be priced anew.
+In: queries of claims, one at a time. Out: a scorer, which stays the same until the demand mix or the device sets change.
 """
 
 from collections import OrderedDict
 
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.facts.host import HostResources
-from apportion.allocator.pricing.demandhistory import DemandHistory
+from apportion.allocator.pricing.demandhistory import DemandHistory, HostDemandHistory, TypicalHostDemand
 from apportion.allocator.pricing.demandmix import DemandMix
-from apportion.allocator.pricing.hostdemand import HostDemandHistory, TypicalHostDemand
 from apportion.allocator.pricing.prices import CutStatesCache, DemandPrices
 from apportion.allocator.pricing.scarcity import ClusterState, Scarcity
 from apportion.allocator.rules.query import Query
@@ -17,49 +16,49 @@ from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 
 MOST_MIXES = 16
-"""Mixes that are priced at a time: the one learnt, and one per AllocationPolicy that gives its own."""
+"""Mixes whose scorers are kept: the learnt one, and one per AllocationPolicy that names its own."""
 
 
 class LearnedDemand:
-    """Belongs to one state; changed by `learn` only."""
+    """The learnt demand of one state."""
 
     def __init__(self, selectors: SelectorLookup) -> None:
         self._selectors = selectors
-        self._recent = DemandHistory()
-        self._needs = HostDemandHistory()
+        self._history = DemandHistory()
+        self._host_history = HostDemandHistory()
         self._cut_states = CutStatesCache()
         self._scorers: OrderedDict[DemandMix, LeastFragmentation] = OrderedDict()
         self._current: tuple[DemandMix, LeastFragmentation] | None = None
 
     def learn(self, asked: Query, host: HostResources | None = None) -> None:
-        """Learn what was asked for. `host`: what the pods request beside devices, if there are pods."""
-        self._recent.note(asked)
+        """Count a query. `host`: cpu and memory that its pods request, if there are pods."""
+        self._history.note(asked)
         if host is not None:
-            self._needs.note(asked, host)
+            self._host_history.note(asked, host)
 
     @property
     def typical(self) -> TypicalHostDemand:
-        """Return what pods of late requested beside devices."""
-        return self._needs.typical
+        """Return what recent pods requested, by query."""
+        return self._host_history.typical
 
     def scorer(
         self, cluster: ClusterState, node_states: NodeStates, mix: DemandMix | None = None
     ) -> LeastFragmentation:
-        """Return the scorer for a mix; None: for the one that was learnt."""
-        wanted = self._recent.mix if mix is None else mix
+        """Return the scorer for a mix; None: for the learnt mix."""
+        current = self._history.mix if mix is None else mix
         found = (
-            self._scorers.get(wanted)
-            if self._current is None or self._current[0] is not wanted
+            self._scorers.get(current)
+            if self._current is None or self._current[0] is not current
             else self._current[1]
         )
         if found is None:
-            found = self._make(wanted)
+            found = self._make(current)
         version = found.scarcity.version
-        found.scarcity.catch_up(cluster, node_states, self._recent.latest if mix is None else mix)
+        found.scarcity.catch_up(cluster, node_states, self._history.latest if mix is None else mix)
         if found.scarcity.version != version:
-            # Answers given before are void, and go with their scorer.
-            found = self._make(wanted, found.scarcity)
-        self._current = wanted, found
+            # Earlier outcomes are void: rankings recognise them by their scorer.
+            found = self._make(current, found.scarcity)
+        self._current = current, found
         return found
 
     def _make(self, mix: DemandMix, scarcity: Scarcity | None = None) -> LeastFragmentation:

@@ -1,7 +1,7 @@
 """WholeDeviceEstimate: LeastFragmentation's score of a whole-device query without choosing devices.
 
-In: a node's view, a query. Out: the search's outcome without picks; None if the choice affects the score, which it does only
-where the demand mix tells the matching devices apart. Nodes are compared by estimates, and only the best one is searched.
+In: a node's view, a query. Out: the search's outcome without picks; None if the choice may affect the score, that is where
+the demand mix distinguishes the matching devices. Nodes are compared by estimates, and only the best one is searched.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ class WholeDeviceCosts(Protocol):
     """What LeastFragmentation charges for devices without counters."""
 
     def contention_of(self, node_prices: NodePrices, takes: Iterable[tuple[Alternative, int]]) -> Contention:
-        """Return the sets of devices taken from other claims, for alternatives and the bit of a device that each takes."""
+        """Return the sets that lose devices to alternatives, each with the bit of one device that it takes."""
         ...
 
     def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
-        """Return what taking these devices costs."""
+        """Return the cost of taking these devices."""
         ...
 
 
@@ -32,26 +32,27 @@ class SlotDevices(NamedTuple):
 
     mask: int
     number: int
+    """Devices that the slot takes."""
     alternative: Alternative
-    bound: bool
-    """Whether the constraint covers it."""
+    constrained: bool
+    """Whether the query's constraint covers the slot."""
 
 
-class WantedDevices:
-    """The devices that match a query on nodes of a class; one object for all classes on which they are the same."""
+class MatchingDevices:
+    """The devices that match a query on nodes of a class; one object for all classes on which the same devices match."""
 
-    __slots__ = ("attribute", "parts", "pools", "total")
+    __slots__ = ("attribute", "pools", "slots", "total")
 
-    def __init__(self, parts: tuple[SlotDevices, ...], pools: int, attribute: str | None) -> None:
-        self.parts = parts
+    def __init__(self, slots: tuple[SlotDevices, ...], pools: int, attribute: str | None) -> None:
+        self.slots = slots
         self.pools = pools
-        """All devices of the pools of the matching ones."""
+        """All devices of the pools with matching devices."""
         self.attribute = attribute
         """The attribute in which the devices must agree."""
-        self.total = sum(part.number for part in parts)
+        self.total = sum(slot.number for slot in slots)
 
 
-WANTED: Topic[Query, WantedDevices | None] = Topic("wanted devices", MOST_KEPT)
+MATCHING: Topic[Query, MatchingDevices | None] = Topic("matching devices", MOST_KEPT)
 
 
 class WholeDeviceEstimate:
@@ -60,40 +61,41 @@ class WholeDeviceEstimate:
     def __init__(self, prices: DemandPrices, costs: WholeDeviceCosts) -> None:
         self._prices = prices
         self._costs = costs
-        self._same: Memo[object, WantedDevices] = Memo(MOST_KEPT)
-        """For queries whose selectors read per-node attributes, by the devices that they accept."""
+        self._same: Memo[object, MatchingDevices] = Memo(MOST_KEPT)
+        """By query, template and matching devices, where selectors read per-node attributes."""
         self._known: Memo[
-            tuple[NodePrices, WantedDevices], tuple[Contention, Memo[tuple[int, int], Outcome]] | None
+            tuple[NodePrices, MatchingDevices], tuple[Contention, Memo[tuple[int, int], Outcome]] | None
         ] = Memo(MOST_KEPT)
+        """Contention and outcomes by open and held devices; None where the choice may affect the score."""
 
     def outcome(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
-        """Return the outcome of the search; without picks where it would find some."""
-        wanted = self._wanted(view, query, selectors)
-        if wanted is None:
+        """Return the search's outcome without picks; None where only the search can tell."""
+        matching = self._matching(view, query, selectors)
+        if matching is None:
             return None
         node_prices = self._prices.of(view)
-        key = node_prices, wanted
+        key = node_prices, matching
         if key not in self._known:
-            contention = self._contention(node_prices, wanted)
+            contention = self._contention(node_prices, matching)
             self._known[key] = None if contention is None else (contention, Memo(MOST_KEPT))
         known = self._known[key]
         if known is None:
             return None
-        if wanted.attribute is not None and not _agree(view, wanted, wanted.attribute):
+        if matching.attribute is not None and not _agree(view, matching, matching.attribute):
             return NOTHING
         contention, outcomes = known
         state = view.open, view.exclusive
         found = outcomes.get(state)
         if found is None:
-            found = outcomes[state] = self._rate(view, node_prices, wanted, contention)
+            found = outcomes[state] = self._rate(view, node_prices, matching, contention)
         return found
 
-    def _wanted(self, view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevices | None:
-        """Return the matching devices; None for other queries than whole devices with one alternative each."""
+    def _matching(self, view: NodeView, query: Query, selectors: SelectorLookup) -> MatchingDevices | None:
+        """Return the matching devices; None unless each request is for whole devices and has one alternative."""
         node_class = view.node_class
         if node_class is None:
             return None
-        kept = node_class.memo(WANTED)
+        kept = node_class.memo(MATCHING)
         if query in kept:
             return kept[query]
         reads = [selectors(text).reads for text in query.texts]
@@ -101,75 +103,75 @@ class WholeDeviceEstimate:
             found = _read(view, query, selectors)
             if found is None:
                 return None
-            key = query, view.template, tuple([part.mask for part in found.parts])
+            key = query, view.template, tuple([slot.mask for slot in found.slots])
             if key not in self._same:
                 self._same[key] = found
             return self._same[key]
         names = sorted({name for read in reads for _, name in read or ()})
-        kept[query] = node_class.table(("wanted", query), names, lambda: _read(view, query, selectors))
+        kept[query] = node_class.table(("matching", query), names, lambda: _read(view, query, selectors))
         return kept[query]
 
-    def _contention(self, node_prices: NodePrices, wanted: WantedDevices) -> Contention | None:
-        """Return the contention of any choice; None where the demand mix tells choices apart."""
-        for seen in (*(place.mask for place in node_prices.places), *node_prices.reaches):
-            for part in wanted.parts:
-                if seen & part.mask not in (0, part.mask):
+    def _contention(self, node_prices: NodePrices, matching: MatchingDevices) -> Contention | None:
+        """Return the contention of any choice; None where the demand mix distinguishes choices."""
+        for mask in (*(demand.mask for demand in node_prices.whole_demands), *node_prices.set_masks):
+            for slot in matching.slots:
+                if mask & slot.mask not in (0, slot.mask):
                     return None
         takes = [
-            (part.alternative, part.mask & -part.mask)
-            for part in wanted.parts
-            if part.mask
-            for _ in range(part.number)
+            (slot.alternative, slot.mask & -slot.mask)
+            for slot in matching.slots
+            if slot.mask
+            for _ in range(slot.number)
         ]
         return self._costs.contention_of(node_prices, takes)
 
     def _rate(
-        self, view: NodeView, node_prices: NodePrices, wanted: WantedDevices, contention: Contention
+        self, view: NodeView, node_prices: NodePrices, matching: MatchingDevices, contention: Contention
     ) -> Outcome:
         whole = 0
-        for part in wanted.parts:
-            open_ = part.mask & view.open
-            for _ in range(part.number):
-                # Any of them: the demand mix does not tell them apart.
+        for slot in matching.slots:
+            open_ = slot.mask & view.open
+            for _ in range(slot.number):
+                # The first device serves for any: the demand mix does not distinguish them.
                 whole |= open_ & -open_
                 open_ &= open_ - 1
-        if whole.bit_count() < wanted.total:
+        if whole.bit_count() < matching.total:
             return NOTHING
-        left = (wanted.pools & view.open).bit_count() - wanted.total
+        left = (matching.pools & view.open).bit_count() - matching.total
         score = 0, self._costs.lost_whole(view, node_prices, whole), left
-        return Solved((0,) * len(wanted.parts), score, (), contention, has_picks=False)
+        return Solved((0,) * len(matching.slots), score, (), contention, has_picks=False)
 
 
-def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> WantedDevices | None:
+def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> MatchingDevices | None:
     constraints = query.constraints
     if not query.slots or not query.plain or view.unclassifiable:
         return None
     if len(constraints) > 1 or any(constraint.distinct for constraint in constraints):
         return None
-    parts: list[SlotDevices] = []
-    seen = pools = 0
+    slots: list[SlotDevices] = []
+    covered = pools = 0
     for slot in query.slots:
         alternative = slot.alternatives[0]
         mask, errors = view.selected(alternative, selectors)
         mask &= view.tolerating(alternative.tolerations)
-        homes = [pool for pool in view.template.pool_masks if pool & mask]
+        pool_masks = [pool for pool in view.template.pool_masks if pool & mask]
         if (
             errors
             or len(slot.alternatives) > 1
-            or len(homes) > 1
-            or mask & (seen | view.shareable | ~view.plain)
+            or len(pool_masks) > 1
+            or mask & (covered | view.shareable | ~view.plain)
         ):
             return None
-        seen |= mask
+        covered |= mask
         pools |= view.pools_of(mask)
-        parts.append(SlotDevices(mask, alternative.count, alternative, bool(alternative.constraints)))
-    return WantedDevices(tuple(parts), pools, constraints[0].attribute if constraints else None)
+        slots.append(SlotDevices(mask, alternative.count, alternative, bool(alternative.constraints)))
+    return MatchingDevices(tuple(slots), pools, constraints[0].attribute if constraints else None)
 
 
-def _agree(view: NodeView, wanted: WantedDevices, attribute: str) -> bool:
-    """Say whether enough devices agree."""
-    bound = [(part.mask & view.open, part.number) for part in wanted.parts if part.bound]
+def _agree(view: NodeView, matching: MatchingDevices, attribute: str) -> bool:
+    """Say whether enough open devices have one value of the attribute."""
+    constrained = [(slot.mask & view.open, slot.number) for slot in matching.slots if slot.constrained]
     return any(
-        all((row & open_).bit_count() >= number for open_, number in bound)
+        all((row & open_).bit_count() >= number for open_, number in constrained)
         for row in view.values(attribute).values()
     )
