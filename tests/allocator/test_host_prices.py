@@ -14,7 +14,7 @@ from apportion.allocator.closeness.ladder import Ladder, Rung
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand, HostResources
-from apportion.allocator.pricing.hostcurve import HostCurve
+from apportion.allocator.pricing.stranding import HostCurve
 from apportion.allocator.queue import allocate_queue
 from apportion.allocator.rules.query import Query
 from apportion.allocator.search.scorer import Strategy

@@ -6,7 +6,7 @@ from itertools import combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.allocator.pricing.dualprices import dual_prices
+from apportion.allocator.pricing.cutprices import dual_prices
 from bench.openb.bound.sharevalues import share_values
 
 Sizes = tuple[int, ...]

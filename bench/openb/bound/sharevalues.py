@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import gcd
 
-from apportion.allocator.pricing.dualprices import Pattern, dual_prices
+from apportion.allocator.pricing.cutprices import Pattern, dual_prices
 from bench.openb.model import WHOLE
 
 

@@ -7,7 +7,7 @@ In: the demand. Out: the stranded fraction, 0 to 1, by free cores per device of 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from apportion.allocator.pricing.hostcurve import HostCurve
+from apportion.allocator.pricing.stranding import HostCurve
 from bench.openb.model import PodRequest
 
 StrandedFraction: TypeAlias = Callable[[float], float]

@@ -3,8 +3,8 @@
 In: entries in the order of the changes. Out: for each reader the entries after its cursor. Readers keep their cursors.
 """
 
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 Entry = TypeVar("Entry")
 
@@ -39,3 +39,15 @@ class ChangeLog(Generic[Entry]):
         """Return the cursor after the latest change, and the changes after the given one; None: it was dropped."""
         start, entries = self._start, self._entries
         return start + len(entries), entries[cursor - start :] if cursor >= start else None
+
+
+class NodeLog(Protocol):
+    """The members of the state that the ranking reads."""
+
+    def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
+        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, read all)."""
+        ...
+
+    def names(self) -> Mapping[str, object]:
+        """Return every node."""
+        ...

@@ -18,7 +18,7 @@ from apportion.allocator.nodeoutcomes import NodeOutcomes
 from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import SortKey, sort_key
-from apportion.allocator.rules.nodeerror import NodeError
+from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
 
@@ -246,9 +246,8 @@ class NodeChoice(NodeOutcomes):
         if not preferred:
             return preferred
         mask = 0
-        for slot in self.query.slots:
-            for alternative in slot.alternatives:
-                mask |= view.selected(alternative, self.state.selectors)[0]
+        for alternative in self.query.alternatives:
+            mask |= view.selected(alternative, self.state.selectors)[0]
         return {index: preferred[index] for index in bits(mask) if index in preferred}
 
     def _preferred(self, view: NodeView) -> dict[int, int]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from apportion.allocator.demand import Demand
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.ranking.ranking import Ranking
-from apportion.allocator.rules.nodeerror import NodeError
-from apportion.allocator.rules.query import NamedQuery, Query
+from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.search.outcome import Outcome, Solved
 from apportion.allocator.search.search import solve
 from apportion.allocator.state import State
@@ -90,14 +89,8 @@ class NodeOutcomes:
             return None
         if not self.state.query_cache.comparable(scorer):
             return None
-        masks: list[int] = []
-        for slot in query.slots:
-            for alternative in slot.alternatives:
-                mask, errors = view.selected(alternative, self.state.selectors)
-                if errors:
-                    return None
-                masks.append(mask)
-        return self.node_states.of(name), tuple(masks)
+        matched = view.matched(query, self.state.selectors)
+        return None if matched is None else (self.node_states.of(name), matched)
 
     def _estimate(self, name: str) -> Outcome | None:
         return self.ranking.scorer.estimate(self.state.view(name), self.query, self.state.selectors)

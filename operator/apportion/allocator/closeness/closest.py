@@ -12,7 +12,7 @@ from apportion.allocator.closeness.branchandbound import BranchAndBound
 from apportion.allocator.closeness.cost import Cost
 from apportion.allocator.closeness.distances import NodeDistances, distances_on
 from apportion.allocator.closeness.ladder import Ladder
-from apportion.allocator.rules.nodeerror import NodeError
+from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.outcome import Score, Solved
 from apportion.allocator.search.scorer import Scorer

@@ -17,9 +17,8 @@ from apportion.allocator.explain.explanation import (
     Step,
 )
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
 from apportion.allocator.rules.pools import amount
-from apportion.allocator.rules.query import Alternative, NamedQuery
+from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery, NodeError
 from apportion.allocator.search.candidates import Candidates, candidate_rows
 from apportion.allocator.search.constraints import ConstraintState
 from apportion.allocator.state import State

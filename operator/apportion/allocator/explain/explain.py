@@ -10,8 +10,7 @@ from dataclasses import replace
 from apportion.allocator.explain.diagnosis import STAGES, Diagnosis, diagnose
 from apportion.allocator.explain.explanation import Explanation, NodeGroup, RequestReport, Step
 from apportion.allocator.explain.nearestmiss import nearest_miss
-from apportion.allocator.rules.nodeerror import NodeError
-from apportion.allocator.rules.query import NamedQuery
+from apportion.allocator.rules.query import NamedQuery, NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, Outcome
 from apportion.allocator.state import State
 

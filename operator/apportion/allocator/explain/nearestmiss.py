@@ -7,9 +7,8 @@ from apportion.allocator.bits import bits
 from apportion.allocator.explain.diagnosis import Diagnosis, funnel, selectors_of, shortages
 from apportion.allocator.explain.explanation import ConstraintReport, NearestMiss
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.nodeerror import ErrorCause
 from apportion.allocator.rules.pools import amount
-from apportion.allocator.rules.query import Alternative, NamedQuery
+from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery
 from apportion.allocator.rules.selectors import Selectors
 from apportion.allocator.state import State
 from apportion.dra.device import Attribute, Device

@@ -17,9 +17,8 @@ from apportion.allocator.node.template import NodeTemplates, pool_on_node
 from apportion.allocator.rules.attributes import AttributeIndex, AttributeValue
 from apportion.allocator.rules.capacity import charge, fits
 from apportion.allocator.rules.features import Features
-from apportion.allocator.rules.nodeerror import ErrorCause
 from apportion.allocator.rules.pools import NodeInfo, PoolView
-from apportion.allocator.rules.query import Alternative
+from apportion.allocator.rules.query import Alternative, ErrorCause, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.rules.slices import SliceView
 from apportion.dra.allocation import DeviceResult
@@ -174,6 +173,16 @@ class NodeView(Memos, NodeOccupancy):
         if found is None:
             found = self._own_selected.get(texts) if self._own_selected is not None else None
         return found if found is not None else self._select(texts, selectors)
+
+    def matched(self, query: Query, selectors: SelectorLookup) -> tuple[int, ...] | None:
+        """Return the devices that each alternative matches; None where a selector fails, since its error names the selector."""
+        masks: list[int] = []
+        for alternative in query.alternatives:
+            mask, errors = self.selected(alternative, selectors)
+            if errors:
+                return None
+            masks.append(mask)
+        return tuple(masks)
 
     def _select(self, texts: SelectorTexts, selectors: SelectorLookup) -> Selected:
         node_class = self.node_class

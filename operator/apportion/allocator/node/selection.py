@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from apportion.allocator.node.template import NodeTemplate
-from apportion.allocator.rules.nodeerror import ErrorCause
+from apportion.allocator.rules.query import ErrorCause
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.rules.slices import SliceView
 

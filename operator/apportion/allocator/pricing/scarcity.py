@@ -5,35 +5,72 @@ holds the devices that a request's selectors accept. Its slack is the number of 
 market's free devices that requests confined to the set will take, in standard deviations of that demand.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from math import exp, log1p, sqrt
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
+from apportion.allocator.changelog import NodeLog
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.demandmix import DemandMix
-from apportion.allocator.pricing.markets import Markets
 from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.rules.query import Alternative
 from apportion.allocator.search.outcome import Contention
+
+
+class Markets:
+    """Relations between sets, over all node classes learnt so far. Learning only separates sets or finds common devices."""
+
+    def __init__(self, size: int) -> None:
+        self._inside = [[True] * size for _ in range(size)]
+        self._meet = [[False] * size for _ in range(size)]
+        self.exists = False
+        """Whether some set shares devices with another without lying inside it."""
+        self.markets: tuple[int, ...] = tuple(range(size))
+        """Per set the number of the first set of its market."""
+
+    def learn(self, masks: Sequence[int]) -> bool:
+        """Learn from a node: per set the mask of its devices. Return whether a relation changed."""
+        changed = False
+        for i, mine in enumerate(masks):
+            for j, other in enumerate(masks):
+                if mine & ~other and self._inside[i][j]:
+                    self._inside[i][j], changed = False, True
+                if mine & other and not self._meet[i][j]:
+                    self._meet[i][j], changed = True, True
+        if changed:
+            size = range(len(self.markets))
+            self.exists = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
+            self.markets = self._join()
+        return changed
+
+    def inside(self, inner: int, outer: int) -> bool:
+        """Say whether one set lies inside the other on every node."""
+        return self._inside[inner][outer]
+
+    def same(self, one: int, other: int) -> bool:
+        """Say whether two sets have the same devices on every node: their selectors may differ in text only."""
+        return self._inside[one][other] and self._inside[other][one]
+
+    def _join(self) -> tuple[int, ...]:
+        firsts = list(range(len(self.markets)))
+        for i, row in enumerate(self._meet):
+            for j, meets in enumerate(row):
+                if meets and firsts[i] != firsts[j]:
+                    low, high = sorted((firsts[i], firsts[j]))
+                    firsts = [low if first == high else first for first in firsts]
+        return tuple(firsts)
+
 
 EASE = 6.0
 """Slack, in standard deviations, above which a set costs almost nothing."""
 
 
-class ClusterState(Protocol):
+class ClusterState(NodeLog, Protocol):
     """The members of the state that scarcity reads."""
-
-    def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
-        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, read all)."""
-        ...
-
-    def names(self) -> Mapping[str, object]:
-        """Return every node."""
-        ...
 
     def view(self, name: str) -> NodeView:
         """Return the present view of a node."""

@@ -10,11 +10,10 @@ from typing import TypeAlias
 
 from apportion.allocator.equivalence.nodeclasses import NodeClasses
 from apportion.allocator.memo import Memo
-from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import Query
-from apportion.allocator.rules.selectors import SelectorLookup, SelectorResults, Selectors
+from apportion.allocator.rules.selectors import SelectorResults, Selectors
 from apportion.allocator.search.scorer import Scorer, Strategy
 
 MOST_QUERIES = 256
@@ -139,7 +138,7 @@ class QueryCache:
             return former
         signature = former if covered else query.frame
         for _, view in log[covered:]:
-            link = signature, _matched(view, query, self.selectors)
+            link = signature, view.matched(query, self.selectors) or query
             found = self._links.get(link)
             if found is None:
                 found = self._links[link] = object()
@@ -158,16 +157,3 @@ class QueryCache:
         for key in [known for known in self._rankings if known[0] is former and known[2]]:
             kept = self._rankings.pop(key)
             self._rankings.setdefault((signature, *key[1:]), kept)
-
-
-def _matched(view: NodeView, query: Query, selectors: SelectorLookup) -> object:
-    """Return the devices that each alternative matches on a node of a class; the query itself where a selector fails."""
-    masks: list[int] = []
-    for slot in query.slots:
-        for alternative in slot.alternatives:
-            mask, errors = view.selected(alternative, selectors)
-            if errors:
-                # Error texts name the selector, so the query shares nothing.
-                return query
-            masks.append(mask)
-    return tuple(masks)

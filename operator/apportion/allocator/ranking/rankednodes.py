@@ -3,10 +3,10 @@
 In: the state's log of changed nodes. Out: the best node.
 """
 
-from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
+from apportion.allocator.changelog import NodeLog
 from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import Query
 from apportion.allocator.search.outcome import Outcome, Score, Solved
@@ -17,18 +17,6 @@ Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Solved]
 
 MOST_OBSERVED = 4096
 """Outcomes kept by what the query observes on a node."""
-
-
-class NodeLog(Protocol):
-    """The members of the state that the ranking reads."""
-
-    def since(self, cursor: int) -> tuple[int, Mapping[str, None] | None]:
-        """Return the end of the log, and the nodes that changed after the cursor (None: too long ago, read all)."""
-        ...
-
-    def names(self) -> Mapping[str, object]:
-        """Return every node."""
-        ...
 
 
 class RankedNodes(Ranking):

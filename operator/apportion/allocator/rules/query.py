@@ -6,7 +6,7 @@ the claims. Limits: dra.md 1.6 (API constants of resource.k8s.io/v1).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from apportion.allocator.rules.features import Features
 from apportion.dra.claim import Claim, Constraint, Request, RequestSlot
@@ -80,7 +80,17 @@ class RequestNames(NamedTuple):
 class Query:
     """What claims request. Compared by identity; `Queries` keeps one for all claims with equal text."""
 
-    __slots__ = ("classes", "configured", "constraints", "frame", "most", "plain", "slots", "texts")
+    __slots__ = (
+        "alternatives",
+        "classes",
+        "configured",
+        "constraints",
+        "frame",
+        "most",
+        "plain",
+        "slots",
+        "texts",
+    )
 
     def __init__(
         self,
@@ -88,24 +98,24 @@ class Query:
         constraints: tuple[AttributeConstraint, ...],
         classes: Mapping[str, DeviceClass],
     ) -> None:
-        every = [alternative for slot in slots for alternative in slot.alternatives]
+        self.alternatives = tuple(alternative for slot in slots for alternative in slot.alternatives)
+        """Those of all slots."""
         self.slots = slots
         self.constraints = constraints
         self.classes = classes
         self.texts = frozenset(
-            text for alternative in every for text in (*alternative.class_selectors, *alternative.selectors)
+            text
+            for alternative in self.alternatives
+            for text in (*alternative.class_selectors, *alternative.selectors)
         )
         """The text of every selector."""
         self.plain = not any(
-            alternative.everything or alternative.admin or alternative.capacity for alternative in every
+            alternative.everything or alternative.admin or alternative.capacity
+            for alternative in self.alternatives
         )
         """Whether it requests only a number of devices: no mode All, admin access or capacity."""
         self.most = sum(
-            max(
-                MOST_RESULTS if alternative.everything else alternative.count
-                for alternative in slot.alternatives
-            )
-            for slot in slots
+            max(MOST_RESULTS if one.everything else one.count for one in slot.alternatives) for slot in slots
         )
         """The most devices that it may be allocated."""
         self.configured = any(found.config for found in classes.values())
@@ -114,10 +124,7 @@ class Query:
             tuple(
                 (
                     slot.claim,
-                    tuple(
-                        (alternative.count, alternative.tolerations, alternative.constraints)
-                        for alternative in slot.alternatives
-                    ),
+                    tuple((one.count, one.tolerations, one.constraints) for one in slot.alternatives),
                 )
                 for slot in slots
             ),
@@ -241,3 +248,38 @@ def _constraint(claim: Claim, index: int, constraint: Constraint, features: Feat
         else "unsupported type?"
     )
     raise BrokenInput(f"{where}: empty constraint ({reason})", field=constraint.at)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCause:
+    """The error without the names of claim and class, so that claims with equal queries share it."""
+
+    owner: Literal["class", "claim", "request"]
+    """Object whose text causes the error."""
+    reason: str
+    field: str = ""
+
+
+class NodeError(Exception):
+    """An error that ends the search on this node. Upstream fails the whole pod on it (dra.md 1.5)."""
+
+    def __init__(self, slot: int, alternative: int, cause: ErrorCause) -> None:
+        super().__init__(cause.reason)
+        self.slot = slot
+        self.alternative = alternative
+        self.cause = cause
+
+    def as_broken_input(self, names: RequestNames) -> BrokenInput:
+        """Return the error with the names of claim, request or class, for the user."""
+        request = names.request(self.slot, self.alternative)
+        match self.cause.owner:
+            case "class":
+                title = f"class {request.device_class}"
+            case "claim":
+                title = f"claim {names.slots[self.slot][0].key}"
+            case _:
+                title = names.title(self.slot, self.alternative)
+        field = f"{request.at}.{self.cause.field}" if request.at and self.cause.field else request.at
+        return BrokenInput(
+            f"{title}: {self.cause.reason}", field="" if self.cause.owner == "class" else field
+        )

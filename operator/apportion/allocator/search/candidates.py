@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from apportion.allocator.bits import bits
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
-from apportion.allocator.rules.query import MOST_RESULTS, Alternative, Query
+from apportion.allocator.rules.query import MOST_RESULTS, Alternative, ErrorCause, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from apportion.allocator.rules.nodeerror import NodeError
+from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.partial import Pick
 
 Score: TypeAlias = tuple[float, ...]

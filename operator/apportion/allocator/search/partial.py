@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from apportion.allocator.node.counters import GroupState
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.nodeerror import ErrorCause
-from apportion.allocator.rules.query import Query
+from apportion.allocator.rules.query import ErrorCause, Query
 from apportion.allocator.search.candidates import Candidates
 from apportion.allocator.search.constraints import ConstraintState
 

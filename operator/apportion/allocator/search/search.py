@@ -11,8 +11,7 @@ from typing import Protocol
 
 from apportion.allocator.bits import bits
 from apportion.allocator.node.nodeview import NodeView
-from apportion.allocator.rules.nodeerror import ErrorCause, NodeError
-from apportion.allocator.rules.query import MOST_RESULTS, Query
+from apportion.allocator.rules.query import MOST_RESULTS, ErrorCause, NodeError, Query
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.candidates import Candidates, candidate_rows
 from apportion.allocator.search.feasibility import CountedRequest, possible

@@ -59,7 +59,7 @@ class LeastFragmentation(Scorer):
         found = self._discriminators.get(query)
         if found is None:
             found = self._discriminators[query] = tuple(
-                self.prices.set_of(alternative) for slot in query.slots for alternative in slot.alternatives
+                self.prices.set_of(alternative) for alternative in query.alternatives
             )
         return found
 
@@ -193,7 +193,5 @@ def _is_price_free(view: NodeView, query: Query, selectors: SelectorLookup) -> b
     """Say whether all matching devices have no counters and serve one claim only."""
     priced = ~view.plain | view.shareable
     return query.plain and not any(
-        view.selected(alternative, selectors)[0] & priced
-        for slot in query.slots
-        for alternative in slot.alternatives
+        view.selected(alternative, selectors)[0] & priced for alternative in query.alternatives
     )
