@@ -7,7 +7,9 @@ from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
+from apportion.allocator.strategies.stateless import STATELESS
 from apportion.allocator.terms import Terms
+from apportion.api.policy import Strategy as PolicyStrategy
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
@@ -186,3 +188,9 @@ def test_an_exhausted_step_budget_is_the_verdict_budget_and_not_none() -> None:
 
     assert isinstance(found, Refusal)
     assert found.verdict == "budget"
+
+
+def test_every_strategy_has_a_scorer_and_a_name_in_policies() -> None:
+    """A strategy without a scorer would fail with a KeyError when a policy names it."""
+    assert set(STATELESS) | {Strategy.LEAST_FRAGMENTATION} == set(Strategy)
+    assert {one.value for one in Strategy} == {one.value for one in PolicyStrategy}
