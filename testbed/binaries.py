@@ -18,7 +18,7 @@ from testbed.gobuild import GoBuild
 from testbed.local import Assets, SearchPath
 from testbed.progress import Display, Line, Report
 from testbed.release import Release
-from testbed.versions import CONTROL_PLANE, DEFAULT, Wanted, wanted
+from testbed.versions import CONTROL_PLANE, DEFAULT, Program, program_of
 
 
 class Finder(Protocol):
@@ -26,7 +26,7 @@ class Finder(Protocol):
 
     title: str
 
-    async def find(self, want: Wanted) -> Path:
+    async def find(self, program: Program) -> Path:
         """Return its path, or raise Unavailable."""
 
 
@@ -35,7 +35,7 @@ class Maker(Protocol):
 
     title: str
 
-    async def make(self, want: Wanted, folder: Path, report: Report) -> Path:
+    async def make(self, program: Program, folder: Path, report: Report) -> Path:
         """Put it into the folder and return its path, or raise Unavailable."""
 
 
@@ -71,11 +71,11 @@ class Provider:
         missing: list[str] = []
         with Display(console) as display:
             for name in names:
-                line = display.line(f"{name} {wanted(name, version).version}")
+                line = display.line(f"{name} {program_of(name, version).version}")
                 tried: list[str] = []
-                found = await self._one(wanted(name, version), tried, line)
+                found = await self._one(program_of(name, version), tried, line)
                 if found is None:
-                    missing.append(f"{name} {wanted(name, version).version}:\n" + "\n".join(tried))
+                    missing.append(f"{name} {program_of(name, version).version}:\n" + "\n".join(tried))
                     line.finish("not found")
                 else:
                     paths[name], sources[name] = found
@@ -84,26 +84,26 @@ class Provider:
             raise MissingBinariesError("No source has these programs.\n" + "\n".join(missing))
         return Binaries(version, paths, sources)
 
-    async def _one(self, want: Wanted, tried: list[str], line: Line) -> tuple[Path, str] | None:
+    async def _one(self, program: Program, tried: list[str], line: Line) -> tuple[Path, str] | None:
         for finder in self._finders:
             line.step(f"looking into {finder.title}")
             try:
-                return await finder.find(want), finder.title
+                return await finder.find(program), finder.title
             except Unavailable as reason:
                 tried.append(f"  - {finder.title}: {reason}")
-        async with self._cache.exclusive(want, line.step) as folder:
+        async with self._cache.exclusive(program, line.step) as folder:
             try:
-                return await self._cache.find(want), self._cache.title  # another process was faster
+                return await self._cache.find(program), self._cache.title  # another process was faster
             except Unavailable:
                 pass
             for maker in self._makers:
                 line.step(f"trying {maker.title}")
                 try:
-                    made = await maker.make(want, folder, line)
+                    made = await maker.make(program, folder, line)
                 except Unavailable as reason:
                     tried.append(f"  - {maker.title}: {reason}")
                 else:
-                    return self._cache.install(want, made), maker.title
+                    return self._cache.install(program, made), maker.title
         return None
 
 

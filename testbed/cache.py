@@ -12,7 +12,7 @@ import platformdirs
 
 from testbed.errors import Unavailable
 from testbed.projects import project_of
-from testbed.versions import Wanted
+from testbed.versions import Program
 
 _LOOK_SECONDS = 0.3
 
@@ -25,28 +25,28 @@ class Cache:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or platformdirs.user_cache_path("apportion") / "testbed"
 
-    def place(self, want: Wanted) -> Path:
+    def place(self, program: Program) -> Path:
         """Return the program's path in the cache."""
-        project = project_of(want.name)
-        folder = f"{project.name}-{want.version}" if project.version else want.version
-        return self.root / folder / want.name
+        project = project_of(program.name)
+        folder = f"{project.name}-{program.version}" if project.version else program.version
+        return self.root / folder / program.name
 
-    async def find(self, want: Wanted) -> Path:
+    async def find(self, program: Program) -> Path:
         """Return the program's path. Raises Unavailable when it was never installed."""
-        place = self.place(want)
+        place = self.place(program)
         if not place.is_file():
             raise Unavailable(f"{place} does not exist yet")
         return place
 
     @asynccontextmanager
-    async def exclusive(self, want: Wanted, waiting: Callable[[str], None]) -> AsyncIterator[Path]:
+    async def exclusive(self, program: Program, waiting: Callable[[str], None]) -> AsyncIterator[Path]:
         """Hold this program's lock and yield an empty folder next to its place, so that one process at a time gets it.
 
         While another process holds the lock, `waiting` is called with a text. The kernel drops the lock of a dead process.
         """
-        place = self.place(want)
+        place = self.place(program)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with (place.parent / f".{want.name}.lock").open("w") as lock:
+        with (place.parent / f".{program.name}.lock").open("w") as lock:
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,14 +55,14 @@ class Cache:
                     await asyncio.sleep(_LOOK_SECONDS)
                 else:
                     break
-            scratch = Path(tempfile.mkdtemp(prefix=f".{want.name}-", dir=place.parent))
+            scratch = Path(tempfile.mkdtemp(prefix=f".{program.name}-", dir=place.parent))
             try:
                 yield scratch
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
-    def install(self, want: Wanted, program: Path) -> Path:
+    def install(self, program: Program, made: Path) -> Path:
         """Move a finished program from the yielded folder to its place atomically."""
-        place = self.place(want)
-        program.chmod(0o755)
-        return program.replace(place)
+        place = self.place(program)
+        made.chmod(0o755)
+        return made.replace(place)

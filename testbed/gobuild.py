@@ -11,7 +11,7 @@ from pathlib import Path
 from testbed.errors import Unavailable
 from testbed.progress import Report
 from testbed.projects import project_of
-from testbed.versions import Wanted
+from testbed.versions import Program
 
 _MODULES = Path(__file__).parent / "go"
 _REMEMBERED_LINES = 12
@@ -27,23 +27,23 @@ class GoBuild:
         self._environment = {**environment, "GOWORK": "off"}
         self._go = shutil.which("go", path=environment.get("PATH", os.defpath))
 
-    async def make(self, want: Wanted, folder: Path, report: Report) -> Path:
+    async def make(self, program: Program, folder: Path, report: Report) -> Path:
         """Build a program into the folder; minutes the first time, seconds from Go's build cache.
 
         Raises Unavailable when Go or the version's module is missing, or with the end of Go's own message.
         """
         if self._go is None:
             raise Unavailable("Go is not installed (no `go` on the PATH)")
-        project = project_of(want.name)
-        module = _MODULES / project.module(want.version)
+        project = project_of(program.name)
+        module = _MODULES / project.module(program.version)
         if not (module / "go.mod").is_file():
             raise Unavailable(f"there is no {module.name}/go.mod below testbed/go/")
         compiler = self._environment.get("CC", "cc")
         if project.compiler and shutil.which(compiler, path=self._environment.get("PATH")) is None:
             raise Unavailable(f"its build needs a C compiler, and there is no `{compiler}` on the PATH")
-        target = folder / want.name
+        target = folder / program.name
         process = await asyncio.create_subprocess_exec(
-            self._go, "build", "-v", *_flags(want), "-o", target, project.packages[want.name],
+            self._go, "build", "-v", *_flags(program), "-o", target, project.packages[program.name],
             cwd=module, env={**self._environment, "CGO_ENABLED": str(int(project.compiler))}, start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
@@ -60,9 +60,9 @@ class GoBuild:
         return target
 
 
-def _flags(want: Wanted) -> list[str]:
+def _flags(program: Program) -> list[str]:
     """Return the build flags; without the version stamps a server calls itself v0.0.0-master."""
-    stamps = [f"-X {stamp.format(version=want.version)}" for stamp in project_of(want.name).stamps]
+    stamps = [f"-X {stamp.format(version=program.version)}" for stamp in project_of(program.name).stamps]
     return ["-trimpath", "-ldflags", " ".join(["-s -w", *stamps])]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.errors import Unavailable
-from testbed.versions import Wanted, check
+from testbed.versions import Program, check
 
 
 class Assets:
@@ -17,15 +17,15 @@ class Assets:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._folder = environment.get("KUBEBUILDER_ASSETS", "")
 
-    async def find(self, want: Wanted) -> Path:
+    async def find(self, program: Program) -> Path:
         """Return the program's path. Raises Unavailable when it is not there or of another minor version."""
         if not self._folder:
             raise Unavailable("not set")
-        program = Path(self._folder) / want.name
-        if not os.access(program, os.X_OK):
-            raise Unavailable(f"{program} is not an executable file")
-        await check(program, want)
-        return program
+        path = Path(self._folder) / program.name
+        if not os.access(path, os.X_OK):
+            raise Unavailable(f"{path} is not an executable file")
+        await check(path, program)
+        return path
 
 
 class SearchPath:
@@ -36,10 +36,10 @@ class SearchPath:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._path = environment.get("PATH", os.defpath)
 
-    async def find(self, want: Wanted) -> Path:
+    async def find(self, program: Program) -> Path:
         """Return the program's path. Raises Unavailable when it is not there or of another minor version."""
-        found = shutil.which(want.name, path=self._path)
+        found = shutil.which(program.name, path=self._path)
         if found is None:
-            raise Unavailable(f"no {want.name} on the PATH")
-        await check(Path(found), want)
+            raise Unavailable(f"no {program.name} on the PATH")
+        await check(Path(found), program)
         return Path(found)

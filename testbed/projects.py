@@ -30,7 +30,7 @@ class Project:
     """What the linker sets, `package.variable=text`; without it a program does not know its version."""
     compiler: bool = False
     """Whether a C compiler takes part in the build."""
-    questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    version_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Arguments by which a program prints its version, if not `--version`."""
 
     def module(self, version: str) -> str:
@@ -51,7 +51,7 @@ _KUBERNETES = Project(
     stamps=tuple(
         f"k8s.io/{package}/version.gitVersion=v{{version}}" for package in ("component-base", "client-go/pkg")
     ),
-    questions={"kubectl": ("version", "--client")},
+    version_arguments={"kubectl": ("version", "--client")},
 )
 _ETCD = Project(
     name="etcd",
@@ -76,7 +76,7 @@ _CONTAINERD = Project(
     member="bin/{name}",
     version="2.3.5",
     stamps=("github.com/containerd/containerd/v2/version.Version=v{version}",),
-    questions={"containerd-shim-runc-v2": ("-v",)},
+    version_arguments={"containerd-shim-runc-v2": ("-v",)},
 )
 _RUNC = Project(
     name="runc",

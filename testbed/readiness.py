@@ -13,11 +13,11 @@ from testbed.process import Process
 _LOOK_SECONDS = 0.05
 _TIMEOUT_SECONDS = 120.0  # two control planes at once, on two busy cores, take a minute
 
-Question = Callable[[], Awaitable[bool]]
+Probe = Callable[[], Awaitable[bool]]
 
 
-async def until_ready(process: Process, question: Question) -> None:
-    """Call `question` until it returns true; an error of the connection or the API counts as false.
+async def until_ready(process: Process, probe: Probe) -> None:
+    """Call `probe` until it returns true; an error of the connection or the API counts as false.
 
     Raises ComponentDiedError as soon as the process ends, NotReadyInTimeError after two minutes.
     """
@@ -26,7 +26,7 @@ async def until_ready(process: Process, question: Question) -> None:
         if not process.running():
             raise ComponentDiedError(process.name, process.code, process.log)
         with suppress(aiohttp.ClientError, ApiError, TimeoutError):
-            if await question():
+            if await probe():
                 return
         await asyncio.sleep(_LOOK_SECONDS)
     raise NotReadyInTimeError(

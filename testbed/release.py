@@ -12,7 +12,7 @@ from yarl import URL
 from testbed.errors import Unavailable
 from testbed.progress import Report
 from testbed.projects import project_of
-from testbed.versions import Wanted
+from testbed.versions import Program
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_connect=5, sock_read=30)
 _CHUNK = 1 << 18
@@ -35,15 +35,15 @@ class Release:
         machine = platform.machine()
         self._architecture = _ARCHITECTURES.get(machine, machine)
 
-    async def make(self, want: Wanted, folder: Path, report: Report) -> Path:
+    async def make(self, program: Program, folder: Path, report: Report) -> Path:
         """Download and verify a program into the folder.
 
         Raises Unavailable when the site cannot be reached or lacks the file, or when the checksum is wrong.
         """
-        project = project_of(want.name)
+        project = project_of(program.name)
         mirror = self._site if not project.version and self._site else self._environment.get(project.variable)
         site = (mirror or project.site).rstrip("/")
-        words = {"version": want.version, "arch": self._architecture, "name": want.name}
+        words = {"version": program.version, "arch": self._architecture, "name": program.name}
         address = f"{site}/{project.file.format(**words)}"
         name = address.rpartition("/")[2]
         async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:

@@ -20,7 +20,7 @@ _ASKING_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Program:
     """One program of one version: Kubernetes' own version for Kubernetes' programs, their project's for others."""
 
     name: str
@@ -32,32 +32,32 @@ class Wanted:
         return self.version.rpartition(".")[0]
 
 
-def wanted(name: str, kubernetes: str) -> Wanted:
+def program_of(name: str, kubernetes: str) -> Program:
     """Return the program that a cluster of that Kubernetes version needs under this name."""
-    return Wanted(name, project_of(name).version or kubernetes)
+    return Program(name, project_of(name).version or kubernetes)
 
 
-async def check(program: Path, want: Wanted) -> None:
+async def check(path: Path, program: Program) -> None:
     """Ask a program of unknown origin for its version.
 
     Raises Unavailable when it does not run, does not say a version, or says one of another minor version.
     """
-    question = project_of(want.name).questions.get(want.name, ("--version",))
+    arguments = project_of(program.name).version_arguments.get(program.name, ("--version",))
     try:
         process = await asyncio.create_subprocess_exec(
-            program, *question, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            path, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
     except OSError as error:
-        raise Unavailable(f"{program} does not run: {error.strerror}") from error
+        raise Unavailable(f"{path} does not run: {error.strerror}") from error
     try:
         answer, _ = await asyncio.wait_for(process.communicate(), _ASKING_SECONDS)
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise Unavailable(f"{program} does not print its version within {_ASKING_SECONDS:.0f} s") from None
+        raise Unavailable(f"{path} does not print its version within {_ASKING_SECONDS:.0f} s") from None
     found = _VERSION.search(answer.decode(errors="replace"))
     if found is None:
-        raise Unavailable(f"{program} does not print its version")
+        raise Unavailable(f"{path} does not print its version")
     said = f"{found[1]}.{found[2]}"
-    if said != want.minor:
-        raise Unavailable(f"{program} is {found[0].removeprefix('v')}, wanted is {want.minor}")
+    if said != program.minor:
+        raise Unavailable(f"{path} is {found[0].removeprefix('v')}, wanted is {program.minor}")

@@ -153,7 +153,7 @@ def version() -> None:
 def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) -> None:
     """Run the operator or the agent until SIGTERM or SIGINT; an ApportionError ends it with exit status 1."""
 
-    async def until_told() -> None:
+    async def until_signalled() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -161,7 +161,7 @@ def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) ->
         await start(settings, stop)
 
     try:
-        asyncio.run(until_told())
+        asyncio.run(until_signalled())
     except ApportionError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)

@@ -134,17 +134,17 @@ class App:
                     group.create_task(self.lease.run()),
                     group.create_task(self._comparer.run()),
                 ]
-                told = group.create_task(self._stop.wait())
+                stopped = group.create_task(self._stop.wait())
                 # kopf cancels whatever is started after it, so it comes last.
                 watcher = group.create_task(
                     kopf.operator(registry=registry, clusterwide=True, standalone=True, stop_flag=self._stop)
                 )
-                await asyncio.wait((watcher, told), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((watcher, stopped), return_when=asyncio.FIRST_COMPLETED)
                 # The lease is released as soon as the last write has ended, because another replica waits for it; kopf
                 # would first wait some seconds for our tasks.
                 acting.cancel()
                 await asyncio.wait((acting,))
-                for task in (told, *tasks):
+                for task in (stopped, *tasks):
                     task.cancel()
                 await watcher
         finally:

@@ -20,7 +20,7 @@ from testbed.chaos.scenarios import Scenarios
 
 _POLL_SECONDS: Final = 0.05
 _CHECKS: Final = 3
-_P_KILL_AGAIN: Final = 0.2
+_P_SECOND_KILL: Final = 0.2
 """Probability that the agent is killed once more while it recovers."""
 _P_REBOOT: Final = 0.06
 _P_OUTAGE: Final = 0.1
@@ -96,7 +96,7 @@ class KillRounds:
             kills[-1].reboot = True
             if random.random() < 0.5:
                 self._create_foreign()
-        while random.random() < _P_KILL_AGAIN and budget():
+        while random.random() < _P_SECOND_KILL and budget():
             self.node.start()
             pause = random.uniform(0, 0.5)
             await asyncio.sleep(pause)

@@ -20,7 +20,7 @@ Scenario = Coroutine[Any, Any, None]
 FOREIGN_CARD: Final = "gpu-1"
 """The card with the foreign partition; it is never used as a whole."""
 _NAMES: Final = (
-    *("start", "start", "finish", "remove", "prepare_again", "force_delete"),
+    *("start", "start", "finish", "remove", "repeat_prepare", "force_delete"),
     *("lose_objects", "next_claim", "replace", "whole_card", "warm"),
 )
 _MOST_DEVICES: Final = 6
@@ -125,8 +125,8 @@ class Scenarios:
                 return self._on_any(random, self._remove, lambda device: device.claim is None)
             case "replace":
                 return self._choose_replacement(random)
-            case "finish" | "prepare_again":
-                scenario = self._finish if name == "finish" else self._prepare_again
+            case "finish" | "repeat_prepare":
+                scenario = self._finish if name == "finish" else self._repeat_prepare
                 return self._on_any(random, scenario, lambda device: device.claim is not None)
             case _:
                 scenario = {
@@ -235,7 +235,7 @@ class Scenarios:
         """A warm partition is removed for a new one that overlaps it."""
         await asyncio.gather(self._remove(old), self._start(new, existing=False))
 
-    async def _prepare_again(self, device: TrackedDevice) -> None:
+    async def _repeat_prepare(self, device: TrackedDevice) -> None:
         """Kubelet was restarted and prepares again, while the container still runs."""
         if device.claim is None:
             return

@@ -54,7 +54,7 @@ def test_a_device_file_may_have_another_name_on_the_host() -> None:
     ]
 
 
-def test_a_damaged_or_missing_file_is_written_again(tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_rewritten(tmp_path: Path) -> None:
     """Every prepare verifies it; one that is right is not touched."""
     folder = CdiFolder(tmp_path / "cdi")
     folder.write(DRIVER, "uid", [injection("gpu-0")])

@@ -46,7 +46,7 @@ async def test_a_claim_says_that_its_devices_are_ready(
 
 
 async def test_a_prepare_that_fails_says_why_in_the_claim(make_node: MakeNode, namespace: str) -> None:
-    """Kubelet says it in the pod; whoever made the claim looks at the claim."""
+    """Kubelet reports it on the pod; the agent reports it on the claim."""
     async with make_node(cards=[H100]) as node, node.agent():
         first = await node.create_claim(namespace, "first", "gpu-0")
         assert (await node.prepare(first))[first["metadata"]["uid"]].error == ""

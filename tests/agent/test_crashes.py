@@ -101,7 +101,7 @@ async def test_a_prepared_partition_survives_the_loss_of_its_object(
             await eventually(lambda: _hardware(node), lambda live: live == [])
 
 
-async def test_after_a_reboot_partitions_are_made_again_and_nothing_is_prepared(
+async def test_after_a_reboot_partitions_are_remade_and_nothing_is_prepared(
     make_node: MakeNode, namespace: str
 ) -> None:
     """MIG instances, CDI files and containers are gone; the wishes are not."""

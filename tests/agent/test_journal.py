@@ -41,11 +41,11 @@ def test_every_step_is_read_back_by_the_next_process(tmp_path: Path) -> None:
     first.reserve(claim("c1", "gpu-0"))
     first.put_claim(replace(claim("c1", "gpu-0"), step=ClaimStep.PREPARED))
     first.close()
-    again = Journal(path, "boot-1")
-    assert again.partitions() == {"p1": ready}
-    assert again.claims() == (replace(claim("c1", "gpu-0"), step=ClaimStep.PREPARED),)
-    assert not again.rebooted
-    again.close()
+    reopened = Journal(path, "boot-1")
+    assert reopened.partitions() == {"p1": ready}
+    assert reopened.claims() == (replace(claim("c1", "gpu-0"), step=ClaimStep.PREPARED),)
+    assert not reopened.rebooted
+    reopened.close()
 
 
 def test_a_write_that_returned_survives_a_kill(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_one_claim_holds_another_does_not_get(tmp_path: Path, held: str, wa
 
 
 def test_neighbours_and_administrators_do_not_exclude_each_other(tmp_path: Path) -> None:
-    """Two partitions of one card, and whoever has admin access, live side by side."""
+    """Claims for two partitions of one card and a claim with admin access are all reserved."""
     journal = Journal(tmp_path / "journal.db", "b")
     journal.reserve(claim("one", "gpu-0-mig-x"))
     journal.reserve(claim("two", "gpu-0-mig-y"))

@@ -33,7 +33,7 @@ def stream(text: str) -> list[Json]:
     return found
 
 
-def told_by(mount: Json) -> list[Json]:
+def file_content(mount: Json) -> list[Json]:
     """Return what the mounted file says."""
     return stream(Path(mount["hostPath"]).read_text())
 
@@ -49,7 +49,7 @@ async def test_a_container_reads_what_its_device_is(make_node: MakeNode, namespa
         (mount,) = cdi["devices"][0]["containerEdits"]["mounts"]
         assert mount["containerPath"] == f"{BASE}/resourceclaims/mine/r0/{GPU}-metadata.json"
         assert mount["options"] == ["ro", "bind"]
-        newest, older = told_by(mount)
+        newest, older = file_content(mount)
         assert newest["apiVersion"] == "metadata.resource.k8s.io/v1beta1"
         assert older == newest | {"apiVersion": "metadata.resource.k8s.io/v1alpha1"}
         assert newest["metadata"]["uid"] == claim["metadata"]["uid"]
@@ -60,7 +60,7 @@ async def test_a_container_reads_what_its_device_is(make_node: MakeNode, namespa
         assert row["attributes"] == published | {"uuid": {"string": node.hardware()[0]["uuid"]}}
         await node.unprepare(claim)
         with pytest.raises(FileNotFoundError):
-            told_by(mount)
+            file_content(mount)
 
 
 async def test_a_static_partition_says_its_layout(make_node: MakeNode, namespace: str) -> None:
@@ -74,9 +74,9 @@ async def test_a_static_partition_says_its_layout(make_node: MakeNode, namespace
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         (cdi,) = node.cdi().values()
         (mount,) = cdi["devices"][0]["containerEdits"]["mounts"]
-        told = told_by(mount)[0]["requests"][0]["devices"][0]["attributes"]
-        assert told == devices[device]["attributes"]
-        assert told["layout"] == {"string": "nightly"}
+        attributes = file_content(mount)[0]["requests"][0]["devices"][0]["attributes"]
+        assert attributes == devices[device]["attributes"]
+        assert attributes["layout"] == {"string": "nightly"}
         # As NVIDIA's driver names what a static partition has.
         assert devices[device]["capacity"]["memorySlice0"] == {"value": "1"}
 

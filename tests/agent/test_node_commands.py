@@ -134,12 +134,12 @@ def test_a_claim_from_a_file_is_prepared_and_freed(shell: Shell) -> None:
     (live,) = shell.hardware()
     cdi = json.loads(Path(found["devices"][0]["file"]).read_text())
     assert f"APPORTION_R0_UUID={live['uuid']}" in cdi["devices"][0]["containerEdits"]["env"]
-    told = shell.json("partitions")
-    assert told["partitions"][0]["claims"] == ["team/mine"]
-    assert [row["step"] for row in told["claims"]] == ["Prepared"]
+    listed = shell.json("partitions")
+    assert listed["partitions"][0]["claims"] == ["team/mine"]
+    assert [row["step"] for row in listed["claims"]] == ["Prepared"]
     assert live["uuid"] in shell.run("partitions")
-    again = shell.json("prepare", "--claim-file", str(claim))
-    assert (again, shell.hardware()) == (found, [live])
+    repeated = shell.json("prepare", "--claim-file", str(claim))
+    assert (repeated, shell.hardware()) == (found, [live])
     freed = shell.json("unprepare", "--claim-file", str(claim))
     assert freed["released"] == [DEVICE, "gpu-1"]
     assert shell.hardware() == []
@@ -178,14 +178,14 @@ def test_a_partition_made_by_hand_is_shown_as_such(tmp_path: Path) -> None:
         ({"spec": []}, "spec"),
     ],
 )
-def test_a_file_that_cannot_work_is_told_by_field(shell: Shell, change: Json, said: str) -> None:
+def test_a_file_that_cannot_work_is_reported_by_field(shell: Shell, change: Json, said: str) -> None:
     """Exit status 2, and one sentence."""
     path = shell.claim(DEVICE)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     assert said in shell.run("prepare", "--claim-file", str(path), status=2)
 
 
-def test_what_is_not_there_is_told_without_a_trace(shell: Shell) -> None:
+def test_what_is_not_there_is_reported_without_a_trace(shell: Shell) -> None:
     """Files, options, devices, claims on other nodes, a journal that is none."""
     assert "No such file" in shell.run("prepare", "--claim-file", "nowhere.json", status=2)
     assert "give either" in shell.run("unprepare", status=2)

@@ -12,7 +12,7 @@ H100 = {"model": "H100-80GB"}
 DEVICE = "gpu-0-mig-1g10gb-19-3"
 
 
-async def test_a_cut_that_fails_and_then_works_is_told_on_the_partition(make_node: MakeNode) -> None:
+async def test_a_cut_that_fails_and_then_works_is_reported_on_the_partition(make_node: MakeNode) -> None:
     """With the driver's words; the end is told to those who heard of the beginning."""
     faults = {"failures": [{"error": "Lost", "verb": "create", "card": "", "times": 1}]}
     async with make_node(cards=[H100], faults=faults) as node, node.agent(timeouts=Timeouts(failed=0.2)):
@@ -26,7 +26,7 @@ async def test_a_cut_that_fails_and_then_works_is_told_on_the_partition(make_nod
         assert event["type"] == "Normal"
 
 
-async def test_cards_that_fall_ill_and_recover_are_told_on_the_node(make_node: MakeNode) -> None:
+async def test_cards_that_fall_ill_and_recover_are_reported_on_the_node(make_node: MakeNode) -> None:
     """`kubectl describe node` shows it: the Event carries the Node's UID."""
     async with make_node(cards=[H100]) as node, node.agent():
         for word, reason in (("sick", "CardSick"), ("lost", "CardLost")):
@@ -41,7 +41,7 @@ async def test_cards_that_fall_ill_and_recover_are_told_on_the_node(make_node: M
         await eventually(lambda: node.events("CardRecovered"), bool)
 
 
-async def test_a_partition_that_somebody_made_by_hand_is_told_on_the_node(make_node: MakeNode) -> None:
+async def test_a_partition_that_somebody_made_by_hand_is_reported_on_the_node(make_node: MakeNode) -> None:
     """Which, where, and what follows; nothing is said of partitions that are ours."""
     foreign = {"card": "gpu-0", "profile": "1g.10gb", "start": 6}
     async with make_node(cards=[H100], foreign=[foreign]) as node, node.agent():

@@ -88,7 +88,7 @@ async def test_a_create_waits_for_the_room_that_an_idle_partition_still_takes(
         assert [p["profile"] for p in node.hardware()] == ["1g.10gb"]
 
 
-async def test_a_driver_that_is_busy_is_asked_again(make_node: MakeNode) -> None:
+async def test_a_driver_that_is_busy_is_retried(make_node: MakeNode) -> None:
     """Two refusals cost two short pauses, nothing else."""
     failures = [{"error": "Busy", "times": 2}]
     async with make_node(cards=[H100], faults={"failures": failures}) as node, node.agent():
@@ -97,7 +97,7 @@ async def test_a_driver_that_is_busy_is_asked_again(make_node: MakeNode) -> None
         assert len(node.hardware()) == 1
 
 
-async def test_want_of_room_that_nobody_makes_is_a_failure(make_node: MakeNode) -> None:
+async def test_lack_of_room_that_lasts_is_a_failure(make_node: MakeNode) -> None:
     """After some patience the status says so; when the room is there after all, the partition is cut."""
     timeouts = Timeouts(room=0.3, failed=0.5)
     foreign = [{"card": "gpu-0", "profile": "1g.10gb", "start": 6}]
@@ -119,7 +119,7 @@ async def test_want_of_room_that_nobody_makes_is_a_failure(make_node: MakeNode) 
 
 
 async def test_a_place_that_the_driver_refuses_for_good_is_tainted(make_node: MakeNode) -> None:
-    """Whoever waits for it is sent elsewhere."""
+    """The claim that waits for it is sent elsewhere."""
     device = "gpu-0-mig-1g10gb-19-0"
     failures = [{"error": "Unsupported", "times": 1000}]
     async with make_node(cards=[H100], faults={"failures": failures}) as node, node.agent():

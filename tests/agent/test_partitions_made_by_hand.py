@@ -72,7 +72,7 @@ async def test_a_layouts_partition_a_claims_and_a_persons_live_on_one_gpu(killab
     assert [cut.uuid for cut in await killable.becomes(1)] == [stranger]
 
 
-async def test_ours_whose_compute_instance_somebody_removed_is_made_again(killable: KillableNode) -> None:
+async def test_ours_whose_compute_instance_somebody_removed_is_remade(killable: KillableNode) -> None:
     """The GPU instance is known by its id: it is ours, hollow, and in the way of the new one."""
     node = killable.node
     node.start()
@@ -104,7 +104,7 @@ async def test_ours_whose_compute_instance_somebody_removed_is_removed(killable:
     assert killable.cuts() == []
 
 
-async def test_what_failed_and_nobody_wants_any_more_is_not_cut(killable: KillableNode) -> None:
+async def test_what_failed_and_is_no_longer_needed_is_not_cut(killable: KillableNode) -> None:
     """The claim has gone elsewhere: cutting for nobody would only take the room of others."""
     node = killable.node
     node.hardware.create_foreign(THEIRS)

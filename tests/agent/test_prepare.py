@@ -28,7 +28,7 @@ async def test_prepare_waits_for_the_cut(make_node: MakeNode, namespace: str) ->
         assert len(node.hardware()) == 1
 
 
-async def test_prepare_and_unprepare_may_come_again(make_node: MakeNode, namespace: str) -> None:
+async def test_prepare_and_unprepare_may_be_repeated(make_node: MakeNode, namespace: str) -> None:
     """The same answer, also after a restart and after a reboot that emptied the CDI folder."""
     async with make_node(cards=[H100 | {"count": 2}]) as node:
         async with node.agent():

@@ -40,7 +40,7 @@ async def test_a_node_publishes_all_its_pools(make_node: MakeNode) -> None:
         assert set(await node.devices(RDMA)) == {"nic-mlx5-0"}
 
 
-async def test_slices_that_did_not_change_are_not_written_again(make_node: MakeNode) -> None:
+async def test_slices_that_did_not_change_are_not_rewritten(make_node: MakeNode) -> None:
     """What the server stores compares equal to what we want, taint times and canonical quantities included."""
     async with make_node(cards=[H100 | {"count": 2}, {"model": "910B4"}]) as node:
         async with node.agent():
@@ -105,7 +105,7 @@ async def test_a_layouts_partition_is_published_and_served(make_node: MakeNode, 
 
 
 async def test_a_foreign_partition_is_subtracted_and_left_alone(make_node: MakeNode) -> None:
-    """Made by hand: nobody else's to remove, in the way of whoever wants its place."""
+    """A partition made by hand: the agent may not remove it, and it blocks its place."""
     foreign = {"card": "gpu-0", "profile": "1g.10gb", "start": 6}
     async with make_node(cards=[H100], foreign=[foreign]) as node, node.agent():
         counters = await eventually(lambda: node.counters("gpu-0"))

@@ -30,7 +30,7 @@ def test_overlapping_memory_slices_are_refused(make_backend: MakeBackend) -> Non
     backend.create(partition_place(backend, "gpu-0", "4g.40gb", 0))
 
 
-def test_a_second_partition_with_media_extensions_is_refused_for_want_of_the_engine(
+def test_a_second_partition_with_media_extensions_is_refused_for_lack_of_the_engine(
     make_backend: MakeBackend,
 ) -> None:
     """The GPU has one OFA: +me fits once, whatever the slices say."""
@@ -70,8 +70,8 @@ def test_what_exists_survives_the_process(make_backend: MakeBackend, tmp_path: P
     """The state file is the hardware: a second backend on it sees the same partitions."""
     backend = make_backend(cards=[{"model": "H100-80GB"}])
     made = backend.create(partition_place(backend, "gpu-0", "1g.10gb", 0))
-    again = type(backend)(tmp_path / "simulation-0.yaml", "node-a")
-    assert again.partitions() == (made,)
+    restarted = type(backend)(tmp_path / "simulation-0.yaml", "node-a")
+    assert restarted.partitions() == (made,)
 
 
 def test_a_crash_between_the_two_halves_leaves_a_half_made_partition(make_backend: MakeBackend) -> None:

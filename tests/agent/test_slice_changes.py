@@ -115,8 +115,8 @@ def test_a_slice_of_a_card_that_left_goes_first(backend: SimulatedBackend, make_
 def test_slices_of_a_former_node_of_that_name_get_the_new_owner(backend: SimulatedBackend) -> None:
     """Else garbage collection would take them with the old node."""
     live = server(slice_changes(pool_of(backend), [], BY_HAND))
-    again = server(slice_changes(pool_of(backend), live, Owner("node-a", "other")), live)
-    assert {s["metadata"]["ownerReferences"][0]["uid"] for s in again} == {"other"}
+    adopted = server(slice_changes(pool_of(backend), live, Owner("node-a", "other")), live)
+    assert {s["metadata"]["ownerReferences"][0]["uid"] for s in adopted} == {"other"}
 
 
 def test_names_of_slices_stay_within_253_characters() -> None:

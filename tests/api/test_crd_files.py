@@ -13,7 +13,7 @@ from tests.api.schemas import fields
 ROOT = Path(__file__).parents[2]
 
 
-def test_making_the_crds_again_changes_nothing(tmp_path: Path) -> None:
+def test_remaking_the_crds_changes_nothing(tmp_path: Path) -> None:
     """A change of the models includes `make crds`."""
     app = typer.Typer()
     app.command()(crds)

@@ -20,7 +20,7 @@ async def test_the_same_text_is_one_event_with_a_count(client: Client, namespace
         await eventually(lambda: texts(client, namespace), lambda found: found == {"no room": 2})
 
 
-async def test_changing_figures_make_few_events_and_the_last_one_is_told(
+async def test_changing_figures_make_few_events_and_the_last_one_is_written(
     client: Client, namespace: str
 ) -> None:
     """A refusal whose numbers move is not an Event for each number."""

@@ -50,7 +50,7 @@ def request(device_class: str, *selectors: str, name: str = "device", **exactly:
     return {"name": name, "exactly": found}
 
 
-def first_available(*ways: tuple[str, str], name: str = "device") -> Json:
+def first_available(*alternatives: tuple[str, str], name: str = "device") -> Json:
     """Return one request with (class, selector) alternatives in order."""
     return {
         "name": name,
@@ -60,7 +60,7 @@ def first_available(*ways: tuple[str, str], name: str = "device") -> Json:
                 "deviceClassName": device_class,
                 "selectors": [{"cel": {"expression": selector}}],
             }
-            for index, (device_class, selector) in enumerate(ways)
+            for index, (device_class, selector) in enumerate(alternatives)
         ],
     }
 

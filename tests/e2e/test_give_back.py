@@ -48,7 +48,7 @@ async def hasty(installation: Installation) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("labelled", [True, False], ids=["gated", "ungated"])
-async def test_what_nobody_reserved_and_no_pod_wants_is_given_back(
+async def test_what_nobody_reserved_and_no_pod_needs_is_given_back(
     team: Tenant, plain: Tenant, hasty: str, *, labelled: bool
 ) -> None:
     """controller-manager clears only what was once reserved; this never was."""

@@ -8,7 +8,7 @@ from tests.e2e.tenant import MIG, NPU, PATIENCE, Tenant, chip, claim, devices, p
 
 KEYLESS = [{"operator": "Exists"}]
 """Tolerates every taint, so the guard as well (resource.k8s.io/v1 DeviceToleration)."""
-SPOT = 'device.attributes["resource.kubernetes.io"].pciBusID == "0000:1b:00.0"'
+GPU_3 = 'device.attributes["resource.kubernetes.io"].pciBusID == "0000:1b:00.0"'
 """gpu-3 of an H100 node."""
 
 
@@ -25,7 +25,9 @@ async def no_operator(installation: Installation) -> AsyncIterator[None]:
         await serving(installation)
 
 
-async def test_the_stock_scheduler_cannot_take_our_devices(installation: Installation, plain: Tenant) -> None:
+async def test_the_default_scheduler_cannot_take_our_devices(
+    installation: Installation, plain: Tenant
+) -> None:
     """Without an operator the pod stays pending and its claim unallocated; with it, both go on."""
     async with no_operator(installation):
         await plain.make(claim("npu", request(NPU)))
@@ -61,7 +63,7 @@ async def test_who_gets_past_the_guard_is_counted_served_and_warned(
 async def test_a_partition_that_the_scheduler_chose_is_cut(installation: Installation, plain: Tenant) -> None:
     """kube-scheduler knows nothing of cutting: the operator makes the Partition for its allocation."""
     async with no_operator(installation):
-        await plain.make(claim("past", request(MIG, profile("7g.80gb"), SPOT, tolerations=KEYLESS)))
+        await plain.make(claim("past", request(MIG, profile("7g.80gb"), GPU_3, tolerations=KEYLESS)))
         await plain.make(pod("past", "past"))
         [device] = await plain.allocated("past")
     [running] = await plain.running("past", within=PATIENCE)

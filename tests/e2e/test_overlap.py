@@ -22,8 +22,10 @@ async def test_the_later_allocation_that_nobody_reserved_is_cleared(
     assert (await team.pod("first"))["status"]["phase"] == "Running"
 
 
-async def test_two_reserved_allocations_are_told_to_both(installation: Installation, team: Tenant) -> None:
-    """Clearing one could harm a running pod: the node refuses the later one, and an Event says what to do."""
+async def test_two_reserved_allocations_are_reported_on_both(
+    installation: Installation, team: Tenant
+) -> None:
+    """Clearing one could break a running pod: the node refuses the later one, and an Event says what to do."""
     await team.make(claim("first", request(NPU, chip("910B4", 6))))
     await team.make(pod("first", "first"))
     await team.running("first")

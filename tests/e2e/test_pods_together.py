@@ -24,7 +24,7 @@ async def test_a_group_gets_its_devices_together_or_not_at_all(team: Tenant) -> 
     assert len({each["spec"]["nodeName"] for each in running}) == 2
 
 
-async def test_a_wrong_number_is_told_on_the_pod(team: Tenant) -> None:
+async def test_a_wrong_number_is_reported_on_the_pod(team: Tenant) -> None:
     """And mending it on the pod is enough."""
     await with_gpus(team, "one", "typo", "two", count=1)
 

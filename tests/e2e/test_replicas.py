@@ -38,7 +38,7 @@ async def test_only_one_acts(two: Installation, team: Tenant) -> None:
     assert await metric(two, "apportion_allocations_total", operator=other) == 0
 
 
-async def test_a_leader_that_is_told_to_stop_hands_over_at_once(two: Installation, team: Tenant) -> None:
+async def test_a_leader_that_is_stopped_hands_over_at_once(two: Installation, team: Tenant) -> None:
     """It gives the lease back, so nobody waits for its end."""
     await both_ready(two)
     index, old = await leader(two)

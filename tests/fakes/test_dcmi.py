@@ -84,7 +84,7 @@ def test_the_driver_gives_ids_in_turn(b4: FakeDcmi) -> None:
     ) == [100, 101, 110, INNER, INVALID, INVALID, INVALID]
 
 
-def test_what_is_missing_is_not_told(b4: FakeDcmi) -> None:
+def test_what_is_missing_is_not_reported(b4: FakeDcmi) -> None:
     """Cores, AI CPUs or engines: always the same code; what is left says more."""
     assert run(
         b4,
@@ -123,7 +123,7 @@ def test_a_910_has_no_engines_to_tell_and_none_to_give_in_smp_mode(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_chips_without_vnpus_refuse_the_question(tmp_path: Path) -> None:
+def test_chips_without_vnpus_refuse_the_call(tmp_path: Path) -> None:
     """An A3 tells its super pod instead."""
     fake = FakeDcmi.create(tmp_path / "dcmi", ["A3"])
     answer = 'answer = [whole(), cut("vir12_3c_32g"), struct.unpack_from("<6I", ask(1, 48, main=12))]'
@@ -238,7 +238,7 @@ def test_latency_holds_up_the_call_and_nobody_else(tmp_path: Path) -> None:
 
 
 def test_two_programs_never_get_one_id_or_more_than_there_is(b4: FakeDcmi) -> None:
-    """Four fit, whoever asks."""
+    """Four fit, by any program."""
     script = 'answer = [id for id in (cut("vir05_1c_8g") for _ in range(4)) if id > 0]'
     found: list[list[int]] = []
     programs = [threading.Thread(target=lambda: found.append(run(b4, script))) for _ in range(3)]

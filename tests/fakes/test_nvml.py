@@ -189,7 +189,7 @@ def test_mig_mode_stays_while_an_instance_is_there(h100: FakeNvml, vendor: Vendo
     assert vendor(h100, script) == [IN_USE, [1, 1]]
 
 
-def test_nvlinks_and_switches_are_told_apart(tmp_path: Path, vendor: Vendor) -> None:
+def test_nvlinks_and_switches_are_distinguished(tmp_path: Path, vendor: Vendor) -> None:
     """A link names what is at its other end; where there is none the call is not supported."""
     fake = FakeNvml.create(tmp_path / "nvml", ["A100-80GB"] * 3)
     fake.nvlink([(0, 1)])

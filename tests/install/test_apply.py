@@ -12,7 +12,7 @@ WORKLOADS = ("deployment.apps/apportion-operator", "daemonset.apps/apportion-age
 
 
 class Apply:
-    async def test_applying_again_changes_no_object(self, cluster: ControlPlane, manifests: Path) -> None:
+    async def test_a_second_apply_changes_no_object(self, cluster: ControlPlane, manifests: Path) -> None:
         """Every object keeps its resourceVersion, so that a GitOps loop comes to rest."""
         before = await versions(cluster, manifests)
 

@@ -7,7 +7,7 @@ from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.workload import Workload, mig
 
 
-async def test_a_pod_shows_that_its_card_is_unwell_and_well_again(
+async def test_a_pod_shows_that_its_card_is_unwell_and_recovers(
     installation: RealNodeInstallation, work: Workload
 ) -> None:
     """Kubelet asks by itself for the stream; its word in the pod and ours in the claim are about the same device."""

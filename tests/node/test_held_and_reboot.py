@@ -38,12 +38,12 @@ async def test_a_device_is_held_while_the_program_of_a_pod_deleted_by_force_runs
         installation.node.kubelet.resume()
     pod = await work.running("next")
     assert not installation.node.processes() & programs, "it has ended before the next one began"
-    told = await work.printed(pod)
-    assert f"env APPORTION_PART={seen.device}" in told
+    printed = await work.printed(pod)
+    assert f"env APPORTION_PART={seen.device}" in printed
     await eventually(lambda: _taints(installation, seen.device), lambda keys: _HELD not in keys, within=40)
 
 
-async def test_pods_run_again_after_a_reboot_of_the_node(
+async def test_pods_restart_after_a_reboot_of_the_node(
     installation: RealNodeInstallation, work: Workload
 ) -> None:
     """No instance, no CDI file and no process survives; the pods are prepared anew, on partitions cut anew."""
@@ -56,21 +56,23 @@ async def test_pods_run_again_after_a_reboot_of_the_node(
     assert installation.cdi() == []
     await installation.power_on()
 
-    async def again(name: str) -> Json:
+    async def current(name: str) -> Json:
         return await work.pod(name)
 
     def restarted(pod: Json) -> bool:
         [status] = pod["status"]["containerStatuses"]
         return status["restartCount"] > 0 and "running" in status["state"]
 
-    pods = {name: await eventually(lambda n=name: again(n), restarted, within=90) for name in ("mig", "vnpu")}
+    pods = {
+        name: await eventually(lambda n=name: current(n), restarted, within=90) for name in ("mig", "vnpu")
+    }
     assert (await installation.node.ready())["status"]["nodeInfo"]["bootID"] != boot
     (live,) = installation.hardware.nvml.instances()
     (compute,) = live.compute
     assert compute.uuid != before.environment["APPORTION_PART_UUID"], "cut anew"
-    told = await work.printed(pods["mig"])
-    assert f"env APPORTION_PART_UUID={compute.uuid}" in told
-    assert f"env APPORTION_PART={before.device}" in told
+    printed = await work.printed(pods["mig"])
+    assert f"env APPORTION_PART_UUID={compute.uuid}" in printed
+    assert f"env APPORTION_PART={before.device}" in printed
     (second,) = installation.hardware.dcmi.vnpus()
     assert second.serial != first.serial
     assert f"env APPORTION_PART={chip.device}" in await work.printed(pods["vnpu"])

@@ -74,7 +74,7 @@ def test_a_partition_idles_as_long_as_the_policy_of_its_last_holder_says() -> No
     assert [type(action) for action in card.carry_out()] == [Delete]
 
 
-def test_an_idle_partition_gives_way_to_what_needs_its_room() -> None:
+def test_an_idle_partition_is_deleted_for_what_needs_its_room() -> None:
     """Only those in the way go: a half of the card needs slices 0 to 3."""
     card = OneCard()
     claims = [

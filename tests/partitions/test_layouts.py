@@ -21,8 +21,8 @@ def test_a_layout_is_cut_and_kept_off_for_claims_until_it_is() -> None:
     assert devices(found) == ["gpu-0-mig-1g10gb-19-0-static", "gpu-0-mig-1g10gb-19-1-static"]
     assert [device.name for device in found.reserved] == ["gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-1"]
     show_cut(world, found)
-    again = plan(world)
-    assert (again.actions, again.reserved, again.unready) == ([], [], set())
+    planned = plan(world)
+    assert (planned.actions, planned.reserved, planned.unready) == ([], [], set())
 
 
 def test_profiles_of_one_layout_share_a_card() -> None:

@@ -10,7 +10,7 @@ from tests.partitions.layoutworld import cards
 
 
 async def test_reserving_says_whether_anything_changed_since_the_last_plan(unanswered: Client) -> None:
-    """Whoever reserves then wakes the task that writes; a pass in which nothing changed wakes nobody."""
+    """A change wakes the task that writes; a pass in which nothing changed does not."""
     world = cards()
     world.layout({"profile": "3g.40gb", "placements": [{"start": 4}]})
     controller = PartitionController(

@@ -53,7 +53,7 @@ class Paths:
         path = f"{OWN}/allocationpolicies/short"
         await eventually(lambda: self.api.get(path), lambda raw: raw.get("status", {}).get("managedClasses"))
 
-    async def an_allocation_that_nobody_wants(self) -> None:
+    async def an_allocation_that_nobody_uses(self) -> None:
         """It is read again and given back: the pod that wanted it went before any scheduler saw it."""
         await self.api.create(self.claims, claim("unwanted"))
         await self.api.create(self.pods, pod("unseen", "unwanted", schedulerName="nobody"))

@@ -49,7 +49,7 @@ async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Re
             await paths.examples()
             await paths.a_policy()
             await asyncio.gather(
-                paths.an_allocation_that_nobody_wants(),
+                paths.an_allocation_that_nobody_uses(),
                 paths.a_class_that_others_change(),
                 paths.a_node_that_loses_a_card(),
                 paths.slices_that_others_delete(),
@@ -68,7 +68,7 @@ class TestRules:
     async def test_every_right_is_used_or_proven_necessary(
         self, asked: tuple[ControlPlane, list[Request]], account: str
     ) -> None:
-        """Whoever adds a rule adds the path that needs it."""
+        """A rule without a path that needs it fails here."""
         cluster, requests = asked
         used = {right(each) for each in of(requests, account) if each.decision == "allow" and each.code < 300}
         proven = {what for who, what in PROVEN if who == account}

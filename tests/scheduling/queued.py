@@ -29,12 +29,12 @@ def parts(names: str) -> list[Demand]:
 
 
 async def placed(
-    client: Client, nodes: Mapping[str, tuple[str, int]], wishes: Mapping[str, Json]
+    client: Client, nodes: Mapping[str, tuple[str, int]], requests: Mapping[str, Json]
 ) -> dict[str, str | None]:
     """Let a cycle decide for claims that wait together; return the nodes of those that are served."""
     world = fleet(nodes)
-    for name, wish in wishes.items():
-        world.wait_for(name, wish)
+    for name, asked in requests.items():
+        world.wait_for(name, asked)
     world.cycle(client).once()
     return world.places()
 

@@ -21,7 +21,7 @@ def test_a_node_takes_pods_until_its_cpu_is_promised() -> None:
     assert capacity.fitting([pod()])[1] == {"too little cpu": 1}
 
 
-def test_what_is_promised_is_told_as_it_was_when_asked() -> None:
+def test_what_is_promised_is_returned_as_it_was_when_asked() -> None:
     """A demand that was made before a promise does not change with it, nor does a room with its copy."""
     capacity = HostCapacity([node("n"), node("m")])
     capacity.take("n", pod())
@@ -43,10 +43,10 @@ def test_pods_that_share_a_claim_must_fit_together() -> None:
 
 def test_resources_that_a_node_does_not_have_rule_it_out() -> None:
     """Extended resources count like cpu."""
-    wants = {"requests": {"example.com/other": "1"}}
-    assert not fits(HostCapacity([node("n")]), pod(containers=[{"name": "c", "resources": wants}]))
-    wants = {"requests": {"example.com/thing": "1"}}
-    assert fits(HostCapacity([node("n")]), pod(containers=[{"name": "c", "resources": wants}]))
+    resources = {"requests": {"example.com/other": "1"}}
+    assert not fits(HostCapacity([node("n")]), pod(containers=[{"name": "c", "resources": resources}]))
+    resources = {"requests": {"example.com/thing": "1"}}
+    assert fits(HostCapacity([node("n")]), pod(containers=[{"name": "c", "resources": resources}]))
 
 
 def test_the_largest_init_container_counts_beside_sidecars() -> None:

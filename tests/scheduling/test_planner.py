@@ -40,12 +40,14 @@ async def test_the_last_that_wait_are_placed_together(
     """
     nodes = {"pair": ("rare", 2), "eight": ("common", 8)}
     nodes |= {f"other-{number}": ("other", 10) for number in range(before // 10 + 1)}
-    wishes = {f"a-{number:02}": request("gpu", expression=f'{MODEL} == "other"') for number in range(before)}
-    wishes["b"] = request("gpu", expression=f'{MODEL} != "other"')
-    wishes["c"] = request("gpu", expression=f'{MODEL} == "rare"', count=2)
+    requests = {
+        f"a-{number:02}": request("gpu", expression=f'{MODEL} == "other"') for number in range(before)
+    }
+    requests["b"] = request("gpu", expression=f'{MODEL} != "other"')
+    requests["c"] = request("gpu", expression=f'{MODEL} == "rare"', count=2)
     more = {"bb": request("gpu", expression=f'{MODEL} == "common"', count=9)} if greedy else {}
-    places = await placed(unanswered, nodes, wishes | more)
-    assert places.keys() == wishes.keys()
+    places = await placed(unanswered, nodes, requests | more)
+    assert places.keys() == requests.keys()
     assert (places["b"], places["c"]) == ("eight", "pair")
 
 
@@ -66,10 +68,10 @@ async def test_who_cannot_be_served_keeps_nobody_from_being_placed_together(
 
 
 async def test_the_first_in_the_queue_is_not_refused_for_the_sake_of_two(unanswered: Client) -> None:
-    """GroupDecider more claims would be served without it; it came first."""
+    """Two more claims would be served without it; it came first."""
     rare = request("gpu", expression=f'{MODEL} == "rare"', count=4)
-    wishes = {"a": request("gpu", count=8), "b": rare, "c": rare}
-    assert await placed(unanswered, {"n1": ("rare", 8), "n2": ("common", 2)}, wishes) == {"a": "n1"}
+    requests = {"a": request("gpu", count=8), "b": rare, "c": rare}
+    assert await placed(unanswered, {"n1": ("rare", 8), "n2": ("common", 2)}, requests) == {"a": "n1"}
 
 
 async def test_a_timer_that_ends_during_a_pass_admits_no_demand_that_the_plan_left_out(

@@ -92,7 +92,7 @@ def test_a_pod_that_comes_back_needs_only_itself() -> None:
         ("9" * 30, "not a number"),
     ],
 )
-def test_a_wrong_number_is_told_by_its_field(least: str | None, words: str) -> None:
+def test_a_wrong_number_is_reported_by_its_field(least: str | None, words: str) -> None:
     """And nobody of the group is served by it."""
     made = world()
     made.claim("a")

@@ -28,7 +28,7 @@ def test_a_claim_whose_pod_was_deleted_by_force_avoids_the_node_until_its_agent_
     assert still_prepared.nodes(CLAIM) == frozenset()
 
 
-def test_a_pod_that_has_ended_is_no_obstacle_even_if_that_is_told_late() -> None:
+def test_a_pod_that_has_ended_is_no_obstacle_even_if_that_is_seen_late() -> None:
     """Kubelet unprepares before it says so; pods and claims come by two watches."""
     world, claim, pod = used()
     still_prepared = deallocated(world, claim)

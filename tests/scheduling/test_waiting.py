@@ -9,8 +9,8 @@ from tests.scheduling.queued import names, world
 OTHER_GATE = "kueue.x-k8s.io/admission"
 
 
-def test_a_claim_waits_only_when_a_ready_pod_wants_it() -> None:
-    """Nobody's claim waits for its first consumer; a finished or leaving pod wants nothing."""
+def test_a_claim_waits_only_when_a_ready_pod_uses_it() -> None:
+    """Nobody's claim waits for its first consumer; a finished or leaving pod uses nothing."""
     made = world()
     made.claim("c")
     assert names(made) == []

@@ -111,8 +111,10 @@ class Load:
                 path = f"/api/v1/namespaces/{self.namespace}/pods"
                 await self.cluster.api.delete(f"{path}/{name}", grace=0)
                 if name.startswith("s-"):
-                    again = next(raw for raw in workload.standalone_pods() if raw["metadata"]["name"] == name)
-                    await self.cluster.api.create(path, again)
+                    replacement = next(
+                        raw for raw in workload.standalone_pods() if raw["metadata"]["name"] == name
+                    )
+                    await self.cluster.api.create(path, replacement)
             await asyncio.sleep(0.2)
 
     async def _allocated(self, count: int) -> None:

@@ -50,7 +50,7 @@ async def load(binaries: Binaries) -> AsyncIterator[Load]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_no_device_is_used_twice_whoever_is_killed(
+async def test_no_device_is_used_twice_whatever_is_killed(
     load: Load, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every pod that stays gets its devices and its node, and in the end everything is free again."""

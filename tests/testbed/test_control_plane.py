@@ -88,7 +88,7 @@ async def test_a_node_may_not_touch_another_node(control_plane: ControlPlane, no
             await other.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"mine": "now"}}})
 
 
-async def test_a_stopped_scheduler_binds_nothing_until_it_is_started_again(
+async def test_a_stopped_scheduler_binds_nothing_until_it_is_restarted(
     control_plane: ControlPlane, namespace: str, node: str
 ) -> None:
     """Tests can take one component away while the others go on."""

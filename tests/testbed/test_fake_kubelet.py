@@ -66,7 +66,7 @@ async def test_a_pod_gets_its_device_and_gives_it_back(node: KubeletNode) -> Non
         )
 
 
-async def test_a_refused_prepare_is_shown_and_tried_again(node: KubeletNode) -> None:
+async def test_a_refused_prepare_is_shown_and_retried(node: KubeletNode) -> None:
     """The plugin's own words reach the pod's Events; once the plugin agrees, the pod runs."""
     async with SmallPlugin(node.kubelet, refusal="the device is on fire") as plugin:
         await node.claim("mine")
@@ -141,7 +141,7 @@ async def test_slices_are_wiped_when_a_plugin_stays_away(node: KubeletNode) -> N
     await eventually(node.slices, lambda found: not found)
 
 
-async def test_a_restarted_kubelet_prepares_again_and_releases_what_vanished(node: KubeletNode) -> None:
+async def test_a_restarted_kubelet_repeats_prepare_and_releases_what_vanished(node: KubeletNode) -> None:
     """Prepare must be idempotent; a pod that was deleted by force meanwhile is unprepared afterwards."""
     async with SmallPlugin(node.kubelet) as plugin:
         await node.claim("kept")

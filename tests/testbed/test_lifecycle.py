@@ -33,9 +33,9 @@ async def test_up_and_down_from_different_shells(binaries: Binaries, tmp_path: P
     assert code == 0, problems
     kubeconfig = Path(out.strip().removeprefix("export KUBECONFIG="))
     try:
-        again = await run_testbed(tmp_path, "up", "--name", "mine")
-        assert again[0] == 1
-        assert "runs already" in again[2]
+        second = await run_testbed(tmp_path, "up", "--name", "mine")
+        assert second[0] == 1
+        assert "runs already" in second[2]
         code, out, _ = await run_testbed(tmp_path, "status")
         assert code == 0
         assert "mine: Kubernetes 1.37.0, 2 simulated nodes" in out

@@ -4,7 +4,7 @@ from apportion.agent.proto import dra_v1_pb2, dra_v1beta1_pb2, registration_pb2
 from testbed.messages import ROOT, generate
 
 
-def test_generating_the_messages_again_changes_nothing(tmp_path: Path) -> None:
+def test_regenerating_the_messages_changes_nothing(tmp_path: Path) -> None:
     """The committed modules are what the .proto files say."""
     for made in generate(tmp_path):
         committed = ROOT / made.relative_to(tmp_path)

@@ -30,7 +30,7 @@ def test_a_quantity_is_read_exactly(text: str, value: Fraction) -> None:
 
 
 def test_one_device_for_two_claims_is_seen() -> None:
-    """Whoever wrote them."""
+    """The writers of the allocations do not matter."""
     found = list(rules.used_twice(live(claim("a", LOW), claim("b", LOW))))
 
     assert len(found) == 1

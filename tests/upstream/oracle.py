@@ -23,12 +23,12 @@ class Oracle:
     def __init__(self, program: Path) -> None:
         self._program = program
 
-    def ask(self, questions: Sequence[Json]) -> list[Json]:
-        """Return one answer for each question, in order."""
-        lines = b"".join(orjson.dumps(question) + b"\n" for question in questions)
+    def ask(self, requests: Sequence[Json]) -> list[Json]:
+        """Return one answer for each request, in order."""
+        lines = b"".join(orjson.dumps(request) + b"\n" for request in requests)
         done = subprocess.run([self._program], input=lines, capture_output=True, check=True)
         answers = [orjson.loads(line) for line in done.stdout.splitlines()]
-        assert len(answers) == len(questions), done.stderr.decode()
+        assert len(answers) == len(requests), done.stderr.decode()
         return answers
 
 

@@ -260,8 +260,8 @@ class _Maker:
         return {
             "name": f"req-{number}",
             "firstAvailable": [
-                self._alternative(admin=False) | {"name": f"sub-{way}"}
-                for way in range(self._random.randint(1, 3))
+                self._alternative(admin=False) | {"name": f"sub-{index}"}
+                for index in range(self._random.randint(1, 3))
             ],
         }
 

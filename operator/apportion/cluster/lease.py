@@ -52,7 +52,7 @@ class Lease:
         self._reserve = reserve
         self._sleep = sleep
         self._until = 0.0
-        self._rival: tuple[str, float] | None = None
+        self._observed: tuple[str, float] | None = None
         self.gained = asyncio.Event()
         """Set while this replica leads."""
         self.lost = asyncio.Event()
@@ -113,11 +113,11 @@ class Lease:
     def _expired(self, found: Object) -> bool:
         # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
         version = str(found["metadata"]["resourceVersion"])
-        if self._rival is None or self._rival[0] != version:
-            self._rival = (version, self._clock())
+        if self._observed is None or self._observed[0] != version:
+            self._observed = (version, self._clock())
             return False
         term = float((found.get("spec") or {}).get("leaseDurationSeconds") or self._duration)
-        return self._clock() - self._rival[1] > term
+        return self._clock() - self._observed[1] > term
 
     def _body(self, found: Object, holder: str) -> Object:
         spec: dict[str, Any] = dict(found.get("spec") or {})

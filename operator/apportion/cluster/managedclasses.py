@@ -45,9 +45,9 @@ class ManagedClasses:
     def policy(self, claim: Claim) -> AllocationPolicySpec:
         """Return the policy of the claim: that of its first request's first class."""
         for slot in claim.slots:
-            for way in slot.alternatives:
-                if way.device_class in self.policies:
-                    return self.policies[way.device_class]
+            for alternative in slot.alternatives:
+                if alternative.device_class in self.policies:
+                    return self.policies[alternative.device_class]
         return DEFAULT_POLICY
 
 

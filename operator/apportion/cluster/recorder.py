@@ -156,9 +156,9 @@ class Recorder:
         try:
             await self._client.create(EVENTS, body, namespace=namespace)
         except Overtaken:
-            again = {"lastTimestamp": stamp, "count": max(count, 2)}
+            update = {"lastTimestamp": stamp, "count": max(count, 2)}
             try:
-                await self._client.patch(EVENTS, name, again, namespace=namespace)
+                await self._client.patch(EVENTS, name, update, namespace=namespace)
             except Missing:
                 await self._client.create(EVENTS, body, namespace=namespace)
 

@@ -59,16 +59,16 @@ class DynamicPartitions:
         self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
     ) -> Iterator[Action]:
         idle = [p for p in live.values() if p.metadata.uid in self._idle_since]
-        in_the_way = set()
+        blocking = set()
         for where in list(snapshot.devices.partitioned):
             found = partitionable_card(snapshot, where)
-            for partition in _in_the_way(found, holders, self._idle_since) if found else ():
-                in_the_way.add(partition.metadata.uid)
+            for partition in _blocking(found, holders, self._idle_since) if found else ():
+                blocking.add(partition.metadata.uid)
                 yield Delete(partition, "its room is needed")
         keep, longest = _warm(snapshot), _idle_timeout(snapshot)
         for partition in sorted(idle, key=lambda p: (-self._idle_since[p.metadata.uid], p.metadata.name)):
             uid, profile = partition.metadata.uid, partition.spec.profile
-            if uid in in_the_way:
+            if uid in blocking:
                 continue
             if partition.status.phase == Phase.FAILED:
                 yield Delete(partition, "it could not be cut")
@@ -104,7 +104,7 @@ def _for_claim(
         yield SetHolder(partition, holder)
 
 
-def _in_the_way(
+def _blocking(
     card: PartitionableCard, holders: Mapping[DeviceId, Claim], idle: Mapping[str, float]
 ) -> list[Partition]:
     """Return idle partitions that have to go before what claims hold on this card fits; the oldest go first."""

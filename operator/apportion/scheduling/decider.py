@@ -70,7 +70,7 @@ class Decider:
         if isinstance(asked, str):
             self.refusals.refuse(demand.key, "no node")
             events.not_allocated(self.recorder, demand, asked)
-            self._untie(demand)
+            self._clear_tied_claims(demand)
             return 0
         terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
         try:
@@ -88,7 +88,7 @@ class Decider:
         if isinstance(answer, Refusal):
             self.refusals.refuse(demand.key, answer.verdict)
             events.refused(self.recorder, demand, answer.explanation, self.snapshot)
-            self._untie(demand)
+            self._clear_tied_claims(demand)
             return 0
         self.grant(demand, answer, capacity)
         return len(demand.claims)
@@ -109,7 +109,7 @@ class Decider:
             self.snapshot.assume(claim, allocation)
         self.writes.write(demand, pairs, since=self._first_seen.get(demand.key))
 
-    def _untie(self, demand: WaitingDemand) -> None:
+    def _clear_tied_claims(self, demand: WaitingDemand) -> None:
         """Clear allocations that tie a demand to a node that cannot serve the rest of it, unless a pod reserved them."""
         own = {pod.uid for pod in demand.pods}
         for claim in demand.tied:

@@ -79,11 +79,11 @@ class Planner:
         (terms,) = policies
         asked: dict[str, Demand] = {}
         for demand in demands:
-            question = self._candidates.ask(demand, capacity)
-            if isinstance(question, str):
-                self._no_node[demand.key] = question
+            demand_or_reason = self._candidates.ask(demand, capacity)
+            if isinstance(demand_or_reason, str):
+                self._no_node[demand.key] = demand_or_reason
             else:
-                asked[demand.key] = question
+                asked[demand.key] = demand_or_reason
         if len(asked) < LEAST_TOGETHER:
             return {}
         answers = allocate_queue(

@@ -24,7 +24,7 @@ class Refusals:
         self._epochs = {key: epoch for key, epoch in self._epochs.items() if key in keys}
 
     def refuse(self, key: str, verdict: str) -> None:
-        """Remember that a demand cannot be served as things stand; `verdict` is for the metric."""
+        """Remember that a demand cannot be served now; `verdict` is for the metric."""
         self._epochs[key] = self._epoch()
         metrics.DECISIONS.labels(verdict).inc()
 

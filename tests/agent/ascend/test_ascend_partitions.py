@@ -115,9 +115,9 @@ def test_a_refusal_without_a_reason_may_pass(node: Node, code: int) -> None:
     """On an empty chip it is neither a lack of room nor for ever."""
     node.backend.devices()
     node.fake.fail("dcmi_create_vdevice", code)
-    with pytest.raises(HardwareError) as told:
+    with pytest.raises(HardwareError) as caught:
         node.backend.create(WANTED)
-    assert type(told.value) is HardwareError
+    assert type(caught.value) is HardwareError
     node.backend.create(WANTED)
 
 
@@ -164,15 +164,15 @@ def test_what_a_container_uses_is_not_destroyed(node: Node) -> None:
         (-8005, HardwareError),
     ],
 )
-def test_a_refusal_is_told_with_its_words_and_its_code(node: Node, code: int, kind: type[Exception]) -> None:
+def test_a_refusal_has_its_words_and_its_code(node: Node, code: int, kind: type[Exception]) -> None:
     """What may pass comes back as Busy; what the library cannot say more about is a plain HardwareError."""
     node.backend.devices()
     node.fake.fail("dcmi_create_vdevice", code)
     with pytest.raises(
         kind, match=rf"vir05_1c_8g at 103 of npu-0: dcmi_create_vdevice: .* \({code}\)"
-    ) as told:
+    ) as caught:
         node.backend.create(WANTED)
-    assert type(told.value) is kind
+    assert type(caught.value) is kind
 
 
 def test_places_and_templates_that_a_chip_does_not_have_are_refused(node: Node) -> None:

@@ -24,9 +24,9 @@ def host(
     (libraries / "libcuda.so").symlink_to("libcuda.so.1")
     (libraries / "libcudart.so.12").touch()
     if module:
-        told = root / "sys/module/nvidia"
-        told.mkdir(parents=True)
-        (told / "version").write_text(f"{module}\n", encoding="ascii")
+        module_folder = root / "sys/module/nvidia"
+        module_folder.mkdir(parents=True)
+        (module_folder / "version").write_text(f"{module}\n", encoding="ascii")
     for name in ("usr/bin/nvidia-smi", *tools):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()

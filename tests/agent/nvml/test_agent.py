@@ -50,8 +50,8 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
             await node.remove(DEVICE)
             await agent.insist(lambda: eventually(lambda: node.see(DEVICE), lambda item: item == {}))
             assert fake.instances() == ()
-            # The mode goes with the instance, in a call of its own; left on it harms nobody until somebody wants the
-            # whole GPU, and that makes it whole.
+            # The mode goes with the instance, in a call of its own; a mode left on has no effect until a claim needs
+            # the whole GPU, and that makes it whole.
             assert fake.mode(0)[0] == (call == "nvmlGpuInstanceDestroy" and after)
             assert journal_steps(node) == ([], [])
             assert agent.deaths == 1

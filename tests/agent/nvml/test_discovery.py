@@ -210,7 +210,7 @@ def test_one_session_and_one_look_up_serve_every_call(node: Node) -> None:
     assert "nvmlDeviceGetHandleByUUID" not in calls
 
 
-def test_a_lost_session_opens_again(node: Node) -> None:
+def test_a_lost_session_is_reopened(node: Node) -> None:
     """UNINITIALIZED fails one call; the next has a new session and new handles."""
     node.backend.devices()
     pynvml.nvmlShutdown()

@@ -54,7 +54,7 @@ def test_the_older_toolkit_is_understood(tmp_path: Path) -> None:
     ]
 
 
-def test_without_the_toolkit_links_are_mounts_and_a_person_is_told(tmp_path: Path) -> None:
+def test_without_the_toolkit_links_are_mounts_and_a_warning_says_so(tmp_path: Path) -> None:
     """The container finds libcuda.so.1 all the same, if its loader looks there."""
     edits = DriverFiles(host(tmp_path, tools=[])).edits()
     assert edits.hooks == ()
@@ -100,9 +100,9 @@ def test_the_kernels_own_words_give_the_version(tmp_path: Path) -> None:
     ):
         root = host(tmp_path / str(number), module="")
         host(root, "usr/lib64", version="1.2.3", module="", tools=[])
-        told = root / "proc/driver/nvidia"
-        told.mkdir(parents=True)
-        (told / "version").write_text(line, encoding="ascii")
+        proc = root / "proc/driver/nvidia"
+        proc.mkdir(parents=True)
+        (proc / "version").write_text(line, encoding="ascii")
         assert f"/{UBUNTU}/libcuda.so.{VERSION}" in mounted(DriverFiles(root).edits())
 
 

@@ -36,7 +36,7 @@ async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake)
             await heard(lists, lambda rows: rows[MIG].health == UNHEALTHY)
 
 
-async def test_a_host_without_driver_libraries_is_told_to_people(faked: MakeFake, namespace: str) -> None:
+async def test_a_host_without_driver_libraries_is_reported(faked: MakeFake, namespace: str) -> None:
     """On the Node, and on the claim whose container would look for them; the claim is prepared all the same."""
     async with faked() as (node, _), killed_agent(node, "never") as agent:
         claim = await node.create_claim(namespace, "bare", "gpu-0")

@@ -49,7 +49,7 @@ def test_an_error_is_not_forgotten_by_a_restart(node: Node, tmp_path: Path) -> N
     running.close()
 
 
-def test_a_mark_that_cannot_be_read_or_kept_harms_nobody(node: Node, tmp_path: Path) -> None:
+def test_a_sticky_error_that_cannot_be_read_or_kept_is_no_failure(node: Node, tmp_path: Path) -> None:
     """The error still counts as long as the process lives."""
     folder = tmp_path / "sick"
     folder.mkdir()

@@ -75,7 +75,7 @@ def _refusal(error: HardwareError, *, may_wait: bool) -> PartitionOutcome:
     reason = next(known, "Refused")
     if may_wait and reason not in {"Lost", "Unsupported"}:
         return _wait(reason, str(error))
-    return PartitionOutcome(Phase.FAILED, reason, str(error), again=reason != "Unsupported")
+    return PartitionOutcome(Phase.FAILED, reason, str(error), retry=reason != "Unsupported")
 
 
 async def _verified(context: AgentContext, row: PartitionRow, live: Live) -> PartitionRow | None:
@@ -205,4 +205,4 @@ async def _make(context: AgentContext, row: PartitionRow, live: Live) -> Partiti
 
 
 def _wait(reason: str, message: str) -> PartitionOutcome:
-    return PartitionOutcome(Phase.PENDING, reason, message, again=True)
+    return PartitionOutcome(Phase.PENDING, reason, message, retry=True)

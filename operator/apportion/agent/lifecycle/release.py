@@ -27,7 +27,7 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
     if users:
         names = ", ".join(user.key for user in users)
         return PartitionOutcome(
-            Phase.RELEASING, "InUse", f"still prepared for ResourceClaim {names}", again=True
+            Phase.RELEASING, "InUse", f"still prepared for ResourceClaim {names}", retry=True
         )
     begun = row.step is Step.RELEASING
     if not begun:
@@ -42,7 +42,7 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         try:
             await context.hardware.destroy(found)
         except HardwareError as error:
-            return PartitionOutcome(Phase.RELEASING, type(error).__name__, str(error), again=True)
+            return PartitionOutcome(Phase.RELEASING, type(error).__name__, str(error), retry=True)
         context.at("hardware.destroyed")
     await asyncio.to_thread(context.journal.drop_partition, row.uid)
     context.at("partition.gone")

@@ -25,7 +25,7 @@ class PartitionOutcome:
     reason: str
     """CamelCase, for the condition."""
     message: str = ""
-    again: bool = False
+    retry: bool = False
     """Whether to try again without a new event."""
 
     @property

@@ -180,11 +180,11 @@ class CardWorker:
         row = context.journal.partition(uid)
         self._note_unsupported(partition, outcome)
         await report(context, context.desired.get(uid) or partition, row, outcome)
-        if outcome.phase is Phase.FAILED and (outcome.again or outcome.reason == "Unsupported"):
+        if outcome.phase is Phase.FAILED and (outcome.retry or outcome.reason == "Unsupported"):
             # The holder sees Failed and may go to another node: events on the card are no reason to cut it earlier.
             self._waits[uid] = _Wait(context.clock(), failed, context.clock() + failed, _holder(partition))
             return [failed]
-        if not outcome.again:
+        if not outcome.retry:
             self._waits.pop(uid, None)
             return []
         return [self._pause(uid)]
@@ -198,7 +198,7 @@ class CardWorker:
             if row is not None and row.step is not Step.INTENT:
                 # It was made, and whether it is gone is unknown.
                 raise
-            return PartitionOutcome(Phase.FAILED, "Lost", str(error), again=True)
+            return PartitionOutcome(Phase.FAILED, "Lost", str(error), retry=True)
         return await cut(context, card, partition, live, may_wait=self._may_wait(partition))
 
     def _may_wait(self, partition: Partition) -> bool:

@@ -160,12 +160,12 @@ def _split(
 ) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
     """Return totals, profiles, and why there are none."""
     try:
-        told = vnpus.total(session, address)
+        reported = vnpus.total(session, address)
     except HardwareError as error:
         _log.info("ascend.no_vnpus", card=address.name, error=str(error))
         return {}, (), "NotSupported"
     known = model.totals if model is not None else {}
-    totals = {key: told.get(key, known.get(key, 0)) for key in (*told, *known)}
+    totals = {key: reported.get(key, known.get(key, 0)) for key in (*reported, *known)}
     if "aicpu" in known:
         # Splitting turns data CPUs into AI CPUs: a chip that is whole shows fewer than its vNPUs can take.
         totals["aicpu"] = max(totals["aicpu"], known["aicpu"])

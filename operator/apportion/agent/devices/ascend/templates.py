@@ -62,11 +62,11 @@ def parse(text: str) -> dict[str, CounterAmounts]:
 
 
 def profiles(
-    told: Mapping[str, CounterAmounts], model: CardModel | None, totals: CounterAmounts
+    reported: Mapping[str, CounterAmounts], model: CardModel | None, totals: CounterAmounts
 ) -> tuple[Profile, ...]:
     """Return the profiles from npu-smi's output and the table. Empty: this chip's templates are unknown."""
     known = {profile.name: profile.amounts for profile in model.profiles} if model is not None else {}
-    rows = {name: _exact(name, row, known, totals) for name, row in told.items()} or known
+    rows = {name: _exact(name, row, known, totals) for name, row in reported.items()} or known
     most = model.most if model is not None else 0
     return tuple(
         Profile(name=name, amounts=amounts, most=copies)

@@ -83,14 +83,14 @@ def _ask(session: Session, address: ChipAddress, sub: int, out: Structure) -> An
 
 
 def _amounts(found: Resources) -> CounterAmounts:
-    told: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     if found.computing.cores >= 0:
-        told["aicore"] = int(found.computing.cores)
+        amounts["aicore"] = int(found.computing.cores)
     if found.computing.aicpu != _NO_CPUS:
-        told["aicpu"] = found.computing.aicpu
+        amounts["aicpu"] = found.computing.aicpu
     if found.computing.memory != _NO_MEMORY:
-        told["memory"] = found.computing.memory * MIB
+        amounts["memory"] = found.computing.memory * MIB
     engines: Mapping[str, float] = {
         name: getattr(found.media, name) for name in ("vpc", "vdec", "venc", "jpegd", "jpege")
     }
-    return told | {name: int(value) for name, value in engines.items() if value >= 0}
+    return amounts | {name: int(value) for name, value in engines.items() if value >= 0}

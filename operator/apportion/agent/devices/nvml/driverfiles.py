@@ -103,9 +103,9 @@ class DriverFiles:
 
     def _version(self) -> str:
         """Return the version of the loaded kernel module, "" when it is unknown."""
-        told = self._host.text("/sys/module/nvidia/version").strip()
-        if told:
-            return told
+        loaded = self._host.text("/sys/module/nvidia/version").strip()
+        if loaded:
+            return loaded
         found = _KERNEL.search(self._host.text("/proc/driver/nvidia/version"))
         return found[1] if found else ""
 
@@ -123,9 +123,9 @@ class DriverFiles:
                     # Libraries of another version than the module's would only fail later, and less clearly.
                     continue
                 active = self._host.resolve(folder / "libcuda.so.1")
-                told = _VERSIONED.fullmatch(active.name) if active is not None else None
-                if told is not None:
-                    return _Found(root, folder, told[1])
+                library = _VERSIONED.fullmatch(active.name) if active is not None else None
+                if library is not None:
+                    return _Found(root, folder, library[1])
         return None
 
     def _look(self) -> Edits:

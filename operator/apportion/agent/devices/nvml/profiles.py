@@ -105,9 +105,9 @@ def _placements(session: Session, gpu: Any, number: int, about: str) -> tuple[Pl
 
 
 def _name(info: Any, constant: int, memory: int) -> str:
-    told = re.search(r"\d+g\.\d+gb\S*", text(getattr(info, "name", "")))
-    if told is not None:
-        return told[0]
+    found = re.search(r"\d+g\.\d+gb\S*", text(getattr(info, "name", "")))
+    if found is not None:
+        return found[0]
     return computed_name(info.sliceCount, info.memorySizeMB, memory, _SUFFIXES.get(constant, ""))
 
 
