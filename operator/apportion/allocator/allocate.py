@@ -118,7 +118,7 @@ def _ranking(
 ) -> Ranking:
     """Return the kept ranking of the query; a new one if prices changed since or nothing may be reused."""
     cache = state.query_cache
-    shared = cache.shared(query) and cache.comparable(scorer)
+    shared = reuse and cache.shared(query) and cache.comparable(scorer)
     found = cache.ranking(query, strategy, shared=shared, variant=variant) if reuse else None
     # Scores under different prices are not comparable.
     if found is None or found.strategy is not scorer.strategy:

@@ -44,8 +44,6 @@ class NodeOutcomes:
 
     def outcome_of_state(self, name: str) -> Outcome:
         """Return the outcome of the node's state; classes that differ in what the query cannot observe share it."""
-        if not self.reuse:
-            return self.solve(name)
         state, ranking = self.state, self.ranking
         scorer, query = ranking.scorer, self.query
         view = state.view(name)
@@ -69,11 +67,13 @@ class NodeOutcomes:
 
         `has_picks`: return a searched outcome, no estimate.
         """
+        if not self.reuse:
+            return self.solve(name)
         ranking = self.ranking
         key = self._observable_key(name)
         found = ranking.observed.get(key) if key is not None else None
         if found is None or (has_picks and isinstance(found, Solved) and not found.has_picks):
-            found = (None if has_picks or not self.reuse else self._estimate(name)) or self.solve(name)
+            found = (None if has_picks else self._estimate(name)) or self.solve(name)
             # An error names the node's own device.
             if key is not None and not isinstance(found, NodeError):
                 ranking.observed[key] = found
