@@ -5,7 +5,6 @@ caller chose, so a crash leaves it made or not made. It has no UUID: chip and id
 under the id of one of ours cannot be told apart.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 from ctypes import byref, c_int, c_uint
 from pathlib import Path
@@ -47,7 +46,6 @@ class AscendBackend:
         self._at = at
         self._session = Session(root)
         self._monitor = HealthMonitor(self._session)
-        self._lock = threading.Lock()
         self._chips: dict[str, Chip] = {}
         self._left_out = 0
         self._seen = LastSeen("ascend")
@@ -59,9 +57,8 @@ class AscendBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no driver."""
         chips, left_out = discover(self._session, self._root)
-        with self._lock:
-            self._chips = {chip.name: chip for chip in chips}
-            self._left_out = left_out
+        self._chips = {chip.name: chip for chip in chips}
+        self._left_out = left_out
         return tuple(chip.card for chip in chips)
 
     def incomplete(self) -> bool:
@@ -125,12 +122,9 @@ class AscendBackend:
             raise Busy(f"{card}: it is cut; {_listed(chip, there)}")
 
     def _known(self) -> Mapping[str, Chip]:
-        with self._lock:
-            known = self._chips
-        if not known:
+        if not self._chips:
             self.devices()
-            known = self._chips
-        return known
+        return self._chips
 
     def _chip(self, card: str) -> Chip:
         chip = self._known().get(card)

@@ -19,10 +19,7 @@ from apportion.agent.devices.values import Card, CardKind, Health, LivePartition
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _ERRORS: Mapping[str, type[HardwareError]] = {
-    "Busy": Busy,
-    "NoRoom": NoRoom,
-    "Lost": Lost,
-    "Unsupported": Unsupported,
+    error.__name__: error for error in (Busy, NoRoom, Lost, Unsupported)
 }
 
 
