@@ -264,17 +264,11 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
+    devices = json.dumps([asdict(device) for device in row.devices])
     db.execute(
         "INSERT INTO claims VALUES (?,?,?,?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET step=excluded.step,"
         " devices=excluded.devices",
-        (
-            row.uid,
-            row.driver,
-            row.namespace,
-            row.name,
-            row.step,
-            json.dumps([asdict(device) for device in row.devices]),
-        ),
+        (row.uid, row.driver, row.namespace, row.name, row.step, devices),
     )
 
 

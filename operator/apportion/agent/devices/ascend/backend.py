@@ -82,7 +82,10 @@ class AscendBackend:
 
     def create(self, place: PartitionPlace) -> LivePartition:
         """Make a vNPU with the id that the placement names."""
-        chip, profile = self._profile(place)
+        chip = self._chip(place.card)
+        profile = chip.card.profile(place.profile)
+        if profile is None:
+            raise Unsupported(f"{place.card} offers no template {place.profile}")
         if place.placement.size != 1 or place.placement.start not in chip.card.instance_ids:
             raise Unsupported(f"{place}: {chip.name} has no such vNPU id")
         self._check_mode(place)
@@ -91,13 +94,11 @@ class AscendBackend:
             raise NoRoom(f"{place}: the id is taken; {_listed(chip, there)}")
         self._stop_recovery()
         self._at("hardware.half_made")
-        wanted = VdeviceRequest(id=place.placement.start, group=AUTO, template=place.profile.encode())
-        made = CreatedVdevice()
-        self._create(chip, profile, place, wanted, made)
-        if made.id != place.placement.start:
-            self._remove(chip, made.id, place)
-            raise Unsupported(f"{place}: the driver made a vNPU {made.id} instead")
-        return self._live(chip, vnpus.describe(self._session, chip.address, made.id), NpuFiles(self._root))
+        made = self._create(chip, profile, place)
+        if made != place.placement.start:
+            self._remove(chip, made, place)
+            raise Unsupported(f"{place}: the driver made a vNPU {made} instead")
+        return self._live(chip, vnpus.describe(self._session, chip.address, made), NpuFiles(self._root))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this vNPU; another one under its id, by its template, is left alone."""
@@ -131,13 +132,6 @@ class AscendBackend:
         if chip is None:
             raise Unsupported(f"no NPU {card} on this node")
         return chip
-
-    def _profile(self, place: PartitionPlace) -> tuple[Chip, Profile]:
-        chip = self._chip(place.card)
-        profile = chip.card.profile(place.profile)
-        if profile is None:
-            raise Unsupported(f"{place.card} offers no template {place.profile}")
-        return chip, profile
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         chip = self._chip(card)
@@ -178,18 +172,14 @@ class AscendBackend:
         except HardwareError:
             return True
 
-    def _create(
-        self,
-        chip: Chip,
-        profile: Profile,
-        place: PartitionPlace,
-        wanted: VdeviceRequest,
-        made: CreatedVdevice,
-    ) -> None:
+    def _create(self, chip: Chip, profile: Profile, place: PartitionPlace) -> int:
+        """Make the vNPU and return its id; raises the error that the driver's refusal means."""
         address = chip.address
+        wanted = VdeviceRequest(id=place.placement.start, group=AUTO, template=place.profile.encode())
+        made = CreatedVdevice()
         code = self._session.ask(_CREATE, address.card, address.device, byref(wanted), byref(made))
         if code == 0:
-            return
+            return int(made.id)
         error = refusal(code, _CREATE, str(place))
         if code == FILE_FAILED:
             raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?")

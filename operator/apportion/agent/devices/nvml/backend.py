@@ -93,7 +93,8 @@ class NvmlBackend:
         gpu, mig = self._mig_profile(place)
         if place.placement not in mig.profile.placements:
             raise Unsupported(f"{place}: the driver offers no such placement")
-        self._switch_on(gpu)
+        if not self._instances.mode(gpu):
+            self._set_mode(gpu, _ON)
         try:
             handle = self._instances.make_gpu_instance(gpu, mig, place.placement, str(place))
         except NoRoom as error:
@@ -171,10 +172,6 @@ class NvmlBackend:
         if mig is None:
             raise Unsupported(f"{place.card} offers no profile {place.profile}")
         return gpu, mig
-
-    def _switch_on(self, gpu: Gpu) -> None:
-        if not self._instances.mode(gpu):
-            self._set_mode(gpu, _ON)
 
     def _switch_off(self, gpu: Gpu) -> None:
         """Give the GPU back whole, where that takes no reset. Looks at the hardware, not at what was once true."""

@@ -38,15 +38,9 @@ def make(simulation: Simulation, node: str) -> Made:
     return tuple(made)
 
 
-def with_device_nodes(simulation: Simulation, made: Made) -> frozenset[str]:
-    """Return the names of the cards whose device files shall be injected."""
-    flags = [group.device_nodes for group in simulation.cards for _ in range(group.count)]
-    flags += [nic.device_nodes for nic in simulation.nics]
-    return frozenset(card.name for (card, _), flag in zip(made, flags, strict=True) if flag)
-
-
-def partition_edits(card: Card, instance: Mapping[str, str], *, files: bool) -> Edits:
-    """Return what a container needs for a partition (vendors' CDI pages); device files only where wanted."""
+def partition_edits(card: Card, instance: Mapping[str, str]) -> Edits:
+    """Return what a container needs for a partition (vendors' CDI pages); device files only if the whole card has some."""
+    files = bool(card.edits.nodes)
     if card.kind is CardKind.GPU:
         nodes = (*_files(GPU_COMMON), DeviceNode(f"/dev/nvidia{card.name.removeprefix('gpu-')}"))
         capability = DeviceNode(f"/dev/nvidia-caps/nvidia-cap{instance['gpuInstance']}")
