@@ -7,7 +7,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -110,8 +110,8 @@ class Agent:
         self._partitions = Reflector(client, PARTITIONS, self._partition_seen, fieldSelector=node)
         self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
         self._workers: dict[str, CardWorker] = {}
-        self._tasks: asyncio.TaskGroup | None = None
-        self._worker_tasks: tuple[asyncio.Task[None], ...] = ()
+        self._tasks = asyncio.TaskGroup()
+        self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
         self._served: frozenset[CardKind] = frozenset()
         self.registry = CollectorRegistry()
@@ -147,32 +147,24 @@ class Agent:
             if self._options.health_port:
                 runner = await serve(self._options.health_port, lambda: self.ready, self.registry)
                 stack.push_async_callback(runner.cleanup)
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
-                running = [tasks.create_task(self._partitions.run()), tasks.create_task(self._slices.run())]
+            async with self._tasks:
+                self._start(self._partitions.run(), self._slices.run())
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
-                await self._recover_claims(self._served)
+                await self._recover_claims()
                 for row in self.context.journal.partitions().values():
                     self._worker(row.place.card)
                 for card in cards:
                     self._worker(card)
-                running += [
-                    tasks.create_task(self.publisher.run()),
-                    tasks.create_task(self._held_claims.run()),
-                    tasks.create_task(self._recorder.run()),
-                    tasks.create_task(self._claim_status.run()),
-                ]
+                self._start(self.publisher.run(), self._held_claims.run())
+                self._start(self._recorder.run(), self._claim_status.run())
                 self.plugins = tuple(
                     self._plugin(driver, kind)
                     for kind, driver in self._options.drivers.items()
                     if kind in self._served
                 )
                 preparers = [plugin.preparer for plugin in self.plugins]
-                running += [
-                    tasks.create_task(self._monitor.run()),
-                    tasks.create_task(self._monitor.keep_files(preparers)),
-                ]
+                self._start(self._monitor.run(), self._monitor.keep_files(preparers))
                 try:
                     for plugin in self.plugins:
                         await plugin.start()
@@ -183,10 +175,13 @@ class Agent:
                     # Kubelet first: no call may reach workers that are gone.
                     for plugin in self.plugins:
                         await plugin.stop()
-                for task in (*running, *self._worker_tasks):
+                for task in self._running:
                     task.cancel()
 
-    async def _recover_claims(self, kinds: Collection[CardKind]) -> None:
+    def _start(self, *runs: Coroutine[object, None, None]) -> None:
+        self._running += [self._tasks.create_task(run) for run in runs]
+
+    async def _recover_claims(self) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
         if self.context.journal.fresh:
             begun = (
@@ -196,7 +191,7 @@ class Agent:
             )
             self.context.interrupted = frozenset(partition.metadata.uid for partition in begun)
         for kind, driver in self._options.drivers.items():
-            if kind in kinds:
+            if kind in self._served:
                 cdi, metadata = self._files(driver)
                 await recover_claims(
                     self.context, cdi, metadata, driver=driver, kind=kind, node=self._options.node
@@ -259,8 +254,7 @@ class Agent:
         """Return the card's worker, started if needed; Partitions may name cards that this node has not."""
         if card not in self._workers:
             worker = self._workers[card] = CardWorker(self.context, card)
-            if self._tasks is not None:
-                self._worker_tasks = (*self._worker_tasks, self._tasks.create_task(worker.run()))
+            self._start(worker.run())
         return self._workers[card]
 
     async def _rediscover(self) -> None:

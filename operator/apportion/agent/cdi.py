@@ -96,12 +96,8 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
 
 
 def _kind(path: Path) -> str:
-    """Return a file's CDI kind, "" if it cannot be read: a crash may have left it."""
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    return str(raw.get("kind", "")) if isinstance(raw, dict) else ""
+    """Return a file's CDI kind, "" if it cannot be read."""
+    return str(files.read_json(path).get("kind", ""))
 
 
 def _shared(injections: Sequence[Injection]) -> Json:

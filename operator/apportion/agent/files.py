@@ -3,14 +3,25 @@
 In: a path and a text. Out: the file, by default on the disk when the call returns. A reader sees the old text or the new one.
 """
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 UID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The UID of an object, as names of our files carry it."""
 UNFINISHED = ".new"
 """Ends the name of a file that is being written; container runtimes read *.json and *.yaml only."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a file's JSON object, {} if it cannot be read: a crash may have left it."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return raw if isinstance(raw, dict) else {}
 
 
 def write(path: Path, text: str, *, sync: bool = True) -> bool:

@@ -57,7 +57,7 @@ class HardwareMonitor:
         self._files_interval = files_interval
         self._sleep = sleep
         self._before: tuple[object, object] | None = None
-        self._unwell: dict[str, Health] = {}
+        self._health_written: Mapping[str, Health] = {}
         self.health = Wakeup()
         """Wakes health streams when the health of a card changed."""
 
@@ -103,19 +103,19 @@ class HardwareMonitor:
 
     def _update_claims(self, health: Mapping[str, Health]) -> None:
         """Write the health of changed cards into the statuses of the claims that use them."""
-        unwell: dict[str, Health] = {
-            name: state for name, state in health.items() if state is not Health.HEALTHY
-        }
+        before = self._health_written
         changed = {
-            name for name in {**unwell, **self._unwell} if unwell.get(name) is not self._unwell.get(name)
+            name: health.get(name, Health.HEALTHY)
+            for name in {**health, **before}
+            if health.get(name, Health.HEALTHY) is not before.get(name, Health.HEALTHY)
         }
-        self._unwell = unwell
+        self._health_written = health
         if not changed:
             return
         for row in self._context.journal.claims():
             for device in row.devices:
                 if device.card in changed:
-                    state = unwell.get(device.card, Health.HEALTHY)
+                    state = changed[device.card]
                     condition = DeviceCondition(
                         device.device,
                         HEALTHY,

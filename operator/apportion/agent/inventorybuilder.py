@@ -34,20 +34,16 @@ class InventoryBuilder:
         self._quarantine = quarantine
         self._context = context
         self._held = held
-        self._health: dict[str, Health] = {}
+        self.health: Mapping[str, Health] = {}
+        """By card, as last read."""
         self.last_read = 0.0
         """When the hardware last answered, in seconds since the epoch."""
-
-    @property
-    def health(self) -> Mapping[str, Health]:
-        """The cards as they were at the last look."""
-        return self._health
 
     async def read_health(self) -> bool:
         """Ask the hardware how it is; returns whether the health of a card changed."""
         health = await self._context.hardware.health()
-        changed = health != self._health
-        self._health = health
+        changed = health != self.health
+        self.health = health
         self.last_read = time.time()
         return changed
 
@@ -59,7 +55,7 @@ class InventoryBuilder:
             if card.kind is kind:
                 names = [card.name, *(part.name for part in partition_devices(card))]
                 names += [row.device for row in layouts if row.place.card == card.name]
-                health = self._health.get(card.name, Health.HEALTHY)
+                health = self.health.get(card.name, Health.HEALTHY)
                 found += [DeviceHealth(name, card.name, health) for name in names]
         return tuple(found)
 
@@ -72,7 +68,7 @@ class InventoryBuilder:
             live,
             self._context.journal.partitions(),
             self._held.rows(),
-            self._health,
+            self.health,
             frozenset(self._context.unsupported),
             quarantine=self._quarantine,
         )
@@ -83,7 +79,7 @@ def compose(
     live: tuple[LivePartition, ...],
     rows: dict[str, PartitionRow],
     held: tuple[ClaimRow, ...],
-    health: dict[str, Health],
+    health: Mapping[str, Health],
     refused: frozenset[str] = frozenset(),
     *,
     quarantine: bool = False,
@@ -105,11 +101,11 @@ def compose(
                 occupied.append(found.place)
                 if row.step is Step.READY:
                     static.append(_static(row, card))
-        elif card.profile(found.profile) is not None:
-            foreign.add(card.name)
+            continue
+        foreign.add(card.name)
+        if card.profile(found.profile) is not None:
             occupied.append(found.place)
         else:
-            foreign.add(card.name)
             # No profile describes it, so what is left of the card is unknown.
             blocked.add(card.name)
     for used in (device for claim in held for device in claim.devices):

@@ -14,16 +14,34 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
-from apportion.agent.schema import migrate
 from apportion.errors import BrokenInput, NotReady
 
 _log = structlog.get_logger()
+
+_STEPS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE boot (id TEXT NOT NULL);
+    CREATE TABLE partitions (
+        uid TEXT PRIMARY KEY, name TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL, profile TEXT NOT NULL,
+        start INTEGER NOT NULL, size INTEGER NOT NULL, layout TEXT NOT NULL, step TEXT NOT NULL,
+        instance TEXT NOT NULL, uuid TEXT NOT NULL) STRICT;
+    CREATE TABLE claims (
+        uid TEXT NOT NULL, driver TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+        devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT
+    """,
+    # Every prepare asks for the partitions of one card.
+    "CREATE INDEX partitions_by_card ON partitions (card)",
+)
+"""From an empty file to today's, never changed once released: what is new is a step at the end.
+
+The agent of the last release may still have the file open (rolling update): a step leaves its statements valid.
+"""
 
 
 class Journal:
@@ -218,21 +236,39 @@ def _prepare(db: sqlite3.Connection) -> None:
     (found,) = db.execute("PRAGMA quick_check").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    migrate(db)
+    _migrate(db)
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Take the steps that a file lacks; each is one transaction that also notes its number (`user_version`).
+
+    A kill leaves the file before a step or after it. Raises DatabaseError for a file of a later release.
+    """
+    while _version(db) < len(_STEPS):
+        with db:
+            db.execute("BEGIN IMMEDIATE")  # two agents may start at once: only one takes a step
+            done = _version(db)
+            if done < len(_STEPS):
+                for statement in _STEPS[done].split(";"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version={done + 1}")
+    if _version(db) > len(_STEPS):
+        raise sqlite3.DatabaseError(
+            f"its schema {_version(db)} is of a later release; known is {len(_STEPS)}"
+        )
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (done,) = db.execute("PRAGMA user_version").fetchone()
+    return int(done)
 
 
 def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
+    devices = json.dumps([asdict(device) for device in row.devices])
     db.execute(
         "INSERT INTO claims VALUES (?,?,?,?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET step=excluded.step,"
         " devices=excluded.devices",
-        (
-            row.uid,
-            row.driver,
-            row.namespace,
-            row.name,
-            row.step,
-            json.dumps([asdict(device) for device in row.devices]),
-        ),
+        (row.uid, row.driver, row.namespace, row.name, row.step, devices),
     )
 
 

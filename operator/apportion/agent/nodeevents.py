@@ -28,7 +28,7 @@ class NodeEvents:
         self._about: About | None = None
         self._failed: set[str] = set()
         """UIDs of Partitions that were last seen failing."""
-        self._sick: dict[str, Health] = {}
+        self._health: dict[str, Health] = {}
         self._foreign: frozenset[tuple[str, str]] = frozenset()
         self._warned: set[str] = set()
 
@@ -62,17 +62,14 @@ class NodeEvents:
                 self._warned.add(card.edits.warning)
                 self._recorder.warning(about, "DriverFilesMissing", card.edits.warning)
         for name, state in health.items():
-            before = self._sick.get(name, Health.HEALTHY)
+            if state is self._health.get(name, Health.HEALTHY):
+                continue
+            self._health[name] = state
             if state is Health.HEALTHY:
-                self._sick.pop(name, None)
+                self._recorder.normal(about, "CardRecovered", f"{name} is healthy again")
             else:
-                self._sick[name] = state
-            if state is not before:
-                if state is Health.HEALTHY:
-                    self._recorder.normal(about, "CardRecovered", f"{name} is healthy again")
-                else:
-                    reason = "CardLost" if state is Health.LOST else "CardSick"
-                    self._recorder.warning(about, reason, health_message(name, state))
+                reason = "CardLost" if state is Health.LOST else "CardSick"
+                self._recorder.warning(about, reason, health_message(name, state))
         rows = {(str(row.place), row.uuid) for row in foreign}
         for place, uuid in sorted(rows - self._foreign):
             self._recorder.warning(

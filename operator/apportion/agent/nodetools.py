@@ -5,7 +5,7 @@ locks and files: a running agent sees the claim, leaves its devices alone, and t
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from typing import Any
 
@@ -137,8 +137,7 @@ class NodeTools:
         options = self._options
         hardware = Hardware(backends(options))
         await hardware.discover()
-        journal = Journal(options.state_dir / "journal.db", options.read_boot_id())
-        try:
+        with closing(Journal(options.state_dir / "journal.db", options.read_boot_id())) as journal:
             # Nothing below asks the API; the parts only want to have a client.
             async with Client(Configuration(), patience=1.0, manager="apportion-node") as client:
                 yield AgentContext(
@@ -150,8 +149,6 @@ class NodeTools:
                     timeouts=options.timeouts,
                     at=options.at,
                 )
-        finally:
-            journal.close()
 
     def _drivers(self, claim: Claim) -> list[tuple[str, CardKind]]:
         named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()
@@ -167,9 +164,6 @@ class NodeTools:
         async def written(_: ClaimRef) -> Claim | None:
             return claim
 
-        def no_workers(_card: str, _partition: str) -> None:
-            """There are no workers here: the caller cut the partition before."""
-
         return Preparer(
             context,
             CdiFolder(self._options.cdi_dir),
@@ -177,7 +171,8 @@ class NodeTools:
             driver=driver,
             kind=kind,
             node=self._options.node,
-            try_now=no_workers,
+            # There are no workers here: the caller cut the partition before.
+            try_now=lambda _card, _partition: None,
             claims=written,
             timeout=1.0,
         )

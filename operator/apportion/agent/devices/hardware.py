@@ -5,16 +5,16 @@ hangs holds up its own card only.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import ParamSpec, TypeVar
+from contextlib import asynccontextmanager
+from typing import TypeVar, TypeVarTuple
 
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
 from apportion.errors import Unsupported
 
-P = ParamSpec("P")
+Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
 _THREADS = 32
 """More than any node has cards."""
@@ -61,20 +61,17 @@ class Hardware:
 
     async def create(self, place: PartitionPlace) -> LivePartition:
         """Make a partition; errors are those of `Backend.create`."""
-        backend = self._of(place.card)
-        async with self._lock(place.card):
+        async with self._alone(place.card) as backend:
             return await self._call(backend.create, place)
 
     async def destroy(self, live: LivePartition) -> None:
         """Remove a partition; errors are those of `Backend.destroy`."""
-        backend = self._of(live.card)
-        async with self._lock(live.card):
+        async with self._alone(live.card) as backend:
             await self._call(backend.destroy, live)
 
     async def make_whole(self, card: str) -> None:
         """Make an empty card usable uncut; errors are those of `Backend.make_whole`."""
-        backend = self._of(card)
-        async with self._lock(card):
+        async with self._alone(card) as backend:
             await self._call(backend.make_whole, card)
 
     async def health(self) -> dict[str, Health]:
@@ -83,13 +80,14 @@ class Hardware:
         said = {name: health for answer in found for name, health in answer.items()}
         return {name: said.get(name, Health.HEALTHY) for name in self.cards}
 
-    async def _call(self, verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(verb, *args, **kwargs))
+    async def _call(self, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, verb, *args)
 
-    def _of(self, card: str) -> Backend:
+    @asynccontextmanager
+    async def _alone(self, card: str) -> AsyncIterator[Backend]:
+        """Yield the card's backend while no other call changes the card."""
         if card not in self._owner:
             raise Unsupported(f"no card {card} on this node")
-        return self._owner[card]
-
-    def _lock(self, card: str) -> asyncio.Lock:
-        return self._locks.setdefault(card, asyncio.Lock())
+        backend = self._owner[card]
+        async with self._locks.setdefault(card, asyncio.Lock()):
+            yield backend

@@ -28,7 +28,8 @@ class StickyErrors:
         if self._folder is None or not self._folder.is_dir():
             return found
         for path in sorted(self._folder.glob("*.json")):
-            raw = _read(path)
+            # One that cannot be read counts as none, and is written again with the next error.
+            raw = files.read_json(path)
             if raw.get("boot") == self._boot_id:
                 found[path.stem] = raw.get("reason", "")
         return found
@@ -52,12 +53,3 @@ class StickyErrors:
         if self._folder is not None and self._folder.is_dir():
             (self._folder / f"{uuid}.json").unlink(missing_ok=True)
         return had
-
-
-def _read(path: Path) -> dict[str, str]:
-    """Return a file's content; one that cannot be read counts as none, and is written again with the next error."""
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return raw if isinstance(raw, dict) else {}

@@ -5,6 +5,7 @@ In: namespace, name and UID from kubelet. Out: the results to prepare, or an err
 
 from dataclasses import dataclass
 
+from apportion.agent.rows import ClaimRow
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.dra.allocation import DeviceResult
@@ -60,9 +61,10 @@ def allocated_devices(claim: Claim | None, ref: ClaimRef, driver: str, pool: str
     return results
 
 
-def still_allocated(claim: Claim | None, driver: str, devices: set[str]) -> bool:
-    """Say whether the claim is still allocated to all of these devices of a driver."""
+def still_allocated(claim: Claim | None, row: ClaimRow) -> bool:
+    """Say whether the claim is still allocated to all devices of its row."""
     if claim is None or claim.allocation is None:
         return False
-    names = {result.device.name for result in claim.allocation.results if result.device.driver == driver}
-    return devices <= names
+    results = claim.allocation.results
+    names = {result.device.name for result in results if result.device.driver == row.driver}
+    return all(device.device in names for device in row.devices)

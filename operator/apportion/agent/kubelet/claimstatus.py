@@ -15,13 +15,13 @@ import structlog
 
 from apportion.agent.cdi import Injection
 from apportion.agent.kubelet.claims import ClaimRef
+from apportion.agent.lifecycle.report import condition
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.errors import ApiError, Missing, Overtaken, Unreachable
 
 READY = "Ready"
 HEALTHY = "Healthy"
-_LONGEST = 1024
 _log = structlog.get_logger()
 Json = dict[str, Any]
 
@@ -126,25 +126,14 @@ def merge_conditions(
             entry = {"driver": driver, "pool": pool, "device": row.device}
             after.append(entry)
         conditions: list[Json] = list(entry.get("conditions") or ())
-        known = next((each for each in conditions if each["type"] == row.condition), None)
         entry["conditions"] = [each for each in conditions if each["type"] != row.condition]
-        entry["conditions"].append(_condition(row, known, now))
+        entry["conditions"].append(
+            condition(row.condition, row.reason, row.message, now, holds=row.holds, before=conditions)
+        )
         entry["conditions"].sort(key=lambda each: str(each["type"]))
         if row.uuid:
             entry["data"] = {"uuid": row.uuid}
     return after
-
-
-def _condition(row: DeviceCondition, known: Json | None, now: str) -> Json:
-    status = "True" if row.holds else "False"
-    since = known["lastTransitionTime"] if known is not None and known["status"] == status else now
-    return {
-        "type": row.condition,
-        "status": status,
-        "reason": row.reason,
-        "message": row.message[:_LONGEST],
-        "lastTransitionTime": since,
-    }
 
 
 def _is(entry: Mapping[str, Any], driver: str, pool: str, device: str) -> bool:

@@ -12,7 +12,6 @@ import structlog
 from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, ClaimStep
-from apportion.dra.claim import Claim
 from apportion.errors import ApportionError
 
 _log = structlog.get_logger()
@@ -64,7 +63,7 @@ class HeldClaims:
             try:
                 ref = ClaimRef(row.namespace, row.name, row.uid)
                 claim = await read(self._context.client, ref, latest=False)
-                if key not in self._lost and not _still_has(claim, row):
+                if key not in self._lost and not still_allocated(claim, row):
                     # The first answer came from the API server's cache, which may be old: read again before acting.
                     claim = await read(self._context.client, ref)
                     unfinished = row.step is not ClaimStep.PREPARED and not row.by_hand
@@ -73,7 +72,7 @@ class HeldClaims:
             except ApportionError:
                 lost |= self._lost & {key}
                 continue
-            if not _still_has(claim, row):
+            if not still_allocated(claim, row):
                 lost.add(key)
                 if key not in self._lost:
                     _log.warning(
@@ -87,7 +86,3 @@ class HeldClaims:
         if lost != self._lost:
             self._lost = lost
             self._context.slices_changed()
-
-
-def _still_has(claim: Claim | None, row: ClaimRow) -> bool:
-    return still_allocated(claim, row.driver, {device.device for device in row.devices})

@@ -46,11 +46,8 @@ class Plugin:
 
     async def start(self) -> None:
         """Serve both sockets. Sockets of killed agents are removed first: kubelet would go on trying them."""
-        for folder, name in (
-            (self.registration.parent, f"{self.driver}-*-reg.sock"),
-            (self.socket.parent, "dra-*.sock"),
-        ):
-            await asyncio.to_thread(_clear_dead, folder, name)
+        await asyncio.to_thread(_clear_dead, self.registration.parent, f"{self.driver}-*-reg.sock")
+        await asyncio.to_thread(_clear_dead, self.socket.parent, "dra-*.sock")
         await self._serve(self.socket, plugin_handlers(self.preparer, self._health))
         info = registration_handler(self.driver, str(self.socket), self._notified)
         await self._serve(self.registration, (info,))

@@ -182,8 +182,7 @@ class Preparer:
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is ClaimStep.PREPARED:
                 return False
-            names = {device.device for device in row.devices}
-            if still_allocated(await self._claims(ref), self.driver, names):
+            if still_allocated(await self._claims(ref), row):
                 return False
             await self._undo(ref)
             return True
@@ -230,7 +229,4 @@ class Preparer:
                 self._try_now(device.card, device.partition)
 
     def _lock(self, uid: str) -> asyncio.Lock:
-        lock = self._locks.get(uid)
-        if lock is None:
-            lock = self._locks[uid] = asyncio.Lock()
-        return lock
+        return self._locks.setdefault(uid, asyncio.Lock())

@@ -3,9 +3,12 @@
 In: the parts. Out: one object to pass on, with the locks of the cards.
 """
 
+import asyncio
+import fcntl
+import os
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +16,13 @@ from pathlib import Path
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
-from apportion.agent.lifecycle.cardlock import CardLock
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import ClaimRow
 from apportion.agent.wakeup import Wakeup
 from apportion.cluster.client import Client
+
+_LOOK = 0.02
+"""Seconds between two tries while another process has a card's lock; waiting in a thread would hold up others' threads."""
 
 
 def utc_now() -> str:
@@ -65,14 +70,27 @@ class AgentContext:
     """Devices that the driver refused as unsupported."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
-    _locks: dict[str, CardLock] = field(default_factory=dict)
+    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
-    def lock(self, card: str) -> AbstractAsyncContextManager[None]:
-        """Return a context that holds the card's lock, so that no claim is prepared with what a worker is removing."""
+    @asynccontextmanager
+    async def lock(self, card: str) -> AsyncIterator[None]:
+        """Hold the card's lock, so that no claim is prepared with what a worker is removing.
+
+        It excludes the other agent of a rolling update too. The lock is advisory (flock) and dies with its process, so that a
+        killed agent never leaves one behind.
+        """
         if card not in self._locks:
             self.locks_dir.mkdir(parents=True, exist_ok=True)
-            self._locks[card] = CardLock(self.locks_dir / f"{card}.lock")
-        return self._locks[card].hold()
+            self._locks[card] = asyncio.Lock()
+        async with self._locks[card]:
+            handle = os.open(self.locks_dir / f"{card}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                # The other holder is another process, so there is no event to wait for.
+                while not _taken(handle):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
+                yield
+            finally:
+                os.close(handle)
 
     async def live(self, card: str) -> dict[PartitionPlace, LivePartition]:
         """Return what exists on a card now, by place; raises HardwareError when the card cannot be asked."""
@@ -90,3 +108,11 @@ class AgentContext:
             if any(device.device == card and not device.admin for device in row.devices):
                 return row
         return None
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

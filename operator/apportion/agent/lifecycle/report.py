@@ -72,29 +72,33 @@ def status(
     now: str,
 ) -> Json:
     """Return the whole status that the object should have; None means absent."""
-    kinds = {known.type for known in partition.status.conditions}
+    before: list[Json] = partition.status.to_json()["conditions"]
+    values = {"Ready": outcome.ready}
     failed = outcome.phase is Phase.FAILED
-    conditions = [_condition(partition, "Ready", outcome, now, holds=outcome.ready)]
-    if failed or "Failed" in kinds:
-        conditions.append(_condition(partition, "Failed", outcome, now, holds=failed))
+    if failed or any(row["type"] == "Failed" for row in before):
+        values["Failed"] = failed
     return {
         "phase": str(outcome.phase),
         "instance": dict(row.instance) if row is not None and row.instance else None,
         "uuid": row.uuid if row is not None and row.uuid else None,
         "preparedBy": sorted(set(users)) or None,
         "observedGeneration": partition.metadata.generation,
-        "conditions": conditions,
+        "conditions": [
+            condition(kind, outcome.reason, outcome.message, now, holds=holds, before=before)
+            | {"observedGeneration": partition.metadata.generation}
+            for kind, holds in values.items()
+        ],
     }
 
 
-def _condition(partition: Partition, kind: str, outcome: PartitionOutcome, now: str, *, holds: bool) -> Json:
+def condition(kind: str, reason: str, message: str, now: str, *, holds: bool, before: Sequence[Json]) -> Json:
+    """Return a condition; `before` are the object's conditions: the transition time stays while the status does."""
     value = "True" if holds else "False"
-    before = {row["type"]: row for row in partition.status.to_json()["conditions"]}.get(kind, {})
+    known = next((row for row in before if row["type"] == kind and row["status"] == value), None)
     return {
         "type": kind,
         "status": value,
-        "reason": outcome.reason,
-        "message": outcome.message[:_LONGEST_MESSAGE],
-        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == value else now,
-        "observedGeneration": partition.metadata.generation,
+        "reason": reason,
+        "message": message[:_LONGEST_MESSAGE],
+        "lastTransitionTime": known["lastTransitionTime"] if known is not None else now,
     }

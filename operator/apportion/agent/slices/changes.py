@@ -7,7 +7,7 @@ more gives every slice a new one; obsolete slices go first; what the API server 
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from apportion.agent.slices.pool import DriverPool, SliceContent
@@ -37,7 +37,7 @@ class SliceChanges:
     """Live slices that have no place any more."""
     updates: tuple[Json, ...] = ()
     """Whole objects with the resourceVersion that they replace."""
-    creates: tuple[Json, ...] = field(default=())
+    creates: tuple[Json, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.deletes or self.updates or self.creates)

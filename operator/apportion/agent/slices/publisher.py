@@ -6,6 +6,7 @@ plugin was away for 30 s; its watch wakes the publisher then, and the slices are
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 import structlog
 
@@ -65,11 +66,9 @@ class Publisher:
         pause = 0.0
         self.wake()
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST):
                     await self._wakeup.wait()
-            except TimeoutError:
-                pass
             await self._sleep(pause or _QUIET)
             self._wakeup.clear()
             try:

@@ -5,7 +5,6 @@ caller chose, so a crash leaves it made or not made. It has no UUID: chip and id
 under the id of one of ours cannot be told apart.
 """
 
-import threading
 from collections.abc import Callable, Mapping
 from ctypes import byref, c_int, c_uint
 from pathlib import Path
@@ -47,7 +46,6 @@ class AscendBackend:
         self._at = at
         self._session = Session(root)
         self._monitor = HealthMonitor(self._session)
-        self._lock = threading.Lock()
         self._chips: dict[str, Chip] = {}
         self._left_out = 0
         self._seen = LastSeen("ascend")
@@ -59,9 +57,8 @@ class AscendBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no driver."""
         chips, left_out = discover(self._session, self._root)
-        with self._lock:
-            self._chips = {chip.name: chip for chip in chips}
-            self._left_out = left_out
+        self._chips = {chip.name: chip for chip in chips}
+        self._left_out = left_out
         return tuple(chip.card for chip in chips)
 
     def incomplete(self) -> bool:
@@ -85,7 +82,10 @@ class AscendBackend:
 
     def create(self, place: PartitionPlace) -> LivePartition:
         """Make a vNPU with the id that the placement names."""
-        chip, profile = self._profile(place)
+        chip = self._chip(place.card)
+        profile = chip.card.profile(place.profile)
+        if profile is None:
+            raise Unsupported(f"{place.card} offers no template {place.profile}")
         if place.placement.size != 1 or place.placement.start not in chip.card.instance_ids:
             raise Unsupported(f"{place}: {chip.name} has no such vNPU id")
         self._check_mode(place)
@@ -94,13 +94,11 @@ class AscendBackend:
             raise NoRoom(f"{place}: the id is taken; {_listed(chip, there)}")
         self._stop_recovery()
         self._at("hardware.half_made")
-        wanted = VdeviceRequest(id=place.placement.start, group=AUTO, template=place.profile.encode())
-        made = CreatedVdevice()
-        self._create(chip, profile, place, wanted, made)
-        if made.id != place.placement.start:
-            self._remove(chip, made.id, place)
-            raise Unsupported(f"{place}: the driver made a vNPU {made.id} instead")
-        return self._live(chip, vnpus.describe(self._session, chip.address, made.id), NpuFiles(self._root))
+        made = self._create(chip, profile, place)
+        if made != place.placement.start:
+            self._remove(chip, made, place)
+            raise Unsupported(f"{place}: the driver made a vNPU {made} instead")
+        return self._live(chip, vnpus.describe(self._session, chip.address, made), NpuFiles(self._root))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this vNPU; another one under its id, by its template, is left alone."""
@@ -125,25 +123,15 @@ class AscendBackend:
             raise Busy(f"{card}: it is cut; {_listed(chip, there)}")
 
     def _known(self) -> Mapping[str, Chip]:
-        with self._lock:
-            known = self._chips
-        if not known:
+        if not self._chips:
             self.devices()
-            known = self._chips
-        return known
+        return self._chips
 
     def _chip(self, card: str) -> Chip:
         chip = self._known().get(card)
         if chip is None:
             raise Unsupported(f"no NPU {card} on this node")
         return chip
-
-    def _profile(self, place: PartitionPlace) -> tuple[Chip, Profile]:
-        chip = self._chip(place.card)
-        profile = chip.card.profile(place.profile)
-        if profile is None:
-            raise Unsupported(f"{place.card} offers no template {place.profile}")
-        return chip, profile
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         chip = self._chip(card)
@@ -184,18 +172,14 @@ class AscendBackend:
         except HardwareError:
             return True
 
-    def _create(
-        self,
-        chip: Chip,
-        profile: Profile,
-        place: PartitionPlace,
-        wanted: VdeviceRequest,
-        made: CreatedVdevice,
-    ) -> None:
+    def _create(self, chip: Chip, profile: Profile, place: PartitionPlace) -> int:
+        """Make the vNPU and return its id; raises the error that the driver's refusal means."""
         address = chip.address
+        wanted = VdeviceRequest(id=place.placement.start, group=AUTO, template=place.profile.encode())
+        made = CreatedVdevice()
         code = self._session.ask(_CREATE, address.card, address.device, byref(wanted), byref(made))
         if code == 0:
-            return
+            return int(made.id)
         error = refusal(code, _CREATE, str(place))
         if code == FILE_FAILED:
             raise HardwareError(f"{error}; is /etc/vnpu.cfg writable, and no link?")

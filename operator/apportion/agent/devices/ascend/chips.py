@@ -76,11 +76,11 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
         for chip in found
     ]
     groups = topology.groups(session, nodes)
-    chips = tuple(
-        replace(chip, card=_with(chip.card, hccsGroup=groups[chip.name])) if chip.name in groups else chip
-        for chip in found
-    )
-    return chips, len(addresses) - len(chips)
+    for index, chip in enumerate(found):
+        if chip.name in groups:
+            attributes = {**chip.card.attributes, "hccsGroup": groups[chip.name]}
+            found[index] = replace(chip, card=replace(chip.card, attributes=attributes))
+    return tuple(found), len(addresses) - len(found)
 
 
 def _addresses(session: Session) -> list[tuple[int, int]]:
@@ -243,7 +243,3 @@ def _ids(phy: int, model: CardModel | None, chip: str) -> tuple[int, ...]:
     short = chip.startswith("310P") or (model is not None and model.family == "310P")
     first = phy * IDS + FIRST_ID
     return tuple(range(first, first + (_IDS_310P if short else IDS)))
-
-
-def _with(card: Card, **attributes: Scalar) -> Card:
-    return replace(card, attributes={**card.attributes, **attributes})

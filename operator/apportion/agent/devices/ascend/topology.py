@@ -7,6 +7,7 @@ so that groups of different nodes never have the same name.
 from collections.abc import Mapping, Sequence
 from ctypes import byref, c_int
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from apportion.agent.devices.ascend.session import Session
@@ -32,24 +33,15 @@ class Node:
 
 def groups(session: Session, nodes: Sequence[Node]) -> Mapping[str, str]:
     """Return the group of every chip that is connected to another one, by card name."""
-    top = {node.address.name: node.address.name for node in nodes}
-
-    def find(name: str) -> str:
-        while top[name] != name:
-            name = top[name]
-        return name
-
-    for index, node in enumerate(nodes):
-        for other in nodes[index + 1 :]:
-            if find(node.address.name) != find(other.address.name) and _linked(
-                session, node, other, len(nodes)
-            ):
-                top[find(other.address.name)] = find(node.address.name)
-    members: dict[str, list[Node]] = {}
-    for node in nodes:
-        members.setdefault(find(node.address.name), []).append(node)
+    first = list(range(len(nodes)))  # the index of the first chip of each chip's group
+    for (one, node), (two, other) in combinations(enumerate(nodes), 2):
+        low, high = sorted((first[one], first[two]))
+        if low != high and _linked(session, node, other, len(nodes)):
+            first = [low if index == high else index for index in first]
     return {
-        node.address.name: group[0].uuid for group in members.values() if len(group) > 1 for node in group
+        node.address.name: nodes[index].uuid
+        for node, index in zip(nodes, first, strict=True)
+        if first.count(index) > 1
     }
 
 

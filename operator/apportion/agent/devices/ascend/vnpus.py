@@ -3,7 +3,6 @@
 In: a session, a chip's place in DCMI. Out: values. Nothing is remembered.
 """
 
-from collections.abc import Mapping
 from ctypes import Structure
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from apportion.agent.devices.ascend.structures import (
     TotalInfo,
     VdeviceInfo,
 )
+from apportion.agent.devices.models import NPU_ENGINES
 from apportion.agent.devices.values import MIB, CounterAmounts
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
@@ -90,7 +90,4 @@ def _amounts(found: Resources) -> CounterAmounts:
         amounts["aicpu"] = found.computing.aicpu
     if found.computing.memory != _NO_MEMORY:
         amounts["memory"] = found.computing.memory * MIB
-    engines: Mapping[str, float] = {
-        name: getattr(found.media, name) for name in ("vpc", "vdec", "venc", "jpegd", "jpege")
-    }
-    return amounts | {name: int(value) for name, value in engines.items() if value >= 0}
+    return amounts | {name: int(value) for name in NPU_ENGINES if (value := getattr(found.media, name)) >= 0}

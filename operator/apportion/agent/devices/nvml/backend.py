@@ -5,7 +5,6 @@ placement with one compute instance that fills it. What is known between calls i
 (but for one that does not answer).
 """
 
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -54,7 +53,6 @@ class NvmlBackend:
         self._session = Session()
         self._instances = Instances(self._session)
         self._monitor = HealthMonitor(self._session, sticky_errors)
-        self._lock = threading.Lock()
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
         self._seen = LastSeen("nvml")
@@ -66,9 +64,8 @@ class NvmlBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
         gpus, left_out = cards.discover(self._session, self._root, self._driver.edits())
-        with self._lock:
-            self._gpus = {gpu.name: gpu for gpu in gpus}
-            self._left_out = left_out
+        self._gpus = {gpu.name: gpu for gpu in gpus}
+        self._left_out = left_out
         self._monitor.listen(gpus)
         return tuple(gpu.card for gpu in gpus)
 
@@ -96,7 +93,8 @@ class NvmlBackend:
         gpu, mig = self._mig_profile(place)
         if place.placement not in mig.profile.placements:
             raise Unsupported(f"{place}: the driver offers no such placement")
-        self._switch_on(gpu)
+        if not self._instances.mode(gpu):
+            self._set_mode(gpu, _ON)
         try:
             handle = self._instances.make_gpu_instance(gpu, mig, place.placement, str(place))
         except NoRoom as error:
@@ -157,12 +155,9 @@ class NvmlBackend:
         self._session.close()
 
     def _known(self) -> Mapping[str, Gpu]:
-        with self._lock:
-            known = self._gpus
-        if not known:
+        if not self._gpus:
             self.devices()
-            known = self._gpus
-        return known
+        return self._gpus
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         gpu = self._known()[card]
@@ -177,10 +172,6 @@ class NvmlBackend:
         if mig is None:
             raise Unsupported(f"{place.card} offers no profile {place.profile}")
         return gpu, mig
-
-    def _switch_on(self, gpu: Gpu) -> None:
-        if not self._instances.mode(gpu):
-            self._set_mode(gpu, _ON)
 
     def _switch_off(self, gpu: Gpu) -> None:
         """Give the GPU back whole, where that takes no reset. Looks at the hardware, not at what was once true."""

@@ -90,11 +90,11 @@ def discover(
             left_out.add(name)
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
     groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
-    gpus = tuple(
-        replace(gpu, card=_grouped(gpu.card, groups[gpu.name])) if gpu.name in groups else gpu
-        for gpu in found
-    )
-    return gpus, frozenset(left_out)
+    for index, gpu in enumerate(found):
+        if gpu.name in groups:
+            attributes = {**gpu.card.attributes, "nvlinkGroup": groups[gpu.name]}
+            found[index] = replace(gpu, card=replace(gpu.card, attributes=attributes))
+    return tuple(found), frozenset(left_out)
 
 
 def numbers(version: str) -> Semver:
@@ -164,7 +164,3 @@ def _attributes(session: Session, handle: Any, name: str, architecture: int) -> 
     if mode in _ADDRESSING:
         found["addressingMode"] = _ADDRESSING[mode]
     return found
-
-
-def _grouped(card: Card, group: str) -> Card:
-    return replace(card, attributes={**card.attributes, "nvlinkGroup": group})

@@ -97,8 +97,7 @@ class DriverFiles:
         folders = [str(PurePosixPath(root) / folder) for root in _ROOTS for folder in _FOLDERS]
         return (
             self._version(),
-            *(self._host.changed(folder) for folder in (*folders, *_HOOK_FOLDERS)),
-            *(self._host.changed(socket) for socket in _SOCKETS),
+            *(self._host.changed(path) for path in (*folders, *_HOOK_FOLDERS, *_SOCKETS)),
         )
 
     def _version(self) -> str:
@@ -149,11 +148,10 @@ class DriverFiles:
             for socket in _SOCKETS
             if self._host.resolve(socket) is not None
         ]
+        named = tuple((target.name, self._inside(found, path)) for path, target in links)
         return Edits(
             mounts=tuple(dict.fromkeys(mounts)),
-            hooks=_hooks(*tool, self._links(found, links), self._inside(found, found.folder))
-            if tool is not None
-            else (),
+            hooks=_hooks(*tool, named, self._inside(found, found.folder)) if tool is not None else (),
             warning=""
             if tool is not None
             else "the host has neither nvidia-cdi-hook nor nvidia-ctk: containers find the driver libraries only if their"
@@ -197,11 +195,6 @@ class DriverFiles:
                 if self._host.resolve(f"{folder}/{name}") is not None:
                     return f"{folder}/{name}", start
         return None
-
-    def _links(
-        self, found: _Found, links: tuple[tuple[PurePosixPath, PurePosixPath], ...]
-    ) -> tuple[tuple[str, str], ...]:
-        return tuple((target.name, self._inside(found, path)) for path, target in links)
 
     def _mount(self, found: _Found, path: PurePosixPath) -> Mount:
         target = self._host.resolve(path) or path

@@ -99,16 +99,12 @@ class Instances:
     def _of_profile(self, gpu: Gpu, mig: MigProfile) -> Iterator[Instance]:
         rows = (pynvml.c_nvmlGpuInstance_t * mig.room)()
         count = c_uint(mig.room)
-        function = "nvmlDeviceGetGpuInstances"
+        function, handle = "nvmlDeviceGetGpuInstances", self._handle(gpu)
+        listed = self._session.ask(
+            function, handle, mig.id, rows, byref(count), none_on=NOT_OFFERED, about=gpu.name
+        )
         # MIG mode may be switched off at any time: then there are none.
-        if (
-            self._session.ask(
-                function, self._handle(gpu), mig.id, rows, byref(count), none_on=NOT_OFFERED, about=gpu.name
-            )
-            is None
-        ):
-            return
-        for handle in rows[: count.value]:
+        for handle in rows[: count.value] if listed is not None else ():
             found = self.read(gpu, mig, handle)
             if found is not None:
                 yield found

@@ -4,6 +4,7 @@ In: a session and the cards. Out: the group of each card that is linked to anoth
 so that groups of different nodes never have the same name. Links are counted only while they are active.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pynvml
@@ -19,24 +20,18 @@ _SWITCHES = "switches"
 
 def groups(session: Session, cards: Mapping[str, Card]) -> dict[str, str]:
     """Return the group of every card that is linked to another one."""
-    by_bus = {card.location.pci_bus_id: name for name, card in cards.items()}
-    parent = {name: name for name in (*cards, _SWITCHES)}
-
-    def top(name: str) -> str:
-        while parent[name] != name:
-            name = parent[name]
-        return name
-
+    # The switches of a board are one fabric: a card that reaches one of them reaches all cards on it.
+    by_bus = {card.location.pci_bus_id: name for name, card in cards.items()} | {_SWITCHES: _SWITCHES}
+    # The index of the first card of each card's group.
+    first = {name: index for index, name in enumerate((*cards, _SWITCHES))}
     for name, card in cards.items():
         for peer in _peers(session, card):
-            # The switches of a board are one fabric: a card that reaches one of them reaches all cards on it.
-            other = _SWITCHES if peer == _SWITCHES else by_bus.get(peer)
-            if other is not None:
-                parent[top(other)] = top(name)
-    members: dict[str, list[str]] = {}
-    for name in cards:
-        members.setdefault(top(name), []).append(name)
-    return {name: cards[group[0]].uuid for group in members.values() if len(group) > 1 for name in group}
+            low, high = sorted((first[name], first[by_bus.get(peer, name)]))
+            first = {each: low if index == high else index for each, index in first.items()}
+    del first[_SWITCHES]
+    sizes = Counter(first.values())
+    uuids = [card.uuid for card in cards.values()]
+    return {name: uuids[index] for name, index in first.items() if sizes[index] > 1}
 
 
 def _peers(session: Session, card: Card) -> set[str]:

@@ -79,7 +79,8 @@ class Session:
             if error.value in none_on:
                 return None
             if error.value == pynvml.NVML_ERROR_UNINITIALIZED:
-                self._forget()
+                with self._lock:
+                    self._end()
             raise _translated(error, function, about) from None
 
     def present(self) -> bool:
@@ -120,12 +121,8 @@ class Session:
                 raise _translated(error, "nvmlInitWithFlags", "NVML") from None
             self._open = True
 
-    def _forget(self) -> None:
-        """Take note that the library has no session any more."""
-        with self._lock:
-            self._end()
-
     def _end(self) -> None:
+        """Take note that the library has no session any more. The caller holds the lock."""
         self._open = False
         self.ended += 1
         self._handles.clear()

@@ -28,7 +28,6 @@ from apportion.errors import Unsupported
 
 _log = structlog.get_logger()
 
-_NAMESPACES = Path("sys/module/ib_core/parameters/netns_mode")
 _LONGEST_TEXT = 64
 """Bytes of a string attribute (API `DeviceAttributeMaxValueLength`)."""
 
@@ -51,7 +50,7 @@ class RdmaBackend:
         there = [device for device in found if device is not None]
         guids = Counter(device.guid for device in there)
         self._names = {_card_name(device): device.name for device in there}
-        if there and self._exclusive():
+        if there and sysfs.exclusive_namespaces(self._root):
             _log.warning(
                 "rdma.exclusive_namespaces",
                 hint="containers do not see RDMA devices of the host's network namespace: "
@@ -107,12 +106,6 @@ class RdmaBackend:
             attributes=_attributes(device),
             edits=Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files)),
         )
-
-    def _exclusive(self) -> bool:
-        try:
-            return (self._root / _NAMESPACES).read_text(encoding="ascii").strip() == "N"
-        except OSError:
-            return False
 
 
 def _attributes(device: RdmaDevice) -> dict[str, Scalar]:

@@ -58,12 +58,12 @@ class RdmaDevice:
 
 def names(root: Path) -> tuple[str, ...]:
     """Return the names of all RDMA devices, `mlx5_2` before `mlx5_10`."""
-    folder = root / _CLASSES / "infiniband"
-    try:
-        found = [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return ()
-    return tuple(sorted(found, key=_natural))
+    return tuple(sorted(_entries(root / _CLASSES / "infiniband"), key=_natural))
+
+
+def exclusive_namespaces(root: Path) -> bool:
+    """Say whether a network namespace sees its own RDMA devices only."""
+    return _text(root / "sys/module/ib_core/parameters/netns_mode") == "N"
 
 
 def read(root: Path, name: str) -> RdmaDevice | None:

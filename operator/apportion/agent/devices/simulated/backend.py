@@ -19,10 +19,7 @@ from apportion.agent.devices.values import Card, CardKind, Health, LivePartition
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _ERRORS: Mapping[str, type[HardwareError]] = {
-    "Busy": Busy,
-    "NoRoom": NoRoom,
-    "Lost": Lost,
-    "Unsupported": Unsupported,
+    error.__name__: error for error in (Busy, NoRoom, Lost, Unsupported)
 }
 
 
@@ -47,7 +44,6 @@ class SimulatedBackend:
         self._made = cards.make(simulation, node)
         self._cards = {card.name: card for card, _ in self._made}
         self._models = {card.name: model for card, model in self._made if model is not None}
-        self._device_nodes = cards.with_device_nodes(simulation, self._made)
         self._sleep = sleep
         self._at = at
         self._new_id = new_id
@@ -202,9 +198,7 @@ class SimulatedBackend:
             instance=dict(row["instance"]),
             complete=row["complete"],
             in_use=row["inUse"],
-            edits=cards.partition_edits(
-                self._cards[row["card"]], row["instance"], files=row["card"] in self._device_nodes
-            ),
+            edits=cards.partition_edits(self._cards[row["card"]], row["instance"]),
         )
 
 

@@ -6,7 +6,6 @@ In: a simulation and the node's name. Out: cards, each with its model (NICs have
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from apportion.agent.devices.models import CardModel, model
@@ -39,15 +38,9 @@ def make(simulation: Simulation, node: str) -> Made:
     return tuple(made)
 
 
-def with_device_nodes(simulation: Simulation, made: Made) -> frozenset[str]:
-    """Return the names of the cards whose device files shall be injected."""
-    flags = [group.device_nodes for group in simulation.cards for _ in range(group.count)]
-    flags += [nic.device_nodes for nic in simulation.nics]
-    return frozenset(card.name for (card, _), flag in zip(made, flags, strict=True) if flag)
-
-
-def partition_edits(card: Card, instance: Mapping[str, str], *, files: bool) -> Edits:
-    """Return what a container needs for a partition (vendors' CDI pages); device files only where wanted."""
+def partition_edits(card: Card, instance: Mapping[str, str]) -> Edits:
+    """Return what a container needs for a partition (vendors' CDI pages); device files only if the whole card has some."""
+    files = bool(card.edits.nodes)
     if card.kind is CardKind.GPU:
         nodes = (*_files(GPU_COMMON), DeviceNode(f"/dev/nvidia{card.name.removeprefix('gpu-')}"))
         capability = DeviceNode(f"/dev/nvidia-caps/nvidia-cap{instance['gpuInstance']}")
@@ -74,59 +67,49 @@ def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, Ca
         numa_node=numa if numa >= 0 else None,
     )
     name = f"{found.kind}-{number}"
-    identity = _identity(node, name)
-    if found.kind is CardKind.GPU:
-        card = _gpu(found, group, name=name, number=number, identity=identity, location=location)
-    else:
-        card = _npu(found, group, name=name, number=number, identity=identity, location=location, node=node)
-    attributes = dict(card.attributes)
+    is_gpu = found.kind is CardKind.GPU
+    attributes = _gpu_attributes(found, group) if is_gpu else _npu_attributes(found, group, number, node)
     if group.sockets:
         attributes["socket"] = _spread(group.sockets, position, group.count)
-    if group.nvlink and found.kind is CardKind.GPU:
+    if group.nvlink and is_gpu:
         # As the nvml backend does: a group is named after its first card.
         first = number - position % group.nvlink
         attributes["nvlinkGroup"] = f"GPU-{_identity(node, f'gpu-{first}')}"
-    return replace(card, attributes=attributes), found
+    env = _GPU_ENV if is_gpu else _NPU_ENV
+    files = (*GPU_COMMON, f"/dev/nvidia{number}") if is_gpu else (*NPU_COMMON, f"/dev/davinci{number}")
+    card = Card(
+        name=name,
+        kind=found.kind,
+        uuid=f"{found.kind.upper()}-{_identity(node, name)}",
+        location=location,
+        attributes=attributes,
+        capacity=found.capacity,
+        totals=found.totals,
+        slices=found.slices,
+        profiles=found.profiles,
+        # The driver's formula: phy id * 16 + 100 and up.
+        instance_ids=tuple(range(number * 16 + 100, number * 16 + 100 + found.ids)),
+        edits=Edits(env, _files(files) if group.device_nodes else ()),
+    )
+    return card, found
 
 
 def _identity(node: str, name: str) -> uuid.UUID:
     return uuid.uuid5(_NAMESPACE, f"{node}/{name}")
 
 
-def _gpu(
-    found: CardModel, group: Cards, *, name: str, number: int, identity: uuid.UUID, location: Location
-) -> Card:
-    return Card(
-        name=name,
-        kind=CardKind.GPU,
-        uuid=f"GPU-{identity}",
-        location=location,
-        attributes={
-            "productName": found.product,
-            "brand": "Nvidia",
-            "architecture": found.architecture,
-            "cudaComputeCapability": Semver.parse(found.cuda),
-            "driverVersion": Semver.parse(group.driver_version),
-            "cudaDriverVersion": Semver.parse(group.cuda_driver_version),
-        },
-        capacity=found.capacity,
-        totals=found.totals,
-        slices=found.slices,
-        profiles=found.profiles,
-        edits=Edits(_GPU_ENV, _files((*GPU_COMMON, f"/dev/nvidia{number}")) if group.device_nodes else ()),
-    )
+def _gpu_attributes(found: CardModel, group: Cards) -> dict[str, Scalar]:
+    return {
+        "productName": found.product,
+        "brand": "Nvidia",
+        "architecture": found.architecture,
+        "cudaComputeCapability": Semver.parse(found.cuda),
+        "driverVersion": Semver.parse(group.driver_version),
+        "cudaDriverVersion": Semver.parse(group.cuda_driver_version),
+    }
 
 
-def _npu(
-    found: CardModel,
-    group: Cards,
-    *,
-    name: str,
-    number: int,
-    identity: uuid.UUID,
-    location: Location,
-    node: str,
-) -> Card:
+def _npu_attributes(found: CardModel, group: Cards, number: int, node: str) -> dict[str, Scalar]:
     attributes: dict[str, Scalar] = {
         "model": found.name,
         "cardId": number // group.chips_per_card,
@@ -137,19 +120,7 @@ def _npu(
     if ring:
         attributes["hccsGroup"] = _short(node, f"/ring{number // ring}")
         attributes["hccsPosition"] = number % ring
-    return Card(
-        name=name,
-        kind=CardKind.NPU,
-        uuid=f"NPU-{identity}",
-        location=location,
-        attributes=attributes,
-        capacity=found.capacity,
-        totals=found.totals,
-        profiles=found.profiles,
-        # The driver's formula: phy id * 16 + 100 and up.
-        instance_ids=tuple(range(number * 16 + 100, number * 16 + 100 + found.ids)),
-        edits=Edits(_NPU_ENV, _files((*NPU_COMMON, f"/dev/davinci{number}")) if group.device_nodes else ()),
-    )
+    return attributes
 
 
 def _nic(nic: Nic, index: int, node: str) -> Card:
@@ -157,7 +128,7 @@ def _nic(nic: Nic, index: int, node: str) -> Card:
     return Card(
         name=name,
         kind=CardKind.NIC,
-        uuid=f"NIC-{uuid.uuid5(_NAMESPACE, f'{node}/{name}')}",
+        uuid=f"NIC-{_identity(node, name)}",
         location=Location(
             pci_bus_id=f"0000:{0xA0 + index:02x}:00.0", pcie_root=nic.pcie_root, numa_node=nic.numa_node
         ),

@@ -42,7 +42,9 @@ class StateFile:
             before = json.dumps(state)
             yield state
             if not self.exists or json.dumps(state) != before:
-                self._write(state)
+                fresh = self.path.with_suffix(".new")
+                fresh.write_text(json.dumps(state, indent=1), encoding="utf-8")
+                fresh.replace(self.path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -54,8 +56,3 @@ class StateFile:
             yield
         finally:
             os.close(handle)
-
-    def _write(self, state: State) -> None:
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps(state, indent=1), encoding="utf-8")
-        fresh.replace(self.path)
