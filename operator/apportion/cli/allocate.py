@@ -21,7 +21,7 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import World, read_world
 from apportion.api.policy import AllocationPolicySpec
-from apportion.cel.programs import Programs
+from apportion.cel import Programs
 from apportion.cli import document
 from apportion.dra import reading
 from apportion.errors import BrokenInput

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from apportion.api.metadata import Condition, ObjectMeta
+from apportion.api.model import Condition, ObjectMeta
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
