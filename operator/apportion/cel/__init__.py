@@ -2,8 +2,8 @@
 
 The steps, in the order in which a text takes them, and the package of each:
 
-1. parse: `syntax` turns the text into a tree (`grammar` patches cel-python's grammar, `builder` makes the nodes of `tree`,
-   `literals` reads constants, `macros` expands macros, `parse` reports syntax errors with line and column).
+1. parse: `syntax` turns the text into a tree (`grammar` patches cel-python's grammar, `parse` makes the nodes of `tree` and
+   reports syntax errors with line and column, `literals` reads constants, `macros` expands macros).
 2. check: `check.checker` gives every node a type and every call its possible overloads, out of the functions that `library`
    declares (`library.environment` lists the libraries of DRA); `check.checked` folds constants; `check.reads` finds which
    attributes and capacities the selector can read.
