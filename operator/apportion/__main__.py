@@ -15,7 +15,7 @@ import typer
 
 from apportion import __version__, logs
 from apportion.agent.foreign import ForeignPolicy
-from apportion.cli import allocate, node, nodeoptions, release, select
+from apportion.cli import allocate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import OperatorSettings
@@ -77,18 +77,18 @@ def operator(
 @app.command()
 def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
-    backend: nodeoptions.Backends = "auto",
-    host_root: nodeoptions.HostRoot = nodeoptions.HOST_ROOT,
-    simulation: nodeoptions.Simulation = None,
-    plugins_dir: nodeoptions.PluginsDir = nodeoptions.PLUGINS_DIR,
+    backend: node.Backends = "auto",
+    host_root: node.HostRoot = node.HOST_ROOT,
+    simulation: node.Simulation = None,
+    plugins_dir: node.PluginsDir = node.PLUGINS_DIR,
     registry_dir: Annotated[
         Path, typer.Option(help="Kubelet's folder for registration sockets.", envvar="REGISTRY_DIR")
     ] = Path("/var/lib/kubelet/plugins_registry"),
-    cdi_dir: nodeoptions.CdiDir = nodeoptions.CDI_DIR,
-    state_dir: nodeoptions.StateDir = nodeoptions.STATE_DIR,
-    driver_gpu: nodeoptions.DriverGpu = nodeoptions.DRIVER_GPU,
-    driver_npu: nodeoptions.DriverNpu = nodeoptions.DRIVER_NPU,
-    driver_rdma: nodeoptions.DriverRdma = nodeoptions.DRIVER_RDMA,
+    cdi_dir: node.CdiDir = node.CDI_DIR,
+    state_dir: node.StateDir = node.STATE_DIR,
+    driver_gpu: node.DriverGpu = node.DRIVER_GPU,
+    driver_npu: node.DriverNpu = node.DRIVER_NPU,
+    driver_rdma: node.DriverRdma = node.DRIVER_RDMA,
     foreign: Annotated[
         ForeignPolicy,
         typer.Option(

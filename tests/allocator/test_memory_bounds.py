@@ -15,7 +15,7 @@ from apportion.allocator.memo import Topic
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from apportion.cel.programs import Programs
+from apportion.cel import Programs
 from apportion.dra import claim as claims
 from apportion.dra import device as devices
 from apportion.dra import slice as slices

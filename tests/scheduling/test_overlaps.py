@@ -1,6 +1,6 @@
 """Two live allocations of one device: who gives way."""
 
-from apportion.scheduling.overlaps import overlaps
+from apportion.scheduling.clearing import overlaps
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.overlapping import EARLY, LATE, RESERVED, world_with
 

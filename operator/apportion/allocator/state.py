@@ -27,7 +27,7 @@ from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorResults, Selectors
 from apportion.allocator.strategies.learned import LearnedDemand
 from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
-from apportion.cel.programs import Programs
+from apportion.cel import Programs
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apportion.api.model import Model, listed
-from apportion.api.names import AttributeName, DriverName
+from apportion.api.model import AttributeName, DriverName, Model, listed
 
 _DOMAIN_LENGTH = {
     "rule": "self.attribute.indexOf('/') <= 63",

@@ -5,9 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model, listed
-from apportion.api.names import ProfileName
+from apportion.api.model import Conditions, Model, ObjectMeta, ProfileName, listed
 from apportion.api.selector import DeviceSelector, LabelSelector
 
 _PERCENT = r"^(100|[1-9]?[0-9])%$"

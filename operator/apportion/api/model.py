@@ -1,7 +1,12 @@
-"""The base class of the models. In: decoded JSON. Out: a frozen value, or BrokenInput naming the field."""
+"""The base class of the models, and what all kinds share: names, metadata, conditions.
+
+In: decoded JSON. Out: a frozen value, or BrokenInput naming the field. Patterns and lengths of names are those of the
+Kubernetes API (resource.k8s.io/v1).
+"""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -10,6 +15,27 @@ from apportion.errors import BrokenInput
 
 _UNION_TAGS = frozenset({"int", "str"})
 """Members of unions, which pydantic puts into the path of an error; messages name fields only."""
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+
+DeviceName = Annotated[str, Field(min_length=1, max_length=63, pattern=rf"^{_LABEL}$")]
+"""A DNS label."""
+DriverName = Annotated[str, Field(min_length=1, max_length=63, pattern=rf"^{_SUBDOMAIN}$")]
+"""A DNS subdomain."""
+NodeName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_SUBDOMAIN}$")]
+"""A DNS subdomain."""
+ClassName = NodeName
+"""A DNS subdomain."""
+PoolName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_SUBDOMAIN}(/{_SUBDOMAIN})*$")]
+"""DNS subdomains separated by slashes."""
+ProfileName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+"""A MIG profile (1g.10gb, 1g.10gb+me) or an Ascend vNPU template (vir05_1c_16g)."""
+AttributeName = Annotated[
+    str,
+    Field(max_length=96, pattern=rf"^{_SUBDOMAIN}/[A-Za-z_][A-Za-z0-9_]{{0,31}}$"),
+]
+"""A qualified attribute name: domain (at most 63 characters), slash, C identifier (at most 32)."""
 
 
 def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -74,3 +100,46 @@ def _path(loc: tuple[int | str, ...]) -> str:
         elif step not in _UNION_TAGS:
             path += f".{step}" if path else step
     return path
+
+
+class ObjectMeta(Model):
+    """The fields of an object's metadata that apportion reads."""
+
+    name: str
+    """Name of the object."""
+    uid: str = ""
+    """UID, empty before the API server has seen the object."""
+    resource_version: str = ""
+    """Version for optimistic locking, empty before the API server has seen the object."""
+    generation: int = 0
+    """Counts changes of the spec."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations."""
+    finalizers: tuple[str, ...] = ()
+    """The object is deleted only when this list is empty."""
+    creation_timestamp: datetime | None = None
+    """When the API server made the object."""
+    deletion_timestamp: datetime | None = None
+    """When its deletion was requested; absent otherwise."""
+
+
+class Condition(Model):
+    """One aspect of the object's state (meta/v1 Condition)."""
+
+    type: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
+    """Name of the aspect in CamelCase."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    reason: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
+    """Why, one CamelCase word for programs."""
+    message: Annotated[str, Field(max_length=4096)] = ""
+    """Why, as a message for users; names the object, the field and the reason."""
+    last_transition_time: datetime
+    """When status last changed."""
+    observed_generation: Annotated[int, Field(ge=0)] | None = None
+    """The metadata.generation that this condition describes."""
+
+
+Conditions = Annotated[tuple[Condition, ...], listed("map", key="type", most=16)]

@@ -5,9 +5,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model, listed
-from apportion.api.names import DeviceName, DriverName, NodeName, PoolName, ProfileName
+from apportion.api.model import (
+    Conditions,
+    DeviceName,
+    DriverName,
+    Model,
+    NodeName,
+    ObjectMeta,
+    PoolName,
+    ProfileName,
+    listed,
+)
 
 
 class Origin(StrEnum):

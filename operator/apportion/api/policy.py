@@ -8,9 +8,7 @@ from pydantic import Field, model_validator
 from apportion.api import duration
 from apportion.api.duration import Duration
 from apportion.api.ladder import LadderRung, LadderScope
-from apportion.api.metadata import Conditions, ObjectMeta
-from apportion.api.model import Model, listed
-from apportion.api.names import ClassName, ProfileName
+from apportion.api.model import ClassName, Conditions, Model, ObjectMeta, ProfileName, listed
 from apportion.api.selector import LabelSelector
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from apportion.api.model import Model, listed
+from apportion.dra.selection import Requirement
 
 
 class LabelOperator(StrEnum):
@@ -37,15 +38,7 @@ class LabelRequirement(Model):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Say whether an object with these labels meets the condition (meta/v1 LabelSelectorRequirement)."""
-        match self.operator:
-            case LabelOperator.IN:
-                return labels.get(self.key) in self.values
-            case LabelOperator.NOT_IN:
-                return labels.get(self.key) not in self.values
-            case LabelOperator.EXISTS:
-                return self.key in labels
-            case LabelOperator.DOES_NOT_EXIST:
-                return self.key not in labels
+        return Requirement(self.key, self.operator, self.values).matches(labels.get(self.key))
 
 
 class LabelSelector(Model):

@@ -192,3 +192,8 @@ def _less_specific(one: Type, other: Type) -> bool:
     if other == DYN or other.is_param or one.name != other.name or len(one.params) != len(other.params):
         return False
     return all(_less_specific(a, b) for a, b in zip(one.params, other.params, strict=True))
+
+
+def unwrapped(found: Type) -> tuple[Type, bool]:
+    """Return the type inside an optional and True; for any other type, the type and False."""
+    return (found.params[0], True) if found.name == "optional_type" and found.params else (found, False)

@@ -4,7 +4,6 @@ In: a world as JSON or YAML (nodes, classes, slices, claims). Out: what each cla
 Exit status: 0 answered, 2 bad input.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import World, read_world
 from apportion.api.policy import AllocationPolicySpec
-from apportion.cel.programs import Programs
+from apportion.cel import Programs
 from apportion.cli import document
 from apportion.dra import reading
 from apportion.errors import BrokenInput
@@ -56,14 +55,14 @@ def command(
     programs = Programs()
     if jsonl:
         for line in document.lines(file):
-            sys.stdout.write(document.dump(_answer_line(line, terms, programs)) + "\n")
+            document.write(_answer_line(line, terms, programs))
         return
     try:
         world = read_world(document.load(document.read(file)), programs)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     if output == "json":
-        sys.stdout.write(document.dump(_answer(world, terms), indent=True) + "\n")
+        document.write(_answer(world, terms), indent=True)
         return
     _show(world, terms)
 

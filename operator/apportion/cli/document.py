@@ -64,9 +64,9 @@ def load_line(line: bytes) -> Any:
         raise BrokenInput(f"not JSON: {error}") from None
 
 
-def dump(answer: Mapping[str, Any], *, indent: bool = False) -> str:
-    """Encode an answer as JSON."""
-    return orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode()
+def write(answer: Mapping[str, Any], *, indent: bool = False) -> None:
+    """Write an answer to standard output as JSON."""
+    sys.stdout.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 if indent else 0).decode() + "\n")
 
 
 def refuse(message: str) -> typer.Exit:

@@ -12,16 +12,51 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeAlias
 
 import structlog
 import typer
 from rich.console import Console
 
-from apportion.cli import document, node_tables, nodeoptions
+from apportion.cli import document, node_tables
 from apportion.errors import ApportionError, BrokenInput
 
 Json = dict[str, Any]
+
+# Options of a node's folders and drivers, the same for `apportion agent`.
+Backends: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="Hardware to look for: auto, or of nvml, ascend, rdma and simulated a list with commas.",
+        envvar="BACKEND",
+    ),
+]
+HostRoot: TypeAlias = Annotated[
+    Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")
+]
+Simulation: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
+]
+PluginsDir: TypeAlias = Annotated[
+    Path, typer.Option(help="Kubelet's folder for plugins.", envvar="PLUGINS_DIR")
+]
+CdiDir: TypeAlias = Annotated[
+    Path, typer.Option(help="Where the container runtime looks for CDI files.", envvar="CDI_DIR")
+]
+StateDir: TypeAlias = Annotated[
+    Path, typer.Option(help="Where the journal is; it must survive a reboot.", envvar="STATE_DIR")
+]
+DriverGpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")]
+DriverNpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")]
+DriverRdma: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")]
+
+HOST_ROOT = Path("/")
+PLUGINS_DIR = Path("/var/lib/kubelet/plugins")
+CDI_DIR = Path("/var/run/cdi")
+STATE_DIR = Path("/var/lib/apportion")
+DRIVER_GPU = "gpu.apportion.dev"
+DRIVER_NPU = "npu.apportion.dev"
+DRIVER_RDMA = "rdma.apportion.dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +109,15 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
             str,
             typer.Option(help="Name of this node's Node object; default: the host's.", envvar="NODE_NAME"),
         ] = "",
-        backend: nodeoptions.Backends = "auto",
-        host_root: nodeoptions.HostRoot = nodeoptions.HOST_ROOT,
-        simulation: nodeoptions.Simulation = None,
-        plugins_dir: nodeoptions.PluginsDir = nodeoptions.PLUGINS_DIR,
-        cdi_dir: nodeoptions.CdiDir = nodeoptions.CDI_DIR,
-        state_dir: nodeoptions.StateDir = nodeoptions.STATE_DIR,
-        driver_gpu: nodeoptions.DriverGpu = nodeoptions.DRIVER_GPU,
-        driver_npu: nodeoptions.DriverNpu = nodeoptions.DRIVER_NPU,
-        driver_rdma: nodeoptions.DriverRdma = nodeoptions.DRIVER_RDMA,
+        backend: Backends = "auto",
+        host_root: HostRoot = HOST_ROOT,
+        simulation: Simulation = None,
+        plugins_dir: PluginsDir = PLUGINS_DIR,
+        cdi_dir: CdiDir = CDI_DIR,
+        state_dir: StateDir = STATE_DIR,
+        driver_gpu: DriverGpu = DRIVER_GPU,
+        driver_npu: DriverNpu = DRIVER_NPU,
+        driver_rdma: DriverRdma = DRIVER_RDMA,
     ) -> None:
         _quiet()
         context.obj = NodeOptions(
@@ -177,7 +212,7 @@ def _show(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     if output == "json":
-        typer.echo(document.dump(found, indent=True))
+        document.write(found, indent=True)
     else:
         table(found, Console())
 

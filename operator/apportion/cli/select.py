@@ -4,7 +4,6 @@ In: an expression and devices as JSON or YAML, or with --jsonl one question a li
 error for each. Exit status: 0 answered, 2 bad input (also an expression that does not compile).
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,7 +37,7 @@ def select(
     if jsonl:
         programs = Programs()
         for line in document.lines(file):
-            sys.stdout.write(document.dump(_answer_line(line, expression, programs)) + "\n")
+            document.write(_answer_line(line, expression, programs))
         return
     if expression is None:
         raise document.refuse("an expression is missing: give -e EXPRESSION")
@@ -49,15 +48,13 @@ def select(
     program = Programs(1).get(expression)
     if isinstance(program, SelectorError):
         if output == "json":
-            sys.stdout.write(
-                document.dump({"kind": "compileError", "message": str(program)}, indent=True) + "\n"
-            )
+            document.write({"kind": "compileError", "message": str(program)}, indent=True)
         raise document.refuse(str(program))
     names = [str(row.get("name") or f"#{position}") for position, row in enumerate(rows)]
     answers = [_ask(program, row) for row in rows]
     if output == "json":
         found = [{"device": name, **answer} for name, answer in zip(names, answers, strict=True)]
-        sys.stdout.write(document.dump({"kind": "results", "devices": found}, indent=True) + "\n")
+        document.write({"kind": "results", "devices": found}, indent=True)
     else:
         _show(names, answers)
 

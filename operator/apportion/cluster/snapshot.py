@@ -16,12 +16,11 @@ from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import AssumedAllocations, Deallocation
 from apportion.cluster.claimindex import ClaimIndex
-from apportion.cluster.deviceindex import DeviceIndex
+from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
 from apportion.cluster.podindex import PodIndex
-from apportion.cluster.preparedindex import PreparedIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass

@@ -56,27 +56,23 @@ class DeviceResult(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Write it as the API does; empty fields are left out."""
-        raw: dict[str, Any] = {
-            "request": self.request,
-            "driver": self.device.driver,
-            "pool": self.device.pool,
-            "device": self.device.name,
+        optional = {
+            "adminAccess": self.admin_access,
+            "tolerations": [dict(toleration) for toleration in self.tolerations],
+            "shareID": self.share_id,
+            "consumedCapacity": {name: str(amount) for name, amount in self.consumed.items()},
+            "bindingConditions": list(self.binding_conditions),
+            "bindingFailureConditions": list(self.binding_failure_conditions),
+            "skipNodeOperations": list(self.skip_node_operations),
         }
-        if self.admin_access:
-            raw["adminAccess"] = True
-        if self.tolerations:
-            raw["tolerations"] = [dict(toleration) for toleration in self.tolerations]
-        if self.share_id:
-            raw["shareID"] = self.share_id
-        if self.consumed:
-            raw["consumedCapacity"] = {name: str(amount) for name, amount in self.consumed.items()}
-        if self.binding_conditions:
-            raw["bindingConditions"] = list(self.binding_conditions)
-        if self.binding_failure_conditions:
-            raw["bindingFailureConditions"] = list(self.binding_failure_conditions)
-        if self.skip_node_operations:
-            raw["skipNodeOperations"] = list(self.skip_node_operations)
-        return raw
+        driver, pool, name = self.device
+        return {
+            "request": self.request,
+            "driver": driver,
+            "pool": pool,
+            "device": name,
+            **{key: value for key, value in optional.items() if value},
+        }
 
 
 @dataclass(frozen=True, slots=True)

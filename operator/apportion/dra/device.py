@@ -124,26 +124,18 @@ class Device:
         )
 
 
-_KNOWN = frozenset(
-    [
-        "name",
-        "attributes",
-        "capacity",
-        "consumesCounters",
-        "taints",
-        "allowMultipleAllocations",
-        "nodeName",
-        "allNodes",
-        "nodeSelector",
-        "bindsToNode",
-        "bindingConditions",
-        "bindingFailureConditions",
-    ]
-)
-
-
 _COMMON = frozenset(["name", "attributes", "capacity", "consumesCounters"])
 """Most devices have no other fields."""
+_KNOWN = _COMMON | {
+    "taints",
+    "allowMultipleAllocations",
+    "nodeName",
+    "allNodes",
+    "nodeSelector",
+    "bindsToNode",
+    "bindingConditions",
+    "bindingFailureConditions",
+}
 
 Attributes: TypeAlias = tuple[Mapping[str, Attribute], tuple[str, ...]]
 

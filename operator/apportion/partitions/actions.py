@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import dataclass
 
 from apportion.api.contract import AGENT_FINALIZER, STATIC_SUFFIX
-from apportion.api.metadata import ObjectMeta
+from apportion.api.model import ObjectMeta
 from apportion.api.partition import Holder, Origin, Partition, PartitionSpec, Placement
 from apportion.cluster.publishedpartition import PublishedPartition
 

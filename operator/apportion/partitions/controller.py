@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from apportion.api.contract import AGENT_FINALIZER, LAYOUT_LABEL
-from apportion.api.metadata import ObjectMeta
+from apportion.api.model import ObjectMeta
 from apportion.api.partition import Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.client import Client

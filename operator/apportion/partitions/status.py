@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from apportion.api.metadata import Condition, ObjectMeta
+from apportion.api.model import Condition, ObjectMeta
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
@@ -47,7 +47,7 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     """Return the status of a policy."""
     managed, metadata = snapshot.managed, policy.metadata
     own = {name for name in managed.known if managed.policy_names.get(name) == metadata.name}
-    pending, allocated = _counts(own, snapshot)
+    allocated = [c.allocation is not None for c in snapshot.claims.values() if c.classes & own]
     message = "; ".join(
         f"spec.deviceClasses: DeviceClass {name} already obeys AllocationPolicy {older}, which is older"
         for name, older in managed.conflicts.get(metadata.name, ())
@@ -56,8 +56,8 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     accepted = _condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
     return {
         "managedClasses": sorted(own),
-        "pending": pending,
-        "allocated": allocated,
+        "pending": allocated.count(False),
+        "allocated": allocated.count(True),
         "observedGeneration": metadata.generation,
         "conditions": [accepted],
     }
@@ -85,17 +85,6 @@ def _condition(
         else now.astimezone(UTC).replace(microsecond=0),
         observed_generation=metadata.generation,
     ).to_json()
-
-
-def _counts(classes: set[str], snapshot: Snapshot) -> tuple[int, int]:
-    pending = allocated = 0
-    for claim in snapshot.claims.values():
-        if claim.classes & classes:
-            if claim.allocation is None:
-                pending += 1
-            else:
-                allocated += 1
-    return pending, allocated
 
 
 def same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

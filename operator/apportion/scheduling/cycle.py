@@ -22,16 +22,15 @@ from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import capacity_of
+from apportion.scheduling.clearing import Overlap, UnusedAllocations, overlaps
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.overlaps import Overlap, overlaps
 from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.unusedallocations import UnusedAllocations
 from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, waiting_demands
 from apportion.settings import CycleSettings
 

@@ -5,14 +5,15 @@ with line and column: undeclared reference, undefined field, no matching overloa
 result that is no bool.
 """
 
+from collections.abc import Iterable
+
 from apportion.cel.check.checked import Checked, Resolved
 from apportion.cel.check.literalcheck import check_literals
 from apportion.cel.check.macrocheck import MacroCheck
-from apportion.cel.check.scope import unwrapped
 from apportion.cel.library.environment import FUNCTION_NAMES, FUNCTIONS
 from apportion.cel.library.functions import Dispatch
 from apportion.cel.syntax import tree
-from apportion.cel.syntax.tree import Node, children
+from apportion.cel.syntax.tree import Node, children, inside_out
 from apportion.cel.types import (
     BOOL,
     BYTES,
@@ -30,6 +31,7 @@ from apportion.cel.types import (
     optional_of,
     parse_type,
     type_of,
+    unwrapped,
 )
 from apportion.cel.values import TypeValue, Uint
 from apportion.errors import SelectorError
@@ -76,21 +78,10 @@ class _Checker(MacroCheck):
             types[node] = self.unifier.resolve(found, final=True)
 
     def visit(self, node: Node) -> Type:
-        """Return a node's type, after those of its parts. A loop: chains may be longer than the stack."""
-        types = self.checked.types
-        waiting = [(node, False)]
-        while waiting:
-            at, ready = waiting.pop()
-            if at in types:
-                continue
-            if ready:
-                types[at] = self._visit(at)
-            else:
-                waiting.append((at, True))
-                waiting.extend((part, False) for part in reversed(self._parts(at)))
-        return types[node]
+        """Return a node's type, after those of its parts."""
+        return inside_out(node, self.checked.types, self._parts, self._visit)
 
-    def _parts(self, node: Node) -> list[Node]:
+    def _parts(self, node: Node) -> Iterable[Node]:
         """Return the parts whose types are found in the present scope."""
         match node:
             case tree.Macro():
@@ -98,10 +89,10 @@ class _Checker(MacroCheck):
             case tree.Call() if node.function not in FUNCTION_NAMES and not self._namespace(node):
                 return []
             case tree.Call() if node.target is not None and self._namespace(node):
-                return list(node.args)
+                return node.args
             case tree.Select() if self._names_type(node):
                 return []
-        return list(children(node))
+        return children(node)
 
     def _namespace(self, node: tree.Call) -> str:
         """Return the qualified name of a global function, "" for a method call."""
@@ -202,8 +193,7 @@ class _Checker(MacroCheck):
     def _booleans(self, node: Node, name: str, args: tuple[Node, ...]) -> Type:
         actual = tuple(self.visit(arg) for arg in args)
         for found in actual:
-            if not self.unifier.assignable((found,), (BOOL,)):
-                raise self.no_overload(node, name, actual)
+            self.must_be_bool(node, found, name, actual)
         return BOOL
 
     def _repeated(self, node: tree.Repeated) -> Type:

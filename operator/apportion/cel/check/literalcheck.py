@@ -3,7 +3,7 @@
 They find patterns, durations and timestamps that cannot be parsed, and list or map literals of mixed types.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from apportion.cel.check.checked import Checked, Resolved
@@ -11,8 +11,8 @@ from apportion.cel.library.regexes import compiled
 from apportion.cel.library.stringformat import CLAUSES, TAKEN, clauses
 from apportion.cel.library.times import parse_duration, parse_timestamp
 from apportion.cel.syntax.parse import error_at
-from apportion.cel.syntax.tree import Call, Const, ListLiteral, MapLiteral, children
-from apportion.cel.types import Type
+from apportion.cel.syntax.tree import Call, Const, ListLiteral, MapLiteral, Node, children
+from apportion.cel.types import Type, unwrapped
 from apportion.cel.values import CelFailure
 
 _READERS: Final[dict[tuple[str, int], Callable[[str], object]]] = {
@@ -35,9 +35,11 @@ def check_literals(text: str, checked: Checked) -> None:
             _check_call(text, node, checked)
             exempt = exempt or node.function == "format"
         elif not exempt and isinstance(node, ListLiteral):
-            _check_list(text, node, checked)
+            rows = [((item, index in node.optional),) for index, item in enumerate(node.items)]
+            _check_columns(text, rows, checked)
         elif not exempt and isinstance(node, MapLiteral):
-            _check_map(text, node, checked)
+            pairs = [((key, False), (value, optional)) for key, value, optional in node.entries]
+            _check_columns(text, pairs, checked)
         waiting.extend((inner, exempt) for inner in children(node))
 
 
@@ -78,25 +80,13 @@ def _check_format(text: str, node: Call, resolved: Resolved, checked: Checked) -
         raise error_at(text, node.at, reason)
 
 
-def _check_list(text: str, node: ListLiteral, checked: Checked) -> None:
-    expected: Type | None = None
-    for index, item in enumerate(node.items):
-        found = _opened(checked.types[item]) if index in node.optional else checked.types[item]
-        if expected is not None and found != expected:
-            raise error_at(text, item.at, f"expected type '{expected}' but found '{found}'")
-        expected = found
-
-
-def _check_map(text: str, node: MapLiteral, checked: Checked) -> None:
-    expected: tuple[Type, Type] | None = None
-    for key, value, optional in node.entries:
-        found = checked.types[key], _opened(checked.types[value]) if optional else checked.types[value]
-        if expected is not None:
-            for item, one, other in zip((key, value), expected, found, strict=True):
-                if one != other:
-                    raise error_at(text, item.at, f"expected type '{one}' but found '{other}'")
+def _check_columns(text: str, rows: Iterable[tuple[tuple[Node, bool], ...]], checked: Checked) -> None:
+    """Raise SelectorError unless every column of a literal's (item, is optional) rows has one type."""
+    expected: list[Type] = []
+    for row in rows:
+        types = [checked.types[item] for item, _ in row]
+        found = [unwrapped(of)[0] if optional else of for of, (_, optional) in zip(types, row, strict=True)]
         expected = expected or found
-
-
-def _opened(found: Type) -> Type:
-    return found.params[0] if found.name == "optional_type" and found.params else found
+        for (item, _), one, other in zip(row, expected, found, strict=True):
+            if one != other:
+                raise error_at(text, item.at, f"expected type '{one}' but found '{other}'")

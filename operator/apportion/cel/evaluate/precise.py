@@ -4,7 +4,7 @@ In: a checked tree. Out: a function of one device's CEL value. It returns a CEL 
 value and CostExceeded above the cost limit. A missing key is an error, which is not the same as no match.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from apportion.cel.check.checked import Checked
@@ -29,7 +29,7 @@ from apportion.cel.evaluate.comprehensions import comprehension
 from apportion.cel.library.equality import equal, unequal
 from apportion.cel.library.lookup import find, find_field, find_optional, has
 from apportion.cel.syntax import tree
-from apportion.cel.syntax.tree import Node, children
+from apportion.cel.syntax.tree import Node, children, inside_out
 from apportion.cel.values import COST_LIMIT, CostExceeded, Optional, Value
 
 Precise: TypeAlias = Callable[[dict[str, Value]], Value]
@@ -63,26 +63,17 @@ class _Maker:
         self.slots = 0
 
     def make(self, node: Node) -> Closure:
-        """Compile a node, its parts first. A loop: chains may be longer than the stack."""
-        waiting = [(node, False)]
-        while waiting:
-            at, ready = waiting.pop()
-            if at in self._made:
-                continue
-            if ready:
-                self._made[at] = self._make(at)
-                continue
-            waiting.append((at, True))
-            if at in self._checked.constants:
-                continue
-            resolved = self._checked.calls.get(at)
-            if resolved is not None:
-                waiting.extend((part, False) for part in resolved.args)
-            elif isinstance(at, tree.Macro):
-                waiting.append((at.source, False))
-            else:
-                waiting.extend((part, False) for part in children(at))
-        return self._made[node]
+        """Compile a node, after its parts."""
+        return inside_out(node, self._made, self._parts, self._make)
+
+    def _parts(self, node: Node) -> Iterable[Node]:
+        """Return the parts that need no variables of a macro."""
+        if node in self._checked.constants:
+            return ()
+        resolved = self._checked.calls.get(node)
+        if resolved is not None:
+            return resolved.args
+        return (node.source,) if isinstance(node, tree.Macro) else children(node)
 
     def _make(self, node: Node) -> Closure:
         if node in self._checked.constants:

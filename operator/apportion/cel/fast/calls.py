@@ -10,10 +10,9 @@ from typing import Final
 from apportion.cel.check.reads import entry_of
 from apportion.cel.fast.fragments import Fragment, Unsupported
 from apportion.cel.fast.writer import WriteCall, Writer
+from apportion.cel.library.kubernetes import quantity, semver
 from apportion.cel.library.lookup import member_of
-from apportion.cel.library.quantities import quantity
 from apportion.cel.library.regexes import results
-from apportion.cel.library.semvers import semver
 from apportion.cel.syntax.tree import Call, Const, ListLiteral, Node, Select
 from apportion.cel.values import CelFailure, Optional, Value
 from apportion.dra.quantity import Quantity

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from apportion.cel.library import times
-from apportion.cel.library.functions import Overload, declare, first
+from apportion.cel.library.functions import declare, first
 from apportion.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -99,46 +99,38 @@ def double_text(value: float) -> str:
     return f"{shortest.scaleb(-power):f}e{power:+03d}"
 
 
-def _overloads() -> tuple[Overload, ...]:
-    def same(value: Value) -> Value:
-        return value
-
-    return (
-        declare("type(A) -> type(A)", lambda value: TypeValue(name_of(value))),
-        declare("dyn(A) -> dyn", same),
-        declare("bool(bool) -> bool", same),
-        declare("bool(string) -> bool", _parse_bool),
-        declare("bytes(bytes) -> bytes", same),
-        declare("bytes(string) -> bytes", str.encode, first),
-        declare("double(double) -> double", same),
-        declare("double(int) -> double", float),
-        declare("double(string) -> double", _parse_double),
-        declare("double(uint) -> double", float),
-        declare("duration(duration) -> duration", same),
-        declare("duration(string) -> duration", times.parse_duration),
-        declare("duration(int) -> duration", Duration),
-        declare("int(int) -> int", same),
-        declare("int(double) -> int", _truncated),
-        declare("int(duration) -> int", lambda d: d.nanos),
-        declare("int(string) -> int", _parse_int),
-        declare("int(timestamp) -> int", lambda t: t.nanos // 10**9),
-        declare("int(uint) -> int", lambda u: whole(int(u))),
-        declare("string(string) -> string", same),
-        declare("string(bool) -> string", lambda b: "true" if b else "false"),
-        declare("string(bytes) -> string", decoded, first),
-        declare("string(double) -> string", double_text),
-        declare("string(duration) -> string", times.duration_text),
-        declare("string(int) -> string", str),
-        declare("string(timestamp) -> string", times.timestamp_text),
-        declare("string(uint) -> string", lambda u: str(int(u))),
-        declare("timestamp(timestamp) -> timestamp", same),
-        declare("timestamp(int) -> timestamp", lambda i: times.timestamp(i * 10**9)),
-        declare("timestamp(string) -> timestamp", times.parse_timestamp),
-        declare("uint(uint) -> uint", same),
-        declare("uint(double) -> uint", _truncated_uint),
-        declare("uint(int) -> uint", unsigned),
-        declare("uint(string) -> uint", _parse_uint),
-    )
+def _same(value: Value) -> Value:
+    return value
 
 
-OVERLOADS = _overloads()
+_SCALARS: Final = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
+
+OVERLOADS = (
+    declare("type(A) -> type(A)", lambda value: TypeValue(name_of(value))),
+    declare("dyn(A) -> dyn", _same),
+    *(declare(f"{one}({one}) -> {one}", _same) for one in _SCALARS),
+    declare("bool(string) -> bool", _parse_bool),
+    declare("bytes(string) -> bytes", str.encode, first),
+    declare("double(int) -> double", float),
+    declare("double(string) -> double", _parse_double),
+    declare("double(uint) -> double", float),
+    declare("duration(string) -> duration", times.parse_duration),
+    declare("duration(int) -> duration", Duration),
+    declare("int(double) -> int", _truncated),
+    declare("int(duration) -> int", lambda d: d.nanos),
+    declare("int(string) -> int", _parse_int),
+    declare("int(timestamp) -> int", lambda t: t.nanos // 10**9),
+    declare("int(uint) -> int", lambda u: whole(int(u))),
+    declare("string(bool) -> string", lambda b: "true" if b else "false"),
+    declare("string(bytes) -> string", decoded, first),
+    declare("string(double) -> string", double_text),
+    declare("string(duration) -> string", times.duration_text),
+    declare("string(int) -> string", str),
+    declare("string(timestamp) -> string", times.timestamp_text),
+    declare("string(uint) -> string", lambda u: str(int(u))),
+    declare("timestamp(int) -> timestamp", lambda i: times.timestamp(i * 10**9)),
+    declare("timestamp(string) -> timestamp", times.parse_timestamp),
+    declare("uint(double) -> uint", _truncated_uint),
+    declare("uint(int) -> uint", unsigned),
+    declare("uint(string) -> uint", _parse_uint),
+)

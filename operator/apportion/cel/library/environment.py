@@ -8,12 +8,11 @@ from typing import Final
 
 from apportion.cel.library import (
     formats,
+    kubernetes,
     lists,
     network,
     optionals,
-    quantities,
     regexes,
-    semvers,
     standard,
     strings,
     urls,
@@ -25,8 +24,7 @@ _LIBRARIES: Final = (
     optionals,
     strings,
     lists,
-    quantities,
-    semvers,
+    kubernetes,
     regexes,
     network,
     urls,

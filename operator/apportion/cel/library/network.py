@@ -103,10 +103,6 @@ def _contains_cidr(net: Cidr, other: Cidr) -> bool:
     )
 
 
-def _one(_: tuple[Value, ...], __: Value) -> int:
-    return 1
-
-
 def _contains_ip_cost(args: tuple[Value, ...], _: Value) -> int:
     return tenth(2 * size_of(args[0])) + (tenth(len(args[1])) if type(args[1]) is str else 0)
 
@@ -140,7 +136,7 @@ OVERLOADS = (
         _contains_cidr_cost,
     ),
     declare("net.CIDR containsCIDR(net.CIDR) -> bool", _contains_cidr, _contains_cidr_cost),
-    declare("net.CIDR ip() -> net.IP", lambda net: Ip(net.address), _one),
+    declare("net.CIDR ip() -> net.IP", lambda net: Ip(net.address)),
     declare("net.CIDR prefixLength() -> int", lambda net: net.bits),
     declare("net.CIDR masked() -> net.CIDR", lambda net: Cidr(net.network.network_address, net.bits)),
     declare("string(net.CIDR) -> string", lambda net: f"{net.address}/{net.bits}"),

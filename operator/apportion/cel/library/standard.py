@@ -89,10 +89,6 @@ def _comparisons() -> list[Overload]:
     return out
 
 
-def _size(value: Value) -> int:
-    return len(value)
-
-
 OVERLOADS = (
     declare("_==_(A, A) -> bool", equal, _shorter),
     declare("_!=_(A, A) -> bool", unequal, _shorter),
@@ -119,8 +115,8 @@ OVERLOADS = (
     declare("_[?_](optional(map(A, B)), A) -> optional(B)", find_optional),
     declare("@in(A, list(A)) -> bool", inside, _searched_list),
     declare("@in(A, map(A, B)) -> bool", inside),
-    *(declare(f"size({one}) -> int", _size) for one in ("bytes", "list(A)", "map(A, B)", "string")),
-    *(declare(f"{one} size() -> int", _size) for one in ("bytes", "list(A)", "map(A,B)", "string")),
+    *(declare(f"size({one}) -> int", len) for one in ("bytes", "list(A)", "map(A, B)", "string")),
+    *(declare(f"{one} size() -> int", len) for one in ("bytes", "list(A)", "map(A,B)", "string")),
     declare("string contains(string) -> bool", lambda text, part: part in text, _product),
     declare("string startsWith(string) -> bool", str.startswith, second),
     declare("string endsWith(string) -> bool", str.endswith, second),

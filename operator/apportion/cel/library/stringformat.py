@@ -104,21 +104,15 @@ def _fill(verb: str, digits: int, value: Value) -> str:
     match verb:
         case "s":
             return _text_of(value)
-        case "d":
-            return _integer(value, "d")
         case "f":
             return _fixed(_real(value, verb), digits)
         case "e":
             return _scientific(_real(value, verb), digits)
         case "b" if type(value) is bool:
             return "1" if value else "0"
-        case "b":
-            return _integer(value, "b")
-        case "o":
-            return _integer(value, "o")
-    if type(value) in (str, bytes):
-        hexed = (value.encode() if type(value) is str else value).hex()
-        return str(hexed.upper() if verb == "X" else hexed)
+        case "x" | "X" if type(value) in (str, bytes):
+            hexed = (value.encode() if type(value) is str else value).hex()
+            return str(hexed.upper() if verb == "X" else hexed)
     return _integer(value, verb)
 
 

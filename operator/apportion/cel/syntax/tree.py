@@ -3,11 +3,13 @@
 Nodes compare by identity: the checker files what it learns under the node itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from apportion.cel.values import Value
+
+_T = TypeVar("_T")
 
 
 class BadSyntax(Exception):  # noqa: N818 - becomes a SelectorError with line and column
@@ -124,7 +126,7 @@ Node: TypeAlias = (
 def children(node: Node) -> Iterator[Node]:
     """Yield the direct parts of a node."""
     match node:
-        case Select():
+        case Select() | Repeated():
             yield node.operand
         case Call():
             if node.target is not None:
@@ -132,8 +134,6 @@ def children(node: Node) -> Iterator[Node]:
             yield from node.args
         case Logic():
             yield from node.args
-        case Repeated():
-            yield node.operand
         case Conditional():
             yield from (node.condition, node.yes, node.no)
         case ListLiteral():
@@ -144,5 +144,22 @@ def children(node: Node) -> Iterator[Node]:
         case Macro():
             yield node.source
             yield from node.bodies
-        case _:
+        case Const() | Ident():
             return
+
+
+def inside_out(
+    root: Node, done: dict[Node, _T], parts: Callable[[Node], Iterable[Node]], make: Callable[[Node], _T]
+) -> _T:
+    """Fill `done` with what `make` returns for a node, its parts first. A loop: chains may be longer than the stack."""
+    waiting = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if node in done:
+            continue
+        if ready:
+            done[node] = make(node)
+        else:
+            waiting.append((node, True))
+            waiting.extend([(part, False) for part in reversed(tuple(parts(node)))])
+    return done[root]

@@ -1,16 +1,19 @@
-"""Overlaps: devices that two live allocations name, and which allocation is cleared.
+"""Allocations to clear: overlapping ones, and ours that no pod has reserved and no live pod names.
 
-In: the snapshot. Out: allocations to clear and ties to report. Nothing in Kubernetes prevents two claims from naming one
-device (dra.md 4.5), so the snapshot is checked in every pass.
+In: the snapshot, the clock. Out: overlaps, each with the claim whose allocation is cleared; claims whose allocation is unused.
+Nothing in Kubernetes prevents two claims from naming one device (dra.md 4.5), so the snapshot is checked in every pass.
+controller-manager deallocates only what was once reserved, so an allocation whose pod was deleted before it was scheduled
+would stay for ever.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from apportion.cluster.publishedpartition import published_partition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
+from apportion.scheduling.waiting import immediate
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +83,34 @@ def _rank(claim: Claim) -> tuple[bool, bool, str, str]:
     timestamp = claim.allocation.timestamp if claim.allocation else None
     # Reserved ones first, then older ones; a fixed order within the same second.
     return (not claim.reserved_for, timestamp is None, timestamp or "", claim.uid)
+
+
+class UnusedAllocations:
+    """Watches how long allocations stay unused."""
+
+    def __init__(self, clock: Callable[[], float], *, manager: str) -> None:
+        """`manager` is our field manager: only what we wrote is cleared."""
+        self._clock = clock
+        self._manager = manager
+        self._since: dict[str, float] = {}
+
+    def due(self, snapshot: Snapshot) -> list[Claim]:
+        """Return the claims whose allocation was unused for the policy's unusedTimeout."""
+        now = self._clock()
+        unreserved = snapshot.claims_of(snapshot.claim_index.unreserved)
+        unused = {claim.uid: claim for claim in unreserved if self._is_unused(claim, snapshot)}
+        self._since = {uid: self._since.get(uid, now) for uid in unused}
+        return [
+            claim
+            for uid, claim in unused.items()
+            if claim.deleting
+            or now - self._since[uid] >= snapshot.managed.policy(claim).unused_timeout.total_seconds()
+        ]
+
+    def _is_unused(self, claim: Claim, snapshot: Snapshot) -> bool:
+        if claim.allocated_by != self._manager:
+            return False
+        if immediate(claim):
+            # Such a claim keeps its devices between pods, until it is deleted.
+            return claim.deleting
+        return not any(not pod.finished and not pod.deleting for pod in snapshot.users(claim))
