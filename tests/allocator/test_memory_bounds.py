@@ -24,7 +24,6 @@ from apportion.dra.reading import Sharing
 from tests.allocator.builders import A, amounts, claim, device, device_request, device_slice
 
 TABLES = (
-    "allocationresult",
     "closeness.colouring",
     "closeness.distances",
     "equivalence.nodeclasses",

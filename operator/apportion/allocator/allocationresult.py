@@ -73,8 +73,6 @@ def _results(
     binds = view.features.device_binding_and_status
     optional = view.features.optional_node_operations
     kept = view.results
-    if len(kept) > MOST_KEPT:
-        kept.clear()
     for pick in picks:
         index = pick.device
         if last is None or pick.slot != last.slot or pick.alternative != last.alternative:
@@ -115,9 +113,6 @@ def _results(
 def _skips(extra: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(extra.get("skipNodeOperations") or ())
 
-
-MOST_KEPT = 256
-"""Results kept per node."""
 
 _NOTHING: Mapping[str, Quantity] = {}
 

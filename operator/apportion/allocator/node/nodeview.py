@@ -31,6 +31,8 @@ from apportion.errors import BrokenInput
 
 MOST_LOCAL = 64
 """Toleration masks, and attribute indexes, kept per node."""
+MOST_RESULTS = 256
+"""Results of allocations that a node keeps."""
 MOST_SELECTIONS = 256
 """Selector results kept per node, where its class cannot keep them."""
 MOST_CHARGES = 4096
@@ -92,7 +94,7 @@ class NodeView(Memos, NodeOccupancy):
         """Whether every slice is of this node only."""
         self.node_class: NodeClass | None = None
         """Set by the state before the next allocation."""
-        self.results: dict[tuple[int, str], DeviceResult] = {}
+        self.results: Memo[tuple[int, str], DeviceResult] = Memo(MOST_RESULTS)
         """Allocation results of whole devices by (device, request), node_class by later allocations."""
         self._fewest_free: tuple[int, tuple[int, ...]] = -1, ()
         self._ids: dict[int, DeviceId] = {}

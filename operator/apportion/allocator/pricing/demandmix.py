@@ -5,14 +5,12 @@ serve them. Entries that match the same devices are merged by the prices, not he
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from apportion.allocator.bits import bits
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Alternative, Query
-
-if TYPE_CHECKING:
-    from apportion.allocator.node.nodeview import NodeView
-    from apportion.allocator.rules.selectors import SelectorLookup
+from apportion.allocator.rules.selectors import SelectorLookup
 
 PROFILE_ATTRIBUTES = ("profile", "template")
 """Attributes, in the driver's own domain, that name a MIG profile or a vNPU template."""
@@ -33,7 +31,7 @@ class DemandEntry:
         """Return how many devices one claim takes."""
         return 1 if self.alternative is None else self.alternative.count
 
-    def mask(self, view: "NodeView", selectors: "SelectorLookup") -> int:
+    def mask(self, view: NodeView, selectors: SelectorLookup) -> int:
         """Return the devices of a node that would serve it; 0 where a selector reads per-node attributes."""
         if self.alternative is None:
             return self._profile_devices(view)
@@ -43,7 +41,7 @@ class DemandEntry:
             return 0
         return view.selected(self.alternative, selectors)[0] & view.tolerating(self.alternative.tolerations)
 
-    def _profile_devices(self, view: "NodeView") -> int:
+    def _profile_devices(self, view: NodeView) -> int:
         mask = 0
         for index in bits(view.base):
             device = view.devices[index]
