@@ -45,8 +45,8 @@ async def test_a_prepared_claims_files_come_back_when_somebody_removes_them(
     """A container that restarts needs them, and kubelet does not ask again while it lives."""
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent(files_interval=0.1):
         claims = [
-            await node.create_claim(namespace, "part", DEVICE),
-            await node.create_claim(namespace, "whole", "gpu-1"),
+            await node.claim(namespace, "part", DEVICE),
+            await node.claim(namespace, "whole", "gpu-1"),
         ]
         await node.partition(DEVICE, "1g.10gb", holder=holder(claims[0]))
         for claim in claims:
@@ -73,7 +73,7 @@ async def test_a_prepared_claims_files_come_back_when_somebody_removes_them(
 async def test_a_reboot_loses_no_claim_and_keeps_no_file(make_node: MakeNode, namespace: str) -> None:
     """The runtime's folder is empty then, the plugin's is not; kubelet asks for what still runs."""
     async with make_node(cards=[H100]) as node:
-        claim = await node.create_claim(namespace, "mine", "gpu-0")
+        claim = await node.claim(namespace, "mine", "gpu-0")
         uid = claim["metadata"]["uid"]
         async with node.agent():
             assert (await node.prepare(claim))[uid].error == ""

@@ -25,7 +25,7 @@ async def test_a_claim_says_that_its_devices_are_ready(
 ) -> None:
     """With the UUID, which a dynamic partition gets only now; a second prepare writes nothing."""
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
-        claim = await node.create_claim(namespace, "mine", DEVICE)
+        claim = await node.claim(namespace, "mine", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         found = await eventually(lambda: entries(node.api, claim), bool)
@@ -34,7 +34,7 @@ async def test_a_claim_says_that_its_devices_are_ready(
         assert entry["data"] == {"uuid": node.hardware()[0]["uuid"]}
         await node.prepare(claim)
         # What it would have written about the first claim comes before what it writes about the second.
-        other = await node.create_claim(namespace, "other", "gpu-1")
+        other = await node.claim(namespace, "other", "gpu-1")
         assert (await node.prepare(other))[other["metadata"]["uid"]].error == ""
         await eventually(lambda: entries(node.api, other), bool)
         mine = [
@@ -48,9 +48,9 @@ async def test_a_claim_says_that_its_devices_are_ready(
 async def test_a_prepare_that_fails_says_why_in_the_claim(make_node: MakeNode, namespace: str) -> None:
     """Kubelet reports it on the pod; the agent reports it on the claim."""
     async with make_node(cards=[H100]) as node, node.agent():
-        first = await node.create_claim(namespace, "first", "gpu-0")
+        first = await node.claim(namespace, "first", "gpu-0")
         assert (await node.prepare(first))[first["metadata"]["uid"]].error == ""
-        second = await node.create_claim(namespace, "second", "gpu-0")
+        second = await node.claim(namespace, "second", "gpu-0")
         assert "is held by" in (await node.prepare(second))[second["metadata"]["uid"]].error
         found = await eventually(lambda: entries(node.api, second), bool)
         entry = found[f"{GPU}/gpu-0"]
@@ -67,7 +67,7 @@ async def test_a_prepare_that_fails_says_why_in_the_claim(make_node: MakeNode, n
 async def test_the_entries_of_other_drivers_stay(make_node: MakeNode, namespace: str) -> None:
     """Each driver owns its own; a deallocation takes all of them."""
     async with make_node(cards=[H100, {"model": "910B4"}]) as node, node.agent():
-        claim = await node.create_claim(namespace, "mixed", "gpu-0")
+        claim = await node.claim(namespace, "mixed", "gpu-0")
         # A second driver's result beside ours, as a claim over two drivers has it.
         await node.deallocate(claim)
         claim = await _allocate_both(node, claim)
@@ -104,7 +104,7 @@ async def _allocate_both(node: SimulatedNode, claim: Json) -> Json:
 async def test_a_sick_card_shows_in_the_claims_that_use_it(make_node: MakeNode, namespace: str) -> None:
     """And that it is well again; claims on other cards say nothing."""
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
-        claims = [await node.create_claim(namespace, f"uses-{n}", f"gpu-{n}") for n in range(2)]
+        claims = [await node.claim(namespace, f"uses-{n}", f"gpu-{n}") for n in range(2)]
         for claim in claims:
             assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         for lost, wanted in ((["gpu-0"], ("False", "Lost")), ([], ("True", "Healthy"))):
@@ -124,9 +124,7 @@ async def test_an_agent_reaches_no_further_than_its_own_devices(
 ) -> None:
     """The rights are for its drivers' entries in claims on its own node; the API server refuses anything else."""
     async with make_node(cards=[H100]) as node, make_node(cards=[H100]) as other:
-        claim = await node.create_claim(
-            namespace, "target", "gpu-0", driver="x.dev" if "driver" in subject else GPU
-        )
+        claim = await node.claim(namespace, "target", "gpu-0", driver="x.dev" if "driver" in subject else GPU)
         rights = (other if subject == "another node" else node).options.kubeconfig
         assert rights is not None
         driver = "x.dev" if subject == "another driver" else GPU

@@ -43,7 +43,7 @@ STEPS = [
 async def test_a_kill_at_any_step_is_made_good(make_node: MakeNode, namespace: str, step: str) -> None:
     """One partition, never two; in use, never touched; at the end nothing is left anywhere."""
     async with make_node(cards=[{"model": "H100-80GB"}]) as node, killed_agent(node, step) as agent:
-        claim = await node.create_claim(namespace, "lives", DEVICE)
+        claim = await node.claim(namespace, "lives", DEVICE)
         uid = claim["metadata"]["uid"]
         await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
         ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
@@ -89,7 +89,7 @@ async def test_a_prepared_partition_survives_the_loss_of_its_object(
     """In use means in use, whatever the API says; it goes when kubelet unprepares."""
     async with make_node(cards=[{"model": "H100-80GB"}]) as node:
         async with node.agent():
-            claim = await node.create_claim(namespace, "busy", DEVICE)
+            claim = await node.claim(namespace, "busy", DEVICE)
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
             assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         await node.api.patch(f"{PARTITIONS}/{node.name}-{DEVICE}", {"metadata": {"finalizers": []}})
@@ -107,7 +107,7 @@ async def test_after_a_reboot_partitions_are_remade_and_nothing_is_prepared(
     """MIG instances, CDI files and containers are gone; the wishes are not."""
     async with make_node(cards=[{"model": "H100-80GB"}]) as node:
         async with node.agent():
-            claim = await node.create_claim(namespace, "again", DEVICE)
+            claim = await node.claim(namespace, "again", DEVICE)
             uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, "1g.10gb", holder=holder(claim))
             assert (await node.prepare(claim))[uid].error == ""
@@ -175,7 +175,7 @@ async def test_two_agents_of_a_rolling_update_make_each_partition_once(
         assert sorted(live["start"] for live in node.hardware()) == list(range(7))
         # Ids count creations: more than seven would mean that one was made, torn down and made again.
         assert max(int(live["instance"]["gpuInstance"]) for live in node.hardware()) == 7
-        claim = await node.create_claim(namespace, "either", profiles[0][0])
+        claim = await node.claim(namespace, "either", profiles[0][0])
         path = f"{PARTITIONS}/{node.name}-{profiles[0][0]}"
         await node.api.patch(path, {"spec": {"holder": holder(claim)}})
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""

@@ -42,7 +42,7 @@ async def test_a_container_reads_what_its_device_is(make_node: MakeNode, namespa
     """The mount is at the documented place; the attributes are the slice's, and the UUID that came with the cut."""
     device = "gpu-0-mig-1g10gb-19-3"
     async with make_node(cards=[H100]) as node, node.agent():
-        claim = await node.create_claim(namespace, "mine", device)
+        claim = await node.claim(namespace, "mine", device)
         await node.partition(device, "1g.10gb", holder=holder(claim))
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         (cdi,) = node.cdi().values()
@@ -70,7 +70,7 @@ async def test_a_static_partition_says_its_layout(make_node: MakeNode, namespace
     async with make_node(cards=[H100]) as node, node.agent():
         await node.partition(device, "1g.10gb", holder=layout, origin="Layout")
         devices = await eventually(node.devices, lambda found: device in found)
-        claim = await node.create_claim(namespace, "static", device)
+        claim = await node.claim(namespace, "static", device)
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         (cdi,) = node.cdi().values()
         (mount,) = cdi["devices"][0]["containerEdits"]["mounts"]

@@ -261,7 +261,7 @@ async def test_a_running_agent_respects_what_was_prepared_by_hand(
 
         await shell.apart("prepare", "--claim-file", str(file))
         await eventually(node.devices, lambda found: "apportion.dev/held" in keys(found))
-        other = await node.create_claim(namespace, "other", DEVICE)
+        other = await node.claim(namespace, "other", DEVICE)
         await node.partition(DEVICE, "1g.10gb", holder=holder(other))
         said = (await node.prepare(other))[other["metadata"]["uid"]].error
         assert "is held by ResourceClaim team/mine" in said

@@ -22,7 +22,7 @@ async def test_a_partition_lives_from_object_to_hardware_and_back(
     """Cut, prepared, unprepared, idle, reused, removed: at each point object, hardware and CDI folder agree."""
     device = "gpu-0-mig-1g10gb-19-3"
     async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
-        claim = await node.create_claim(namespace, "first", device)
+        claim = await node.claim(namespace, "first", device)
         uid = claim["metadata"]["uid"]
         await node.partition(device, "1g.10gb", holder=holder(claim), placement={"start": 3, "size": 1})
         ready = await node.phase(device, "Ready")
@@ -62,7 +62,7 @@ async def test_a_partition_lives_from_object_to_hardware_and_back(
 async def test_a_vnpu_gets_an_id_of_its_chip(make_node: MakeNode, namespace: str) -> None:
     """The copy number is the slice's; the id is the driver's, chosen by us from the chip's range."""
     async with make_node(cards=[{"model": "910B4", "count": 2}]) as node, node.agent():
-        claim = await node.create_claim(namespace, "vnpu", "npu-1-vir05-1c-8g-2", driver=NPU)
+        claim = await node.claim(namespace, "vnpu", "npu-1-vir05-1c-8g-2", driver=NPU)
         await node.partition("npu-1-vir05-1c-8g-2", "vir05_1c_8g", holder=holder(claim), driver=NPU)
         ready = await node.phase("npu-1-vir05-1c-8g-2", "Ready")
         assert ready["status"]["instance"] == {"vnpu": "116"}
@@ -79,7 +79,7 @@ async def test_a_create_waits_for_the_room_that_an_idle_partition_still_takes(
     async with make_node(cards=[H100], faults={"destroyDelay": 0.3}) as node, node.agent():
         await node.partition("gpu-0-mig-7g80gb-0-0", "7g.80gb", origin="Warm")
         await node.phase("gpu-0-mig-7g80gb-0-0", "Idle")
-        claim = await node.create_claim(namespace, "next", "gpu-0-mig-1g10gb-19-6")
+        claim = await node.claim(namespace, "next", "gpu-0-mig-1g10gb-19-6")
         await node.partition("gpu-0-mig-1g10gb-19-6", "1g.10gb", holder=holder(claim))
         waiting = await node.phase("gpu-0-mig-1g10gb-19-6", "Pending")
         assert waiting["status"]["conditions"][0]["reason"] == "NoRoom"
@@ -164,7 +164,7 @@ async def test_a_partitions_whole_life_on_the_oldest_kubernetes(
         node.agent(),
     ):
         await eventually(node.slices, lambda slices: len(slices) == 11)
-        claim = await node.create_claim(oldest_namespace, "old", device, driver=NPU)
+        claim = await node.claim(oldest_namespace, "old", device, driver=NPU)
         await node.partition(device, "vir05_1c_8g", holder=holder(claim), driver=NPU)
         assert (await node.prepare(claim, driver=NPU))[claim["metadata"]["uid"]].error == ""
         path = f"/apis/resource.k8s.io/v1/namespaces/{oldest_namespace}/resourceclaims/old"

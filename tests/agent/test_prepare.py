@@ -21,7 +21,7 @@ async def test_prepare_waits_for_the_cut(make_node: MakeNode, namespace: str) ->
     """The pod may be faster than the driver; the call returns when the partition is there."""
     device = "gpu-0-mig-2g20gb-14-0"
     async with make_node(cards=[H100], faults={"createDelay": 0.5}) as node, node.agent():
-        claim = await node.create_claim(namespace, "eager", device)
+        claim = await node.claim(namespace, "eager", device)
         await node.partition(device, "2g.20gb", holder=holder(claim))
         answer = (await node.prepare(claim))[claim["metadata"]["uid"]]
         assert answer.error == ""
@@ -32,7 +32,7 @@ async def test_prepare_and_unprepare_may_be_repeated(make_node: MakeNode, namesp
     """The same answer, also after a restart and after a reboot that emptied the CDI folder."""
     async with make_node(cards=[H100 | {"count": 2}]) as node:
         async with node.agent():
-            claim = await node.create_claim(namespace, "twice", "gpu-0", "gpu-1")
+            claim = await node.claim(namespace, "twice", "gpu-0", "gpu-1")
             uid = claim["metadata"]["uid"]
             first = await node.prepare(claim)
             assert first[uid].error == ""
@@ -52,8 +52,8 @@ async def test_a_whole_card_is_refused_to_a_second_claim_that_names_the_first(
 ) -> None:
     """The last line of defence against double allocation; the card is free after unprepare."""
     async with make_node(cards=[H100]) as node, node.agent():
-        one = await node.create_claim(namespace, "one", "gpu-0")
-        two = await node.create_claim(namespace, "two", "gpu-0")
+        one = await node.claim(namespace, "one", "gpu-0")
+        two = await node.claim(namespace, "two", "gpu-0")
         uids = one["metadata"]["uid"], two["metadata"]["uid"]
         assert (await node.prepare(one))[uids[0]].error == ""
         assert f"held by ResourceClaim {namespace}/one" in (await node.prepare(two))[uids[1]].error
@@ -65,7 +65,7 @@ async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, n
     """A pod deleted by force leaves containers behind: the taint stays, and the counters miss what it uses."""
     device = "gpu-0-mig-3g40gb-9-4"
     async with make_node(cards=[H100]) as node, node.agent():
-        claim = await node.create_claim(namespace, "forced", device)
+        claim = await node.claim(namespace, "forced", device)
         await node.partition(device, "3g.40gb", holder=holder(claim))
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         await node.deallocate(claim)
@@ -95,7 +95,7 @@ async def test_a_device_stays_held_until_it_is_unprepared(make_node: MakeNode, n
 async def test_prepare_refuses_what_the_api_does_not_confirm(make_node: MakeNode, namespace: str) -> None:
     """Another claim of that name, no allocation, another node, an unknown device: each says which."""
     async with make_node(cards=[H100]) as node, node.agent():
-        claim = await node.create_claim(namespace, "odd", "gpu-0")
+        claim = await node.claim(namespace, "odd", "gpu-0")
         wrong = {"metadata": claim["metadata"] | {"uid": "somebody-else"}}
         assert "with uid somebody-else does not exist" in (await node.prepare(wrong))["somebody-else"].error
         uid = claim["metadata"]["uid"]
@@ -109,7 +109,7 @@ async def test_the_older_protocol_is_served_too(make_node: MakeNode, namespace: 
     """v1beta1 differs in name only."""
     async with make_node(cards=[H100]) as node, node.agent():
         node.messages = dra_v1beta1_pb2
-        claim = await node.create_claim(namespace, "old", "gpu-0")
+        claim = await node.claim(namespace, "old", "gpu-0")
         uid = claim["metadata"]["uid"]
         answer = (await node.prepare(claim))[uid]
         assert [device.device_name for device in answer.devices] == ["gpu-0"]
@@ -124,7 +124,7 @@ async def test_the_installed_rights_are_enough_and_all_used(
     before = len(control_plane.audited())
     async with make_node(cards=[H100 | {"count": 2}]) as node:
         async with node.agent():
-            claim = await node.create_claim(namespace, "first", device)
+            claim = await node.claim(namespace, "first", device)
             await node.partition(device, "1g.10gb", holder=holder(claim))
             assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
             await node.unprepare(claim)
@@ -181,7 +181,7 @@ async def test_a_pod_runs_with_its_devices_on_a_kubelet(
                 "registry_dir": node.folder / "plugins_registry",
             }
             async with node.agent(**folders):
-                claim = await node.create_claim(namespace, "mine", device)
+                claim = await node.claim(namespace, "mine", device)
                 await node.partition(device, "1g.10gb", holder=holder(claim))
                 pods = f"/api/v1/namespaces/{namespace}/pods"
                 pod = await node.api.create(pods, using(claim, node.name))

@@ -96,7 +96,7 @@ async def test_a_layouts_partition_is_published_and_served(make_node: MakeNode, 
         assert attributes["layout"] == {"string": "nightly"}
         assert attributes["uuid"] == {"string": node.hardware()[0]["uuid"]}
         assert (await node.counters("gpu-0"))["memory-slice-0"] == "0"
-        claim = await node.create_claim(namespace, "static", device)
+        claim = await node.claim(namespace, "static", device)
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         await node.remove(device)
         await node.unprepare(claim)
@@ -133,7 +133,7 @@ async def test_probes_and_metrics_are_served(make_node: MakeNode, namespace: str
     """Ready once slices and sockets are there; prepares are counted."""
     (port,) = free_ports(1)
     async with make_node(cards=[H100]) as node, node.agent(health_port=port):
-        claim = await node.create_claim(namespace, "counted", "gpu-0")
+        claim = await node.claim(namespace, "counted", "gpu-0")
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as web:
 

@@ -36,7 +36,7 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
         theirs = fake.vnpus()
         fake.kill(call, after=after)
         async with killed_agent(node, "never") as agent:
-            claim = await node.create_claim(namespace, "lives", DEVICE, driver=NPU)
+            claim = await node.claim(namespace, "lives", DEVICE, driver=NPU)
             uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, TEMPLATE, holder=holder(claim), driver=NPU)
             ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))

@@ -31,7 +31,7 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
     async with faked() as (node, fake):
         fake.kill(call, after=after)
         async with killed_agent(node, "never") as agent:
-            claim = await node.create_claim(namespace, "lives", DEVICE)
+            claim = await node.claim(namespace, "lives", DEVICE)
             uid = claim["metadata"]["uid"]
             await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
             ready = await agent.insist(lambda: node.phase(DEVICE, "Ready"))
@@ -63,7 +63,7 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
         fake.set_mode(0, on=True)
         fake.occupy_gpu(0, 4711)
         async with killed_agent(node, "never") as agent:
-            claim = await node.create_claim(namespace, "whole", "gpu-0")
+            claim = await node.claim(namespace, "whole", "gpu-0")
             uid = claim["metadata"]["uid"]
             answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
             assert "MIG mode cannot be switched off while programs use the GPU" in answer[uid].error
@@ -77,9 +77,9 @@ async def test_a_whole_gpu_is_made_whole_before_it_is_used(faked: MakeFake, name
 
 
 async def test_nothing_is_prepared_on_a_card_that_does_not_answer(faked: MakeFake, namespace: str) -> None:
-    """What was seen last is no hardware to start a container on; once the card answers, the claim gets its partition."""
+    """What was seen last is no reason to start a container; once the card answers, the claim gets its partition."""
     async with faked() as (node, fake), killed_agent(node, "never") as agent:
-        claim = await node.create_claim(namespace, "lost", DEVICE)
+        claim = await node.claim(namespace, "lost", DEVICE)
         uid = claim["metadata"]["uid"]
         await node.partition(DEVICE, "3g.40gb", holder=holder(claim))
         await agent.insist(lambda: node.phase(DEVICE, "Ready"))

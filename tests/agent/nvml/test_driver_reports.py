@@ -39,7 +39,7 @@ async def test_an_error_that_the_driver_reports_reaches_kubelet(faked: MakeFake)
 async def test_a_host_without_driver_libraries_is_reported(faked: MakeFake, namespace: str) -> None:
     """On the Node, and on the claim whose container would look for them; the claim is prepared all the same."""
     async with faked() as (node, _), killed_agent(node, "never") as agent:
-        claim = await node.create_claim(namespace, "bare", "gpu-0")
+        claim = await node.claim(namespace, "bare", "gpu-0")
         answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
         assert answer[claim["metadata"]["uid"]].error == ""
         (event,) = await eventually(lambda: node.events("DriverFilesMissing"), bool)
@@ -56,7 +56,7 @@ async def test_a_container_gets_the_driver_of_a_host_that_has_it(faked: MakeFake
         host(node.options.host_root)
         device = "gpu-0-mig-1g10gb-19-0"
         async with killed_agent(node, "never") as agent:
-            claim = await node.create_claim(namespace, "cuda", device)
+            claim = await node.claim(namespace, "cuda", device)
             await node.partition(device, "1g.10gb", holder=holder(claim))
             answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
             assert answer[claim["metadata"]["uid"]].error == ""
