@@ -40,10 +40,12 @@ class Memos:
     """Base of objects that carry memos of upper modules, without imports of those modules."""
 
     __slots__ = ()
-    _memos: dict[Topic[Any, Any], Memo[Any, Any]]
+    _memos: dict[Topic[Any, Any], Memo[Any, Any]] | None
 
     def memo(self, topic: Topic[Key, Value]) -> Memo[Key, Value]:
         """Return the memo of this topic; the first call creates it."""
+        if self._memos is None:
+            self._memos = {}  # type: ignore[misc]  # the slot is the subclass's
         found: Memo[Key, Value] | None = self._memos.get(topic)
         if found is None:
             found = self._memos[topic] = Memo(topic.most)

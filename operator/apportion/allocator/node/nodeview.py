@@ -38,19 +38,22 @@ MOST_SELECTIONS = 256
 MOST_CHARGES = 4096
 """Capacity charges kept per node."""
 
+CHARGES: Topic[tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | ErrorCause | None] = Topic(
+    "charges", MOST_CHARGES
+)
+TOLERATING: Topic[tuple[Toleration, ...], int] = Topic("tolerating", MOST_LOCAL)
+INDEXES: Topic[str, AttributeIndex] = Topic("attribute indexes", MOST_LOCAL)
+
 
 class NodeView(Memos, NodeOccupancy):
     """A node's devices with what selectors, taints, capacity and counters leave of them."""
 
     __slots__ = (
-        "_attribute_indexes",
-        "_charges",
         "_fewest_free",
         "_ids",
         "_local",
         "_memos",
         "_own_selected",
-        "_tolerating",
         "all_node_local",
         "devices",
         "features",
@@ -99,13 +102,8 @@ class NodeView(Memos, NodeOccupancy):
         self._fewest_free: tuple[int, tuple[int, ...]] = -1, ()
         self._ids: dict[int, DeviceId] = {}
         self._own_selected: Memo[SelectorTexts, Selected] | None = None
-        self._memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
+        self._memos: dict[Topic[Any, Any], Memo[Any, Any]] | None = None
         self._local: NodeSelector | None = None
-        self._tolerating: Memo[tuple[Toleration, ...], int] = Memo(MOST_LOCAL)
-        self._charges: Memo[
-            tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | ErrorCause | None
-        ] = Memo(MOST_CHARGES)
-        self._attribute_indexes: Memo[str, AttributeIndex] = Memo(MOST_LOCAL)
 
     @property
     def unclassifiable(self) -> bool:
@@ -219,25 +217,27 @@ class NodeView(Memos, NodeOccupancy):
         """Return the devices whose taints are all tolerated."""
         if not self.template.tainted:
             return self.base
-        found = self._tolerating.get(tolerations)
+        kept = self.memo(TOLERATING)
+        found = kept.get(tolerations)
         if found is None:
             found = self.base & ~self.template.tainted
             for index, taints in self.template.taints.items():
                 if untolerated(taints, tolerations) is None:
                     found |= 1 << index
-            self._tolerating[tolerations] = found
+            kept[tolerations] = found
         return found
 
     def charge(self, index: int, alternative: Alternative) -> dict[str, Quantity] | ErrorCause | None:
         """Return what the request consumes of the device's capacities; None if the device cannot serve it; or the error."""
         key = index, alternative.capacity
-        if key not in self._charges:
+        charges = self.memo(CHARGES)
+        if key not in charges:
             try:
-                self._charges[key] = charge(alternative.amounts, self.devices[index], self.features)
+                charges[key] = charge(alternative.amounts, self.devices[index], self.features)
             except BrokenInput as error:
                 reason = f"checking capacity for device {self.devices[index].id}: {error}"
-                self._charges[key] = ErrorCause("request", reason, "capacity")
-        return self._charges[key]
+                charges[key] = ErrorCause("request", reason, "capacity")
+        return charges[key]
 
     def roomy(self, index: int, taken: Mapping[str, Quantity], *, with_held: bool = True) -> bool:
         """Say whether the amounts fit: with `with_held` in addition to the shares held, else in the empty device."""
@@ -252,7 +252,7 @@ class NodeView(Memos, NodeOccupancy):
         node_class = self.node_class
         if node_class is not None and not node_class.shares(attribute):
             node_class = None
-        kept = node_class.attribute_indexes if node_class is not None else self._attribute_indexes
+        kept = node_class.attribute_indexes if node_class is not None else self.memo(INDEXES)
         found = kept.get(attribute)
         if found is None:
             make = partial(AttributeIndex, attribute, self.devices, self.base, self.features)
