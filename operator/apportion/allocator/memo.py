@@ -10,6 +10,9 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
+_store = dict.__setitem__
+
+
 class Memo(dict[Key, Value]):
     """A dictionary that is emptied when a new entry would exceed the bound. Reading costs what a dictionary costs."""
 
@@ -17,13 +20,13 @@ class Memo(dict[Key, Value]):
 
     def __init__(self, most: int) -> None:
         """`most`: entries kept."""
-        super().__init__()
+        # `dict.__new__` has made the table; states of groups make many memos, so nothing else is called.
         self._most = most
 
     def __setitem__(self, key: Key, value: Value) -> None:
         if len(self) >= self._most and key not in self:
             self.clear()
-        super().__setitem__(key, value)
+        _store(self, key, value)
 
 
 class Topic(Generic[Key, Value]):
