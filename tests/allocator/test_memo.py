@@ -55,7 +55,7 @@ class Owner(Memos):
     """An object of a lower layer that keeps memos for upper layers."""
 
     def __init__(self) -> None:
-        self._memos = {}
+        self.memos = {}
 
 
 @given(bounds=st.lists(st.integers(1, 8), min_size=1, max_size=4), steps=st.lists(st.tuples(KEYS, KEYS)))

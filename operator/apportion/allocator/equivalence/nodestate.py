@@ -4,6 +4,7 @@ In: node names with class and holdings. Out: one object per state with the names
 a new first node, so that a ranking reads only the new ones.
 """
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 from apportion.allocator.changelog import ChangeLog
@@ -68,6 +69,8 @@ class NodeStates:
         self._of: dict[str, NodeState] = {}
         self.log: ChangeLog[NodeState] = ChangeLog()
         """States that got a new first node."""
+        self.of: Callable[[str], NodeState] = self._of.__getitem__
+        """Return the state of a node; raises KeyError for a node that was never put. Hot path: the table's own method."""
 
     def put(self, name: str, node_class: NodeClass, view: NodeView) -> None:
         """Move a node to its current state."""
@@ -101,10 +104,6 @@ class NodeStates:
         self._table.clear()
         self._of.clear()
         self.log.void()
-
-    def of(self, name: str) -> NodeState:
-        """Return the state of a node; raises KeyError for a node that was never put."""
-        return self._of[name]
 
     def all(self) -> list[NodeState]:
         """Return every state that has nodes."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from apportion.allocator.bits import bits
-from apportion.allocator.memo import Memo
+from apportion.allocator.memo import keep
 
 Vector: TypeAlias = tuple[int, ...]
 Need: TypeAlias = tuple[tuple[int, int], ...]
@@ -51,9 +51,9 @@ class GroupState:
         """Sum of their weights."""
         self._after: dict[int, GroupState] = {}
         self._before: dict[int, GroupState] = {}
-        self._losses: Memo[int, tuple[tuple[int, int], ...]] = Memo(MOST_MASKS)
-        self._cheapest: Memo[int, tuple[int, int, tuple[int, ...]]] = Memo(MOST_MASKS)
-        self._most: Memo[int, int] = Memo(MOST_MASKS)
+        self._losses: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._cheapest: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        self._most: dict[int, int] = {}
 
     def after(self, local: int) -> "GroupState":
         """Return the state after one more device is taken."""
@@ -81,9 +81,8 @@ class GroupState:
         """Return (worth lost, device) for each device of the mask that fits, the smallest loss first."""
         found = self._losses.get(mask)
         if found is None:
-            found = self._losses[mask] = tuple(
-                sorted((self.worth - self.after(local).worth, local) for local in bits(mask & self.fits))
-            )
+            losses = sorted((self.worth - self.after(local).worth, local) for local in bits(mask & self.fits))
+            found = keep(self._losses, mask, tuple(losses), MOST_MASKS)
         return found
 
     def cheapest(self, mask: int) -> tuple[int, int, tuple[int, ...]]:
@@ -93,14 +92,14 @@ class GroupState:
             losses = self.losses(mask)
             least = losses[0][0]
             locals_ = tuple(local for lost, local in losses if lost == least)
-            found = self._cheapest[mask] = least, locals_[0], locals_
+            found = keep(self._cheapest, mask, (least, locals_[0], locals_), MOST_MASKS)
         return found
 
     def most(self, mask: int) -> int:
         """Return an upper bound of how many devices of the mask fit together."""
         found = self._most.get(mask)
         if found is None:
-            found = self._most[mask] = self._bound(mask & self.fits)
+            found = keep(self._most, mask, self._bound(mask & self.fits), MOST_MASKS)
         return found
 
     def _bound(self, mask: int) -> int:
@@ -145,7 +144,7 @@ class GroupOccupancy:
         self.open = state.fits & ~busy
         self.room = self.open.bit_count()
         """How many devices could be taken next."""
-        self.bests: Memo[int, CheapestDevices] = Memo(MOST_SELECTIONS)
+        self.bests: dict[int, CheapestDevices] = {}
         """Results of `best`; hot paths read them directly."""
         self._after: dict[int, GroupOccupancy] = {}
         self._before: dict[int, GroupOccupancy] = {}
@@ -159,7 +158,7 @@ class GroupOccupancy:
             if open_mask:
                 least, _, locals_ = self.state.cheapest(open_mask)
                 found = least * LOSS_WEIGHT + self.state.worth, locals_
-            self.bests[mask] = found
+            keep(self.bests, mask, found, MOST_SELECTIONS)
         return found
 
     def take(self, local: int) -> "GroupOccupancy":

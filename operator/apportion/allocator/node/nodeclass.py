@@ -31,11 +31,11 @@ class NodeClass(Memos):
     __slots__ = (
         "__weakref__",
         "_compared",
-        "_memos",
         "_query_keys",
         "_shared",
         "attribute_indexes",
         "columns",
+        "memos",
         "neighbours",
         "nodes",
         "per_node",
@@ -66,7 +66,7 @@ class NodeClass(Memos):
         self.attribute_indexes: Memo[str, AttributeIndex] = Memo(MOST_INDEXES)
         self.neighbours: Neighbours | None = None
         self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
-        self._memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
+        self.memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
 
     def table(self, topic: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns, once for all classes with equal template and equal values of these attributes."""

@@ -52,13 +52,13 @@ class NodeView(Memos, NodeOccupancy):
         "_fewest_free",
         "_ids",
         "_local",
-        "_memos",
         "_own_selected",
         "all_node_local",
         "devices",
         "features",
         "incomplete",
         "invalid",
+        "memos",
         "node",
         "node_class",
         "results",
@@ -102,7 +102,7 @@ class NodeView(Memos, NodeOccupancy):
         self._fewest_free: tuple[int, tuple[int, ...]] = -1, ()
         self._ids: dict[int, DeviceId] = {}
         self._own_selected: Memo[SelectorTexts, Selected] | None = None
-        self._memos: dict[Topic[Any, Any], Memo[Any, Any]] | None = None
+        self.memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
         self._local: NodeSelector | None = None
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from apportion.allocator.bits import bits
-from apportion.allocator.memo import Memo, Topic
+from apportion.allocator.memo import Memo, Topic, keep
 from apportion.allocator.node.counters import (
     LOSS_WEIGHT,
     CheapestDevices,
@@ -60,14 +60,14 @@ class GroupPrices:
     def __init__(self, cut_prices: CutPrices | None, fresh: GroupState) -> None:
         self._cut_prices = cut_prices
         self._fresh = fresh
-        self._worth: Memo[GroupState, int] = Memo(MOST_KEPT)
-        self._bests: Memo[int, Memo[GroupOccupancy, CheapestDevices]] = Memo(MOST_KEPT)
+        self._worth: dict[GroupState, int] = {}
+        self._bests: Memo[int, dict[GroupOccupancy, CheapestDevices]] = Memo(MOST_KEPT)
 
     def worth(self, state: GroupState) -> int:
         """Return the value of a state, `UNIT` for a whole device."""
         found = self._worth.get(state)
         if found is None:
-            found = self._worth[state] = self._value(state)
+            found = keep(self._worth, state, self._value(state), MOST_KEPT)
         return found
 
     def _value(self, state: GroupState) -> int:
@@ -77,11 +77,11 @@ class GroupPrices:
         # Without demand, or with too many states, every placement counts, large ones more.
         return state.worth * UNIT // max(self._fresh.worth, 1)
 
-    def bests(self, mask: int) -> Memo[GroupOccupancy, CheapestDevices]:
-        """Return the kept results of `best` for these devices; hot paths read the memo directly."""
+    def bests(self, mask: int) -> dict[GroupOccupancy, CheapestDevices]:
+        """Return the kept results of `best` for these devices; hot paths read them directly."""
         found = self._bests.get(mask)
         if found is None:
-            found = self._bests[mask] = Memo(MOST_KEPT)
+            found = self._bests[mask] = {}
         return found
 
     def best(self, occupancy: GroupOccupancy, mask: int) -> CheapestDevices:
@@ -89,7 +89,8 @@ class GroupPrices:
         known = self.bests(mask)
         found = known.get(occupancy)
         if found is None:
-            found = known[occupancy] = self._cheapest(occupancy.state, mask & occupancy.open)
+            cheapest = self._cheapest(occupancy.state, mask & occupancy.open)
+            found = keep(known, occupancy, cheapest, MOST_KEPT)
         return found
 
     def _cheapest(self, state: GroupState, open_: int) -> CheapestDevices:
@@ -101,7 +102,7 @@ class GroupPrices:
         return least * LOSS_WEIGHT + before, tuple([local for lost, local in losses if lost == least])
 
 
-Row: TypeAlias = tuple[int, int, Memo[GroupOccupancy, CheapestDevices], GroupPrices]
+Row: TypeAlias = tuple[int, int, dict[GroupOccupancy, CheapestDevices], GroupPrices]
 """Group number, mask of its devices that may be taken, kept results by occupancy, prices."""
 
 Priced: TypeAlias = tuple[tuple[Row, ...], ...]
@@ -127,7 +128,7 @@ class NodePrices:
     ) -> None:
         self.by_group = tuple(by_group)
         self.whole_demands = tuple(whole_demands)
-        self.priced: Memo[SinglePlan, Priced] = Memo(MOST_KEPT)
+        self.priced: dict[SinglePlan, Priced] = {}
         """Rows of queries for one device."""
         self.set_masks = set_masks
         """Per set of `DemandPrices.sets` the node's devices in it."""
@@ -176,10 +177,10 @@ class DemandPrices:
         node_class = view.node_class
         if node_class is None:
             return self._make(view)
-        kept = node_class.memo(PRICES)
-        found = kept.get(self)
+        kept = node_class.memos.get(PRICES)
+        found = kept.get(self) if kept is not None else None
         if found is None:
-            found = kept[self] = self._of_class(view, node_class)
+            found = node_class.memo(PRICES)[self] = self._of_class(view, node_class)
         return found
 
     def price(self, plan: SinglePlan, node_prices: NodePrices) -> Priced:
@@ -190,8 +191,7 @@ class DemandPrices:
             found = self._priced[key] = tuple(
                 [_rows(alternative.groups, node_prices.by_group) for alternative in plan.alternatives]
             )
-        node_prices.priced[plan] = found
-        return found
+        return keep(node_prices.priced, plan, found, MOST_KEPT)
 
     def _of_class(self, view: NodeView, node_class: NodeClass) -> NodePrices:
         """Return the one object for all classes with equal template and equal values of the attributes read."""

@@ -52,14 +52,17 @@ class RankedStates(Ranking):
             self._forget_empty()
         if len(self._outcomes) > LEAST + 2 * len(node_states):
             self._forget_empty()
+        outcomes, scans = self._outcomes, self.scorer.scans
         for state in fresh:
-            if state.nodes:
-                outcome = self._outcomes.get(state)
-                if outcome is not None:
-                    if isinstance(outcome, Solved):
-                        self._queue(state, outcome)
-                elif self.scorer.scans:
-                    self._learn(state, answer(state.first()))
+            if not state.nodes:
+                continue
+            outcome = outcomes.get(state)
+            if outcome is None:
+                if not scans:
+                    continue
+                outcome = outcomes[state] = answer(state.first())
+            if isinstance(outcome, Solved):
+                self._queue(state, outcome)
         self._cursor = end
 
     def learn(self, name: str, outcome: Outcome) -> None:

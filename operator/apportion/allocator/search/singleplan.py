@@ -6,7 +6,7 @@ group; None for queries other than for one device by selectors.
 
 from typing import NamedTuple
 
-from apportion.allocator.memo import Memo, Topic
+from apportion.allocator.memo import Memos, Topic, keep
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
@@ -43,16 +43,15 @@ class SinglePlan:
         self.alternatives = alternatives
         self.plain = any(alternative.plain for alternative in alternatives)
         """Whether an alternative has devices without counters."""
-        self._solved: Memo[tuple[int, int, int, int], Solved] = Memo(MOST_SOLVED)
+        self._solved: dict[tuple[int, int, int, int], Solved] = {}
 
     def solved(self, alternative: int, index: int, lost: int, left: int) -> Solved:
         """Return the outcome with these values; equal ones are one object."""
         key = alternative, index, lost, left
         found = self._solved.get(key)
         if found is None:
-            found = self._solved[key] = Solved(
-                (alternative,), (0, lost, left), (Pick(0, alternative, index),)
-            )
+            made = Solved((alternative,), (0, lost, left), (Pick(0, alternative, index),))
+            found = keep(self._solved, key, made, MOST_SOLVED)
         return found
 
 
@@ -65,7 +64,13 @@ def single_plan(
 ) -> SinglePlan | None:
     """Return the plan of a node. `shared`: all nodes of the class have the same plan, so the class keeps it."""
     node_class = view.node_class
-    kept = node_class.memo(PLANS) if shared and node_class is not None else view.memo(LOCAL_PLANS)
+    owner: Memos = view
+    topic = LOCAL_PLANS
+    if shared and node_class is not None:
+        owner, topic = node_class, PLANS
+    kept: dict[Query, SinglePlan | None] | None = owner.memos.get(topic)
+    if kept is None:
+        kept = owner.memo(topic)
     if query not in kept:
         kept[query] = _make(view, query, selectors)
     return kept[query]

@@ -95,7 +95,9 @@ class WholeDeviceEstimate:
         node_class = view.node_class
         if node_class is None:
             return None
-        kept = node_class.memo(MATCHING)
+        kept: dict[Query, MatchingDevices | None] | None = node_class.memos.get(MATCHING)
+        if kept is None:
+            kept = node_class.memo(MATCHING)
         if query in kept:
             return kept[query]
         reads = [selectors(text).reads for text in query.texts]
