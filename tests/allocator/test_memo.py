@@ -3,7 +3,7 @@
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from apportion.allocator.memo import Memo, Memos, Topic
+from apportion.allocator.memo import Memo, Memos, Topic, keep
 
 KEYS = st.integers(0, 11)
 STEPS = st.lists(st.tuples(KEYS, st.integers()), max_size=80)
@@ -52,23 +52,24 @@ def test_a_memo_keeps_its_entries_when_the_value_of_a_key_is_replaced(
 
 
 class Owner(Memos):
-    """An object of a lower layer that keeps memos for upper layers."""
+    """An object of a lower layer that keeps tables for upper layers."""
 
     def __init__(self) -> None:
         self.memos = {}
 
 
 @given(bounds=st.lists(st.integers(1, 8), min_size=1, max_size=4), steps=st.lists(st.tuples(KEYS, KEYS)))
-def test_every_topic_of_an_owner_has_a_memo_of_its_own(
+def test_every_topic_of_an_owner_has_a_table_of_its_own(
     bounds: list[int], steps: list[tuple[int, int]]
 ) -> None:
-    """Topics of equal name and bound are different topics; each memo has its topic's bound."""
+    """Topics of equal name and bound are different topics; a table filled by `keep` behaves as a memo of that bound."""
     owner = Owner()
     topics: list[Topic[int, int]] = [Topic("topic", most) for most in bounds]
     expected: list[Memo[int, int]] = [Memo(most) for most in bounds]
     for number, value in steps:
         index = number % len(topics)
-        memo = owner.memo(topics[index])
-        memo[value] = expected[index][value] = number
-        assert owner.memo(topics[index]) is memo
+        table = owner.memo(topics[index])
+        expected[index][value] = number
+        assert keep(table, value, number, topics[index].most) == number
+        assert owner.memo(topics[index]) is table
         assert [owner.memo(topic) for topic in topics] == expected

@@ -41,7 +41,7 @@ class Memo(dict[Key, Value]):
 
 
 class Topic(Generic[Key, Value]):
-    """Key of a memo that an upper module keeps on an object of a lower one, with the most entries that it may hold."""
+    """Key of a table that an upper module keeps on an object of a lower one, with the most entries that it may hold."""
 
     __slots__ = ("most", "name")
 
@@ -51,15 +51,15 @@ class Topic(Generic[Key, Value]):
 
 
 class Memos:
-    """Base of objects that carry memos of upper modules, without imports of those modules."""
+    """Base of objects that carry tables of upper modules, without imports of those modules."""
 
     __slots__ = ()
-    memos: dict[Topic[Any, Any], Memo[Any, Any]]
-    """The memos made so far; hot paths look here before they call `memo`."""
+    memos: dict[Topic[Any, Any], dict[Any, Any]]
+    """The tables made so far; hot paths look here before they call `memo`."""
 
-    def memo(self, topic: Topic[Key, Value]) -> Memo[Key, Value]:
-        """Return the memo of this topic; the first call creates it."""
-        found: Memo[Key, Value] | None = self.memos.get(topic)
+    def memo(self, topic: Topic[Key, Value]) -> dict[Key, Value]:
+        """Return the table of this topic, to be filled by `keep`; the first call creates it."""
+        found: dict[Key, Value] | None = self.memos.get(topic)
         if found is None:
-            found = self.memos[topic] = Memo(topic.most)
+            found = self.memos[topic] = {}
         return found

@@ -47,7 +47,7 @@ class NodeChoice(NodeOutcomes):
         """Return the best node with its picks; None if no node can serve."""
         special, ranking, allowed = self.special, self.ranking, self.demand.nodes
         if allowed is None or not allowed <= special.keys() | (allowed - self.state.names().keys()):
-            ranking.catch_up(self.outcome_of_state if ranking.shared else self.outcome_of_node)
+            ranking.catch_up(self.by_state() if ranking.shared else self.outcome_of_node)
         comparison = self._comparison()
         if allowed is None and not special and comparison is None and ranking.scorer.scans:
             return self._best_ranked()

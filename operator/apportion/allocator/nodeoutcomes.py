@@ -3,7 +3,7 @@
 In: a state, a query, its ranking. Out: the outcome of a node. Outcomes by observable key are kept in the ranking.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from apportion.allocator.demand import Demand
@@ -11,6 +11,7 @@ from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.search.outcome import Outcome, Solved
+from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.search.search import solve
 from apportion.allocator.state import State
 from apportion.dra.device import DeviceId
@@ -42,15 +43,23 @@ class NodeOutcomes:
     """Whether shortcuts, estimates and kept outcomes are used; else every node is searched."""
     steps: int
 
-    def outcome_of_state(self, name: str) -> Outcome:
+    def by_state(self) -> Callable[[str], Outcome]:
+        """Return the function that computes the outcome of a node's state by the name of one of its nodes."""
+        if self.ranking.scorer.reads is None or self.state.class_count <= FEW_CLASSES:
+            return outcomes_by_state(self.state, self.node_states, self.ranking.scorer, self.query)
+        return self._outcome_of_state
+
+    def _outcome_of_state(self, name: str) -> Outcome:
         """Return the outcome of the node's state; classes that differ in what the query cannot observe share it."""
         state, ranking = self.state, self.ranking
         scorer, query = ranking.scorer, self.query
         view = state.view(name)
         node_state = self.node_states.of(name)
-        if scorer.reads is None or state.class_count <= FEW_CLASSES:
-            return scorer.outcome(view, query, state.selectors, node_state)
-        observable = node_state.node_class.query_key(query, scorer.reads, state.selectors)
+        observable = (
+            node_state.node_class.query_key(query, scorer.reads, state.selectors)
+            if scorer.reads is not None
+            else None
+        )
         if observable is None:
             return scorer.outcome(view, query, state.selectors, node_state)
         key = observable, view.holdings
@@ -114,6 +123,14 @@ class NodeOutcomes:
         return solve(view, query, scorer, selectors, steps=self.steps, prefer=prefer, excluded=excluded)
 
 
+def outcomes_by_state(
+    state: State, node_states: NodeStates, scorer: Scorer, query: Query
+) -> Callable[[str], Outcome]:
+    """Return the function that computes the outcome of a node's state by node name. Hot path: all it needs is local."""
+    outcome, view, selectors, node_state = scorer.outcome, state.view, state.selectors, node_states.of
+    return lambda name: outcome(view(name), query, selectors, node_state(name))
+
+
 def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
     """While no pod waits, compute the outcomes of recently changed nodes in advance. Changes no outcome."""
     node_states = state.settle()
@@ -123,9 +140,4 @@ def precompute(state: State, *, many: int = MANY_CHANGES) -> None:
     scorer = state.scorer()
     for ranking in state.query_cache.latest(MOST_RANKINGS):
         if ranking.scorer is scorer and ranking.behind() >= many:
-            query = ranking.query
-            ranking.catch_up(
-                lambda name, query=query: scorer.outcome(  # type: ignore[misc]
-                    state.view(name), query, state.selectors, node_states.of(name)
-                )
-            )
+            ranking.catch_up(outcomes_by_state(state, node_states, scorer, ranking.query))

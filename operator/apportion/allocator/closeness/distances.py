@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from apportion.allocator.bits import bits
 from apportion.allocator.closeness.ladder import Ladder, Rung
-from apportion.allocator.memo import Topic
+from apportion.allocator.memo import Topic, keep
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.attributes import attribute_values
@@ -90,7 +90,7 @@ def distances_on(view: NodeView, ladder: Ladder) -> NodeDistances:
     kept = shared.memo(DISTANCES)
     found = kept.get(ladder)
     if found is None:
-        found = kept[ladder] = NodeDistances(view, ladder)
+        found = keep(kept, ladder, NodeDistances(view, ladder), DISTANCES.most)
     return found
 
 

@@ -12,15 +12,11 @@ from apportion.allocator.memo import Memo, Memos, Topic
 from apportion.allocator.node.neighbours import Neighbours
 from apportion.allocator.node.selection import Selected, SelectorTexts
 from apportion.allocator.node.template import NodeTemplate
-from apportion.allocator.rules.attributes import AttributeIndex
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import Reads, SelectorLookup
 
 MOST_TEXTS = 4096
 """Selector results and query keys kept per class."""
-
-MOST_INDEXES = 64
-"""Attribute indexes kept per class."""
 
 Value = TypeVar("Value")
 
@@ -33,7 +29,6 @@ class NodeClass(Memos):
         "_compared",
         "_query_keys",
         "_shared",
-        "attribute_indexes",
         "columns",
         "memos",
         "neighbours",
@@ -63,10 +58,9 @@ class NodeClass(Memos):
         self.nodes = 0
         """How many nodes are in the class now."""
         self.selected: Memo[SelectorTexts, Selected] = Memo(MOST_TEXTS)
-        self.attribute_indexes: Memo[str, AttributeIndex] = Memo(MOST_INDEXES)
         self.neighbours: Neighbours | None = None
         self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
-        self.memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
+        self.memos: dict[Topic[Any, Any], dict[Any, Any]] = {}
 
     def table(self, topic: object, names: Iterable[str], make: Callable[[], Value]) -> Value:
         """Return what `make` returns, once for all classes with equal template and equal values of these attributes."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from apportion.allocator.memo import Memo, Memos, Topic
+from apportion.allocator.memo import Memo, Memos, Topic, keep
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES, Neighbours
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.occupancy import NodeOccupancy
@@ -30,7 +30,7 @@ from apportion.dra.taint import Toleration, untolerated
 from apportion.errors import BrokenInput
 
 MOST_LOCAL = 64
-"""Toleration masks, and attribute indexes, kept per node."""
+"""Toleration masks kept per node, attribute indexes per node or class."""
 MOST_RESULTS = 256
 """Results of allocations that a node keeps."""
 MOST_SELECTIONS = 256
@@ -102,7 +102,7 @@ class NodeView(Memos, NodeOccupancy):
         self._fewest_free: tuple[int, tuple[int, ...]] = -1, ()
         self._ids: dict[int, DeviceId] = {}
         self._own_selected: Memo[SelectorTexts, Selected] | None = None
-        self.memos: dict[Topic[Any, Any], Memo[Any, Any]] = {}
+        self.memos: dict[Topic[Any, Any], dict[Any, Any]] = {}
         self._local: NodeSelector | None = None
 
     @property
@@ -224,20 +224,22 @@ class NodeView(Memos, NodeOccupancy):
             for index, taints in self.template.taints.items():
                 if untolerated(taints, tolerations) is None:
                     found |= 1 << index
-            kept[tolerations] = found
+            keep(kept, tolerations, found, TOLERATING.most)
         return found
 
     def charge(self, index: int, alternative: Alternative) -> dict[str, Quantity] | ErrorCause | None:
         """Return what the request consumes of the device's capacities; None if the device cannot serve it; or the error."""
         key = index, alternative.capacity
         charges = self.memo(CHARGES)
-        if key not in charges:
-            try:
-                charges[key] = charge(alternative.amounts, self.devices[index], self.features)
-            except BrokenInput as error:
-                reason = f"checking capacity for device {self.devices[index].id}: {error}"
-                charges[key] = ErrorCause("request", reason, "capacity")
-        return charges[key]
+        if key in charges:
+            return charges[key]
+        found: dict[str, Quantity] | ErrorCause | None
+        try:
+            found = charge(alternative.amounts, self.devices[index], self.features)
+        except BrokenInput as error:
+            reason = f"checking capacity for device {self.devices[index].id}: {error}"
+            found = ErrorCause("request", reason, "capacity")
+        return keep(charges, key, found, CHARGES.most)
 
     def roomy(self, index: int, taken: Mapping[str, Quantity], *, with_held: bool = True) -> bool:
         """Say whether the amounts fit: with `with_held` in addition to the shares held, else in the empty device."""
@@ -252,11 +254,10 @@ class NodeView(Memos, NodeOccupancy):
         node_class = self.node_class
         if node_class is not None and not node_class.shares(attribute):
             node_class = None
-        kept = node_class.attribute_indexes if node_class is not None else self.memo(INDEXES)
+        kept = node_class.memo(INDEXES) if node_class is not None else self.memo(INDEXES)
         found = kept.get(attribute)
         if found is None:
             make = partial(AttributeIndex, attribute, self.devices, self.base, self.features)
-            found = kept[attribute] = (
-                node_class.table("attribute", (attribute,), make) if node_class is not None else make()
-            )
+            made = node_class.table("attribute", (attribute,), make) if node_class is not None else make()
+            found = keep(kept, attribute, made, INDEXES.most)
         return found

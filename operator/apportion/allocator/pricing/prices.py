@@ -180,7 +180,8 @@ class DemandPrices:
         kept = node_class.memos.get(PRICES)
         found = kept.get(self) if kept is not None else None
         if found is None:
-            found = node_class.memo(PRICES)[self] = self._of_class(view, node_class)
+            found = self._of_class(view, node_class)
+            keep(node_class.memo(PRICES), self, found, MOST_MIXES)
         return found
 
     def price(self, plan: SinglePlan, node_prices: NodePrices) -> Priced:

@@ -72,7 +72,7 @@ def single_plan(
     if kept is None:
         kept = owner.memo(topic)
     if query not in kept:
-        kept[query] = _make(view, query, selectors)
+        return keep(kept, query, _make(view, query, selectors), topic.most)
     return kept[query]
 
 

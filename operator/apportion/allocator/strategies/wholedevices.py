@@ -7,7 +7,7 @@ the demand mix distinguishes the matching devices. Nodes are compared by estimat
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from apportion.allocator.memo import Memo, Topic
+from apportion.allocator.memo import Memo, Topic, keep
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.prices import MOST_KEPT, DemandPrices, NodePrices
 from apportion.allocator.rules.query import Alternative, Query
@@ -110,8 +110,8 @@ class WholeDeviceEstimate:
                 self._same[key] = found
             return self._same[key]
         names = sorted({name for read in reads for _, name in read or ()})
-        kept[query] = node_class.table(("matching", query), names, lambda: _read(view, query, selectors))
-        return kept[query]
+        made = node_class.table(("matching", query), names, lambda: _read(view, query, selectors))
+        return keep(kept, query, made, MATCHING.most)
 
     def _contention(self, node_prices: NodePrices, matching: MatchingDevices) -> Contention | None:
         """Return the contention of any choice; None where the demand mix distinguishes choices."""
