@@ -39,6 +39,8 @@ _IDLE_WITHIN: Final = 60.0
 _SEEN_WITHIN: Final = 120.0
 _LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/apportion-system/leases/apportion-operator"
 
+_CLOSED: Final = "apiserver_terminated_watchers_total{"
+
 Show = Callable[[str], None]
 
 
@@ -163,7 +165,9 @@ class ScaleRun:
     async def _events(self, name: str, rows: Iterable[Row]) -> Phase:
         """New versions of objects in which nothing changed that matters."""
         versions = list(rows)
-        return await self._phase(name, len(versions), lambda: self._etcd.put(versions))
+        before = await self._closed_watches()
+        found = await self._phase(name, len(versions), lambda: self._etcd.put(versions))
+        return replace(found, extra={"closedWatches": await self._closed_watches() - before})
 
     async def _waiting(self) -> Phase:
         async def work() -> None:
@@ -208,6 +212,11 @@ class ScaleRun:
             await settled(self._pids(), _IDLE_WITHIN)
         spent = Usage.of(self._pid()).cpu - cpu
         return Phase(name, count, seconds, spent, await self._probe.passes() - passes)
+
+    async def _closed_watches(self) -> float:
+        """Return how many watches the API server has closed because their client was too slow; it lists anew then."""
+        lines = (await self.control_plane.api.text("/metrics")).splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(_CLOSED))
 
     async def _verify(self) -> None:
         """Raise TestbedError unless all claims of the world kept their devices, and no device was allocated twice."""

@@ -27,7 +27,8 @@ def test_both_bind_every_pod_and_every_figure_is_there(binaries: Binaries) -> No
     assert [ours["who"], theirs["who"]] == ["ours", "stock"]
     assert ours["operatorStarts"] == 1
     assert ours["cpuMsPerPod"]["operator"] > 0
-    assert 0 < ours["cpuSeconds"]["bench"] < sum(ours["cpuSeconds"].values())
+    # The control plane's processes are children of the benchmark, and not counted twice.
+    assert 0 < ours["cpuSeconds"].pop("bench") < sum(ours["cpuSeconds"].values())
     assert ours["requests"]["operator"]["create partitions"] == 8
     assert ours["requests"]["agents"]["patch partitions/status"] >= 2 * 8
     assert "operator" not in theirs["cpuSeconds"]
