@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos real-node bench crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos real-node bench bench-endtoend bench-schedperf bench-scale crds proto lock clean
 
 help: ## List the tasks
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,6 +54,15 @@ real-node: venv ## Pods with partitions on a real kubelet and containerd (root o
 
 bench: venv ## Ours and kube-scheduler's allocator on the same scenarios
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-endtoend: venv ## Pods created, allocated, bound on a real control plane, beside kube-scheduler
+	@$(BIN)/python -m bench.endtoend $(ARGS)
+
+bench-schedperf: venv ## Kubernetes' own scheduler_perf DRA cases, without and with ours (Go)
+	@$(BIN)/python -m bench.schedperf $(ARGS)
+
+bench-scale: venv ## 5,000 nodes, 50,000 pods, 20,000 claims behind a real API server
+	@$(BIN)/python -m bench.scale $(ARGS)
 
 crds: venv ## Write crds/ from the pydantic models
 	@$(BIN)/python -m apportion crds --out crds

@@ -146,6 +146,11 @@ class ControlPlane:
         """The API server's address."""
         return self._layout.server
 
+    @property
+    def etcd(self) -> str:
+        """Etcd's address, without TLS."""
+        return f"http://127.0.0.1:{self._layout.ports.etcd}"
+
     def log_path(self, component: str) -> Path:
         """Return where a component's output goes."""
         return self._layout.log(component)

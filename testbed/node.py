@@ -49,7 +49,7 @@ class NodeObject:
         """Make the Node and refresh its Ready condition until cancelled, through errors of the API."""
         while True:
             try:
-                await self._refresh()
+                await self.refresh()
             except (ApiError, aiohttp.ClientError, TimeoutError) as error:
                 _log.info("node %s: %s", self._shape.name, error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -57,7 +57,8 @@ class NodeObject:
                 self.ready.set()
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
 
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
+        """Make the Node, or write its status again, once. Raises ApiError."""
         try:
             await self._api.patch(f"{self._path}/status", {"status": self._status()}, "strategic")
         except ApiError as error:

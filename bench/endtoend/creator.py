@@ -1,0 +1,60 @@
+"""Makes the pods of a run: all at once, or at a steady rate; and deletes those whose stay has ended.
+
+In: a client, a workload, a timeline that is told what is sent. Out: pods.
+"""
+
+import asyncio
+import time
+
+from apportion.cluster.kinds import PODS
+from bench.endtoend.timeline import Timeline
+from bench.endtoend.workload import Workload, pod
+from testbed.api import Api
+
+_BURST = 64
+"""Creations in flight where all pods are made at once."""
+_DELETIONS = 16
+
+
+async def create(api: Api, namespace: str, workload: Workload, timeline: Timeline) -> None:
+    """Make all pods of the workload, and return when the last one is made. Raises ApiError.
+
+    With a rate, a creation is sent when it is due, whether or not earlier ones were answered.
+    """
+    path = PODS.path(namespace=namespace)
+    names = iter(list(workload.names()))
+
+    async def one(name: str) -> None:
+        timeline.send(name)
+        await api.create(path, pod(name))
+
+    async def work() -> None:
+        for name in names:
+            await one(name)
+
+    async with asyncio.TaskGroup() as group:
+        if not workload.rate:
+            for _ in range(min(_BURST, workload.pods)):
+                group.create_task(work())
+            return
+        began = time.monotonic()
+        for number, name in enumerate(names):
+            await asyncio.sleep(max(began + number / workload.rate - time.monotonic(), 0.0))
+            group.create_task(one(name))
+
+
+async def delete_after(api: Api, namespace: str, stay: float, bound: asyncio.Queue[str]) -> None:
+    """Delete each pod that comes out of the queue, `stay` seconds later, until cancelled. There is no kubelet: without grace."""
+
+    async def work() -> None:
+        while True:
+            name, due = await waiting.get()
+            await asyncio.sleep(max(due - time.monotonic(), 0.0))
+            await api.delete(PODS.path(name, namespace=namespace), grace=0)
+
+    waiting: asyncio.Queue[tuple[str, float]] = asyncio.Queue()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_DELETIONS):
+            group.create_task(work())
+        while True:
+            waiting.put_nowait((await bound.get(), time.monotonic() + stay))

@@ -1,0 +1,62 @@
+"""When each pod was created, had its devices, and was bound, as a client sees it.
+
+In: watch events of pods and claims, and the creator's own word. Out: seconds on one clock by pod name.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from apportion.cluster.kinds import CLAIMS, PODS
+from testbed.api import Api, Json
+from testbed.reflector import Reflector
+
+
+class Timeline:
+    """Follows the pods of one namespace; every time is that of the event's arrival here."""
+
+    def __init__(self, api: Api, namespace: str, pods: int, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pods = pods
+        self.created: dict[str, float] = {}
+        """When the request that created the pod was sent."""
+        self.allocated: dict[str, float] = {}
+        """When its claim was first seen with an allocation."""
+        self.bound: dict[str, float] = {}
+        """When it was first seen with a node."""
+        self.on_bound: Callable[[str], None] = lambda _: None
+        self.all_bound = asyncio.Event()
+        self._reflectors = (
+            Reflector(api, PODS.path(namespace=namespace), self._see_pod),
+            Reflector(api, CLAIMS.path(namespace=namespace), self._see_claim),
+        )
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._reflectors:
+                group.create_task(each.run())
+
+    async def listening(self) -> None:
+        """Wait until both watches are open."""
+        for each in self._reflectors:
+            await each.listed.wait()
+
+    def send(self, name: str) -> None:
+        """Note that a pod's creation is being sent now."""
+        self.created[name] = self._clock()
+
+    def _see_pod(self, _uid: str, item: Json | None) -> None:
+        if item is None or not item["spec"].get("nodeName"):
+            return
+        name = item["metadata"]["name"]
+        if name not in self.bound:
+            self.bound[name] = self._clock()
+            self.on_bound(name)
+            if len(self.bound) == self._pods:
+                self.all_bound.set()
+
+    def _see_claim(self, _uid: str, item: Json | None) -> None:
+        if item is None or "allocation" not in item.get("status", {}):
+            return
+        for owner in item["metadata"].get("ownerReferences", ()):
+            self.allocated.setdefault(owner["name"], self._clock())

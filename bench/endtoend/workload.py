@@ -1,0 +1,94 @@
+"""What one run asks of a cluster: nodes with eight H100, and pods with one template claim each.
+
+In: numbers. Out: API objects.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from testbed.api import Json
+from testbed.node import NodeShape
+
+CARDS: Final = 8
+MODEL: Final = "H100-80GB"
+PROFILE: Final = "1g.10gb"
+SIMULATION: Final[Json] = {"cards": [{"model": MODEL, "count": CARDS}]}
+"""The cards of every node, as in a simulation file of the agent: 8 GPUs with 25 MIG placements each, 208 devices."""
+TEMPLATE: Final = "device"
+_RESOURCES: Final = {"cpu": "192", "memory": "2Ti", "ephemeral-storage": "7Ti", "pods": "250"}
+_REQUESTS: Final = {"cpu": "1", "memory": "4Gi"}
+
+
+class Devices(StrEnum):
+    """What each pod requests."""
+
+    GPU = "gpu"
+    """One whole GPU."""
+    MIG = "mig"
+    """One MIG partition of the smallest profile; seven fit on a card."""
+
+
+class Who(StrEnum):
+    """Who allocates."""
+
+    OURS = "ours"
+    """The operator: namespace managed, devices guarded, pods gated by admission."""
+    KUBE_SCHEDULER = "stock"
+    """kube-scheduler alone, on the same slices without the guard taint; nothing of ours is installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One run's size."""
+
+    nodes: int
+    pods: int
+    devices: Devices
+    rate: float = 0.0
+    """Pods made per second; 0: all at once."""
+    stay: float = 0.0
+    """Seconds after which a bound pod is deleted; 0: it stays."""
+
+    @property
+    def capacity(self) -> int:
+        """How many of these pods fit at once."""
+        return self.nodes * CARDS * (1 if self.devices is Devices.GPU else 7)
+
+    def shapes(self) -> Iterator[NodeShape]:
+        """Yield the nodes."""
+        for number in range(self.nodes):
+            yield NodeShape(f"h100-{number:04d}", resources=_RESOURCES)
+
+    def template(self) -> Json:
+        """Return the ResourceClaimTemplate of all pods."""
+        exactly: Json = {"deviceClassName": f"{self.devices}.apportion.dev"}
+        if self.devices is Devices.MIG:
+            expression = f'device.attributes["gpu.apportion.dev"].profile == "{PROFILE}"'
+            exactly["selectors"] = [{"cel": {"expression": expression}}]
+        spec = {"devices": {"requests": [{"name": "device", "exactly": exactly}]}}
+        return {"metadata": {"name": TEMPLATE}, "spec": {"spec": spec}}
+
+    def names(self) -> Iterator[str]:
+        """Yield the pods' names, in the order of their creation."""
+        return (f"pod-{number:06d}" for number in range(self.pods))
+
+
+def pod(name: str) -> Json:
+    """Return a pod with a claim made from the template."""
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "resourceClaims": [{"name": "device", "resourceClaimTemplateName": TEMPLATE}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "none",
+                    "resources": {"claims": [{"name": "device"}], "requests": _REQUESTS},
+                }
+            ],
+        },
+    }

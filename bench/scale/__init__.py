@@ -1,0 +1,1 @@
+"""The operator on a large cluster behind a real API server."""

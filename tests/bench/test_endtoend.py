@@ -1,0 +1,59 @@
+"""`python -m bench.endtoend`."""
+
+from typing import Any
+
+import orjson
+
+from testbed.binaries import Binaries
+from tests.bench.running import bench
+
+
+def run(*options: object) -> list[dict[str, Any]]:
+    """Return the JSON lines of one call."""
+    done = bench("bench.endtoend", *options)
+    assert done.returncode == 0, done.stderr
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_both_bind_every_pod_and_every_figure_is_there(binaries: Binaries) -> None:
+    """Two nodes, MIG: ours writes a Partition per pod, which is answered; kube-scheduler binds to the same slices without us."""
+    ours, theirs = run("--nodes", 2, "--pods", 8, "--devices", "mig", "--warm", 0, "--limit", 90)
+    for one in (ours, theirs):
+        assert one["bound"] == one["allocated"] == one["created"] == 8
+        assert one["slices"] == 2 * 9
+        assert one["boundPerSecond"] > 0
+        assert 0 < one["createdToAllocatedMs"]["p50"] <= one["createdToBoundMs"]["p99"]
+        assert one["cpuSeconds"]["kube-apiserver"] > 0
+    assert [ours["who"], theirs["who"]] == ["ours", "stock"]
+    assert ours["operatorStarts"] == 1
+    assert ours["cpuMsPerPod"]["operator"] > 0
+    # The control plane's processes are children of the benchmark, and not counted twice.
+    assert 0 < ours["cpuSeconds"].pop("bench") < sum(ours["cpuSeconds"].values())
+    assert ours["requests"]["operator"]["create partitions"] == 8
+    assert ours["requests"]["agents"]["patch partitions/status"] >= 2 * 8
+    assert "operator" not in theirs["cpuSeconds"]
+    assert theirs["requests"]["kube-scheduler"]["update resourceclaims/status"] >= 8
+    assert theirs["requestsPerPod"].keys() >= {"kube-scheduler", "kube-controller-manager", "bench"}
+
+
+def test_pods_that_leave_make_room_for_the_next_at_a_steady_rate(binaries: Binaries) -> None:
+    """Twelve pods for eight GPUs: the last four are bound to devices of pods that were deleted."""
+    [ours] = run(
+        *("--nodes", 1, "--pods", 12, "--rate", 10, "--stay", 0.1, "--who", "ours", "--limit", 90),
+    )
+    assert ours["bound"] == 12
+    assert ours["createdPerSecond"] < 20
+    assert ours["requests"]["bench"]["delete pods"] > 0
+
+
+def test_a_run_ends_at_its_limit(binaries: Binaries) -> None:
+    """Pods that nobody can bind are counted, and end nothing: a limit of one second is over before all are bound."""
+    [theirs] = run("--nodes", 1, "--pods", 8, "--rate", 2, "--who", "stock", "--warm", 0, "--limit", 1)
+    assert theirs["bound"] < theirs["pods"] == 8
+
+
+def test_more_pods_than_fit_are_refused() -> None:
+    """Before anything is started; the message names option and number."""
+    done = bench("bench.endtoend", "--nodes", 1, "--pods", 9)
+    assert done.returncode == 2
+    assert "--pods 9: 1 nodes take 8" in " ".join(done.stderr.split())
