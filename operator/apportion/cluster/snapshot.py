@@ -14,7 +14,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
-from apportion.cluster.assumedallocations import AssumedAllocations, Deallocation
+from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation, number
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
 from apportion.cluster.kinds import ResourceKind
@@ -127,15 +127,28 @@ class Snapshot:
 
     # Deciding: what is assumed on top of what was seen. --------------------------------------------------------
 
-    def assume(self, claim: Claim, allocation: Allocation) -> None:
+    def assume(self, claim: Claim, allocation: Allocation) -> Assumption:
         """Take the devices of a decision, before it is written."""
-        self.assumed.assume(claim.uid, allocation)
+        made = self.assumed.assume(claim.uid, allocation)
         self._charge(claim.uid)
+        return made
 
-    def forget(self, uid: str) -> None:
-        """Give up an assumption whose write failed."""
-        if self.assumed.forget(uid) is not None:
-            self._charge(uid)
+    def sent(self, assumption: Assumption, version: str) -> bool:
+        """Note that the allocation is written now, depending on this resourceVersion of the claim.
+
+        False: the watch has shown a later version already, so that the write would be refused; the devices are free again.
+        """
+        assumption.depends = number(version)
+        claim = self.claims.get(assumption.uid)
+        if claim is not None and number(claim.version) > assumption.depends:
+            self.forget(assumption)
+        return self.assumed.holds(assumption)
+
+    def forget(self, assumption: Assumption) -> None:
+        """Give up an assumption whose write has certainly failed; one that is settled changes nothing."""
+        if self.assumed.holds(assumption):
+            self.assumed.forget(assumption.uid)
+            self._charge(assumption.uid)
             self.retry_epoch += 1
             self._wake()
 
@@ -202,8 +215,10 @@ class Snapshot:
         if new is None:
             self.assumed.forget(uid)
         else:
-            echo = self.assumed.echoed(new)
-            lost = before or (echo.allocation if echo else None)
+            settled = self.assumed.settle(new)
+            # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
+            lost = before or (settled.allocation if settled and settled.confirmed else None)
+            self.retry_epoch += settled is not None and after is None
             if lost is not None and after is None and uid not in self._clearing:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
                 self.deallocations.append(Deallocation(new, lost, users))

@@ -111,7 +111,8 @@ class Cycle:
         log = _log.bind(cycle=self._number)
         metrics.CYCLES.inc()
         with metrics.CYCLE_SECONDS.time():
-            # 1. What did others do to our allocations?
+            # 1. What became of writes without an answer, and what did others do to our allocations?
+            self._writes.settle()
             self._note_deallocations()
             contested = self._settle_overlaps()
 
