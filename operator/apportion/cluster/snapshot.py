@@ -106,13 +106,16 @@ class Snapshot:
         pods = self.pods
         return (pods[uid] for uid in tuple(uids) if uid in pods)
 
+    def left_out(self, kind: ResourceKind) -> frozenset[str]:
+        """Return the UIDs of the objects of a kind that exist, and of which nothing can be read that counts."""
+        return frozenset(found.uid for found in self.broken.values() if found.kind == kind and found.left_out)
+
     def named_claims(self, pod: Pod) -> Iterator[Claim | None]:
-        """Yield the claims that a pod names; None for one that does not exist yet."""
-        return (
-            self.claim(pod.namespace, entry.claim) if entry.claim else None
-            for entry in pod.claims
-            if not entry.needless
-        )
+        """Yield the claims that a pod names; None for one that does not exist yet, or cannot be read."""
+        for entry in pod.claims:
+            if not entry.needless:
+                claim = self.claim(pod.namespace, entry.claim) if entry.claim else None
+                yield claim if claim is None or claim.uid not in self.broken else None
 
     def users(self, claim: Claim) -> Iterator[Pod]:
         """Yield the pods that name the claim."""

@@ -16,6 +16,7 @@ from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.deviceindex import device_of
+from apportion.cluster.kinds import POLICIES
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -25,7 +26,7 @@ from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.clearing import Overlap, UnusedAllocations, overlaps
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.gates import open_gates
+from apportion.scheduling.gates import open_gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -197,6 +198,9 @@ class Cycle:
             events.unservable(self._recorder, found)
         for broken in self._snapshot.broken.values():
             events.unreadable(self._recorder, broken)
+        for pod in shut_by_policies(self._snapshot):
+            unread = sorted(self._snapshot.broken[uid].name for uid in self._snapshot.left_out(POLICIES))
+            events.policy_unreadable(self._recorder, pod, ", ".join(unread))
         if self._examined != self._snapshot.slice_epoch:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():
