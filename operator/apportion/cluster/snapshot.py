@@ -17,6 +17,7 @@ from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation, number
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
+from apportion.cluster.endedallocations import EndedAllocations
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
@@ -60,6 +61,7 @@ class Snapshot:
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
+        self.ended = EndedAllocations(self.pods)
         self.prepared = PreparedIndex()
         self._wake = wake
         self._node_uids: dict[str, str] = {}
@@ -225,6 +227,9 @@ class Snapshot:
             if lost is not None and after is None and uid not in self._clearing:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
                 self.deallocations.append(Deallocation(new, lost, users))
+        if old is not None and before is not None and after is None:
+            self.ended.note(old)
+            self._charge_ended(uid)
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
@@ -246,8 +251,19 @@ class Snapshot:
             del self._charged[uid]
             self.state.release(uid)
 
+    def _charge_ended(self, uid: str) -> None:
+        """Let the allocator's state hold what pods still use of a claim (UID) that has lost it."""
+        key = f"ended:{uid}"
+        claim = self.ended.get(uid)
+        if claim is not None and claim.allocation is not None:
+            self.state.hold(key, claim.allocation.results)
+        else:
+            self.state.release(key)
+
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
+        for claim in self.ended.of_pod(uid):
+            self._charge_ended(claim)
         for pod in (old, new):
             if pod is not None and pod.node is not None:
                 self._host_changed(pod.node)

@@ -36,6 +36,8 @@ from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDe
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
+_SEEN_LATE = 5.0
+"""Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
 
 
 class Partitions(Protocol):
@@ -86,6 +88,8 @@ class Cycle:
         """Slice epoch in which pools were last searched for contradictions."""
         self._overlaps: tuple[int, list[Overlap]] | None = None
         """The device epoch in which overlaps were last looked for, and what was found."""
+        self._ended_since: dict[str, float] = {}
+        """When claims were first seen to have lost devices that pods use, by UID."""
         self._last = clock()
 
     def age(self) -> float:
@@ -210,6 +214,11 @@ class Cycle:
                 for claim in self._snapshot.claims_of(uids):
                     if self._snapshot.managed.owns(claim):
                         events.foreign(self._recorder, claim)
+        now = self._clock()
+        self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
+        for claim, pod in self._snapshot.ended:
+            if now - self._ended_since[claim.uid] >= _SEEN_LATE:
+                events.claim_ended(self._recorder, pod, claim)
         self._writes.keep(demand.key for demand in demands)
 
     def _serve(self, queued: Queued, capacity: HostCapacity) -> int:

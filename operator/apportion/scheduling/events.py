@@ -114,6 +114,17 @@ def given_back(recorder: Recorder, claim: Claim, reason: str) -> None:
     recorder.normal(_claim(claim), "GivenBack", reason)
 
 
+def claim_ended(recorder: Recorder, pod: Pod, claim: Claim) -> None:
+    """The pod runs with devices that its claim has no more."""
+    devices = ", ".join(str(result.device) for result in claim.allocation.results) if claim.allocation else ""
+    recorder.warning(
+        _pod(pod),
+        "ClaimEnded",
+        f"ResourceClaim {claim.key} was deleted or deallocated while this pod uses its devices ({devices}); nobody else is given"
+        " them until the pod has ended",
+    )
+
+
 def node_refused(recorder: Recorder, pod: Pod, node: str, seconds: float) -> None:
     """kube-scheduler refused our node for the pod."""
     recorder.normal(
