@@ -8,7 +8,8 @@ ApportionError
 │   ├── Overtaken            another writer was first: read again (409, failed precondition)
 │   ├── Missing              the object is not there (404)
 │   ├── Expired              the watch's version is too old: list again (410)
-│   └── Unreachable          no answer, or one that says to try later (429, 5xx, time-out)
+│   └── Unreachable          nothing was done: no connection, or an answer that says to try later (429)
+│       └── Unanswered       nobody knows what was done: no answer, or one that does not say (5xx, no JSON)
 ├── NotLeading           the lease is gone or about to go: write nothing
 ├── NotReady             something else must happen first: try again later
 └── HardwareError        the driver said no
@@ -65,7 +66,21 @@ class Expired(ApiError):  # noqa: N818
 
 
 class Unreachable(ApiError):  # noqa: N818
-    """The server did not answer, or asked to come back later (HTTP 429, 5xx)."""
+    """The request did not reach the server, or the server asked to come back later (HTTP 429): nothing was done.
+
+    `retry_after` is how many seconds the server wants to be left alone (header Retry-After); 0: it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, retry_after: float = 0.0) -> None:
+        super().__init__(message, status=status)
+        self.retry_after = retry_after
+
+
+class Unanswered(Unreachable):
+    """The server did not say whether it carried out the request, and may do so later.
+
+    A time-out, a connection that broke, HTTP 5xx (etcd's answer may be lost after the commit), or an answer that is no JSON.
+    """
 
 
 class NotLeading(ApportionError):  # noqa: N818

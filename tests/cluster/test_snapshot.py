@@ -20,9 +20,9 @@ def test_an_assumption_outlives_older_events_and_ends_with_our_own_write() -> No
     world = ObservedCluster()
     raw = world.claim("c")
     claim = world.claim_value(raw)
-    world.snapshot.assume(claim, answer())
-    world.snapshot.assumed.written(claim.uid, str(world.version + 2))
-    world.see(CLAIMS, raw)  # somebody else's label, one version before our write
+    assumption = world.snapshot.assume(claim, answer())
+    assert world.snapshot.sent(assumption, str(world.version + 1))
+    world.see(CLAIMS, raw)  # our finalizer, on which the allocation depends
     assert world.snapshot.state.holders(CARD) == (claim.uid,)
     assert len(world.snapshot.assumed) == 1
     world.allocate(raw, "n1", "gpu-0")
@@ -34,9 +34,9 @@ def test_a_failed_write_frees_the_device_and_wakes_the_cycle() -> None:
     """What was assumed is forgotten as a whole."""
     world = ObservedCluster()
     claim = world.claim_value(world.claim("c"))
-    world.snapshot.assume(claim, answer())
+    assumption = world.snapshot.assume(claim, answer())
     wakes, epoch = world.wakes, world.snapshot.retry_epoch
-    world.snapshot.forget(claim.uid)
+    world.snapshot.forget(assumption)
     assert world.snapshot.state.holders(CARD) == ()
     assert world.wakes > wakes
     assert world.snapshot.retry_epoch > epoch
@@ -71,8 +71,9 @@ def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:
     world = ObservedCluster()
     raw = world.claim("c")
     claim = world.claim_value(raw)
-    world.snapshot.assume(claim, answer())
-    world.snapshot.assumed.written(claim.uid, str(world.version + 1))
+    assumption = world.snapshot.assume(claim, answer())
+    assert world.snapshot.sent(assumption, claim.version)
+    assumption.confirmed = True
     world.version += 1
     world.see(CLAIMS, raw)
     assert [event.claim.name for event in world.snapshot.deallocations] == ["c"]

@@ -4,7 +4,9 @@ from typing import Any
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
+from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
+from apportion.scheduling.writer import Writer
 
 
 async def claim(client: Client, namespace: str, **metadata: Any) -> Claim:
@@ -20,3 +22,7 @@ async def claim(client: Client, namespace: str, **metadata: Any) -> Claim:
 
 async def read(client: Client, namespace: str) -> Claim:
     return Claim.from_json(await client.get(CLAIMS, "c", namespace=namespace))
+
+
+async def allocate(writer: Writer, claim: Claim, answer: Allocation) -> None:
+    await writer.allocate(claim, answer, await writer.protect(claim))

@@ -1,22 +1,28 @@
 """AssumedAllocations: allocations that we decided and the watch has not shown yet; Deallocation: one that others ended.
 
-In: decisions, write results, observed claims. Out: which devices are taken although no claim in the snapshot says so.
-An entry lives from the decision until the watch has delivered our own write (or a later state), or the write failed.
+In: decisions, what became of their writes, observed claims. Out: which devices are taken although no claim in the snapshot says so.
+
+An entry lives from the decision until the write has certainly failed, or the watch has shown a version of the claim that is later
+than the one on which the write depends: then it was carried out before that version, or never will be (ADR 13).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Assumption:
-    """One allocation whose write is under way."""
+    """One allocation whose write is under way. It changes while it is written: a claim's next decision is another object."""
 
+    uid: str
+    """Of the claim."""
     allocation: Allocation
-    written: int | None = None
-    """resourceVersion of our write; None while it is in flight."""
+    depends: int | None = None
+    """resourceVersion without which the server refuses the write; None before the write was sent."""
+    confirmed: bool = False
+    """Whether the server said that it has carried out the write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +51,27 @@ class AssumedAllocations:
     def __init__(self) -> None:
         self._open: dict[str, Assumption] = {}
 
-    def assume(self, uid: str, allocation: Allocation) -> None:
+    def assume(self, uid: str, allocation: Allocation) -> Assumption:
         """Count the allocation as taken from now on."""
-        self._open[uid] = Assumption(allocation)
+        made = self._open[uid] = Assumption(uid, allocation)
+        return made
 
-    def written(self, uid: str, version: str) -> None:
-        """Note that the API server took the write; it stays assumed until the watch delivers this version."""
-        if uid in self._open:
-            self._open[uid] = replace(self._open[uid], written=number(version))
+    def holds(self, assumption: Assumption) -> bool:
+        """Say whether the assumption still counts: its claim may be settled, gone or decided anew."""
+        return self._open.get(assumption.uid) is assumption
 
     def forget(self, uid: str) -> Assumption | None:
-        """Drop an assumption: the write failed, or the claim is gone."""
+        """Drop the assumption about a claim, if there is one."""
         return self._open.pop(uid, None)
 
     def get(self, uid: str) -> Assumption | None:
         """Return the assumption about a claim, if there is one."""
         return self._open.get(uid)
 
-    def echoed(self, claim: Claim) -> Assumption | None:
-        """Return and drop the assumption if this version of the claim is our write, or later than it."""
+    def settle(self, claim: Claim) -> Assumption | None:
+        """Return and drop the assumption if this version of the claim is later than the one on which its write depends."""
         assumption = self._open.get(claim.uid)
-        if assumption is None or assumption.written is None or number(claim.version) < assumption.written:
+        if assumption is None or assumption.depends is None or number(claim.version) <= assumption.depends:
             return None
         return self._open.pop(claim.uid)
 

@@ -18,7 +18,7 @@ from kubernetes_asyncio import client as kubernetes
 from kubernetes_asyncio import config
 
 from apportion.cluster.kinds import ResourceKind
-from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unreachable
+from apportion.errors import ApiError, ApportionError, Expired, Missing, Overtaken, Unanswered, Unreachable
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -27,8 +27,12 @@ JSON_PATCH = "application/json-patch+json"
 OLDEST = (1, 36)
 """Before, device taints and shared counters are off by default (dra.md 4.8): the guard taint would have no effect."""
 
-_BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired, 429: Unreachable}
+_BY_STATUS: Mapping[int, type[ApiError]] = {404: Missing, 409: Overtaken, 410: Expired}
 _WRITING = ("POST", "PUT", "PATCH")
+_LIST_PATIENCE = 65.0
+"""Seconds for a list: a big one may take as long as the server lets it (kube-apiserver --request-timeout, 60 s by default)."""
+_SERVERS_SHARE = 0.8
+"""Share of our patience after which the server gives up, so that its own answer can still arrive."""
 _LONGEST_LINE = 2**26
 """Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 
@@ -38,7 +42,8 @@ async def connect(
 ) -> "Client":
     """Make a client from a kubeconfig file, or from the pod's service account when there is none.
 
-    `patience` (seconds) bounds every request but watches; `manager` is the field manager of every write.
+    `patience` (seconds) bounds every request but lists and watches, with its retries after 429; `manager` is the field manager
+    of every write.
     Raises ApiError when neither configuration can be read.
     """
     settings = kubernetes.Configuration()
@@ -87,12 +92,12 @@ class Client:
 
     async def list(self, kind: ResourceKind, *, namespace: str = "", **params: str) -> Object:
         """List a collection in one piece; returns the list object with `metadata` and `items`."""
-        return await self._call("GET", kind.path(namespace=namespace), params=params)
+        return await self._call("GET", kind.path(namespace=namespace), params=params, patience=_LIST_PATIENCE)
 
     async def names(self, kind: ResourceKind) -> Object:
         """List metadata only (PartialObjectMetadataList); a ninth of the bytes of a full list."""
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._call("GET", kind.path(), accept=accept)
+        return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE)
 
     async def create(self, kind: ResourceKind, body: Object, *, namespace: str = "") -> Object:
         """Create an object; raises Overtaken when the name is taken."""
@@ -156,14 +161,16 @@ class Client:
                 timeout=limits,
             ) as response:
                 if response.status >= 400:
-                    raise _error("GET", kind.path(), response.status, await response.read())
+                    raise _error("GET", kind.path(), response, await response.read())
                 async for line in _lines(response.content):
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
                         status = event["object"]
-                        raise _error("WATCH", kind.path(), int(status.get("code", 500)), orjson.dumps(status))
+                        raise _refusal(
+                            "WATCH", kind.path(), int(status.get("code", 500)), orjson.dumps(status)
+                        )
                     yield event
-        except (TimeoutError, aiohttp.ClientError) as error:
+        except (TimeoutError, aiohttp.ClientError, orjson.JSONDecodeError) as error:
             raise Unreachable(f"watch of {kind.plural}: {type(error).__name__} {error}") from None
 
     async def _headers(self, accept: str) -> dict[str, str]:
@@ -180,31 +187,43 @@ class Client:
         content: str = "application/json",
         accept: str = "application/json",
         params: Mapping[str, str] | None = None,
+        patience: float = 0.0,
     ) -> Object:
+        """Make a request, again after a 429 as long as our patience lasts.
+
+        Raises Unreachable when it was certainly not carried out, Unanswered when that is not known.
+        """
         headers = await self._headers(accept)
         query = dict(params or {})
         if method in _WRITING:
             query["fieldManager"] = self._manager
         if body is not None:
             headers["Content-Type"] = content
-        try:
-            async with (
-                asyncio.timeout(self._patience),
-                self._session.request(
-                    method,
-                    f"{self.settings.host}{path}",
-                    params=query,
-                    data=orjson.dumps(body) if body is not None else None,
-                    headers=headers,
-                ) as response,
-            ):
-                answer = await response.read()
-                if response.status >= 400:
-                    raise _error(method, path, response.status, answer)
-                decoded: Object = orjson.loads(answer)
-                return decoded
-        except (TimeoutError, aiohttp.ClientError) as error:
-            raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from None
+        data = orjson.dumps(body) if body is not None else None
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (patience or self._patience)
+        while True:
+            left = until - loop.time()
+            query["timeout"] = f"{max(left * _SERVERS_SHARE, 0.001):.3f}s"
+            try:
+                async with (
+                    asyncio.timeout_at(until),
+                    self._session.request(
+                        method, f"{self.settings.host}{path}", params=query, data=data, headers=headers
+                    ) as response,
+                ):
+                    answer = await response.read()
+            except aiohttp.ClientConnectorError as error:
+                raise Unreachable(f"{method} {path}: {type(error).__name__} {error}") from None
+            except (TimeoutError, aiohttp.ClientError) as error:
+                raise Unanswered(f"{method} {path}: {type(error).__name__} {error}") from None
+            if response.status < 400:
+                return _object(method, path, answer)
+            refusal = _error(method, path, response, answer)
+            wait = refusal.retry_after if isinstance(refusal, Unreachable) else 0.0
+            if not wait or loop.time() + wait >= until:
+                raise refusal
+            await asyncio.sleep(wait)
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -222,10 +241,31 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                     yield bytes(line)
 
 
-def _error(method: str, path: str, status: int, answer: bytes) -> ApiError:
+def _object(method: str, path: str, answer: bytes) -> Object:
+    try:
+        decoded = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        decoded = None
+    if not isinstance(decoded, dict):
+        said = answer[:200].decode(errors="replace")
+        raise Unanswered(f"{method} {path}: the answer is no JSON object, but {said!r}")
+    return decoded
+
+
+def _error(method: str, path: str, response: aiohttp.ClientResponse, answer: bytes) -> ApiError:
+    refusal = _refusal(method, path, response.status, answer)
+    wait = response.headers.get("Retry-After", "")
+    if response.status == 429 and wait.isdecimal():
+        return Unreachable(str(refusal), status=429, retry_after=float(wait))
+    return refusal
+
+
+def _refusal(method: str, path: str, status: int, answer: bytes) -> ApiError:
     try:
         message = str(orjson.loads(answer).get("message") or "")
     except (orjson.JSONDecodeError, AttributeError):
         message = answer[:200].decode(errors="replace")
-    kind = _BY_STATUS.get(status, Unreachable if status >= 500 else ApiError)
+    if status == 429:
+        return Unreachable(f"{method} {path}: 429 {message}", status=status)
+    kind = _BY_STATUS.get(status, Unanswered if status >= 500 else ApiError)
     return kind(f"{method} {path}: {status} {message}", status=status)

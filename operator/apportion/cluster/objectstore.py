@@ -1,8 +1,8 @@
 """ObjectStore: every observed object, parsed, in its newest version.
 
 In: raw objects as watches deliver them, in any order, again and again. Out: what each event changed. Objects are known
-by UID, so that a late DELETED of an old object cannot erase a new one of the same name. An object that cannot be read is
-left out and remembered as broken.
+by UID, so that a late DELETED of an old object cannot erase a new one of the same name. Of an object that cannot be read as much
+counts as keeps taken what is taken and shut what is shut (`unreadable`); it is remembered as broken.
 """
 
 from collections import OrderedDict
@@ -18,6 +18,7 @@ from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import number
 from apportion.cluster.kinds import ResourceKind
+from apportion.cluster.unreadable import remains
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
@@ -52,6 +53,8 @@ class BrokenObject:
     name: str
     uid: str
     error: BrokenInput
+    left_out: bool = True
+    """Nothing of it counts; else its last readable value or what can be read of it does."""
 
 
 class ObjectStore:
@@ -93,9 +96,14 @@ class ObjectStore:
         try:
             new = _READERS[kind](raw)
         except BrokenInput as error:
-            self.broken[uid] = BrokenObject(kind, metadata.get("namespace", ""), metadata["name"], uid, error)
-            _log.warning("object.broken", kind=kind.name, name=metadata["name"], error=str(error))
-            return objects.pop(uid, None), None
+            old = objects.pop(uid, None)
+            kept = remains(kind, raw, old)
+            namespace, name = metadata.get("namespace", ""), metadata["name"]
+            self.broken[uid] = BrokenObject(kind, namespace, name, uid, error, left_out=kept is None)
+            _log.warning("object.broken", kind=kind.name, name=name, kept=kept is not None, error=str(error))
+            if kept is not None:
+                objects[uid] = kept
+            return old, kept
         self.broken.pop(uid, None)
         old = objects.get(uid)
         objects[uid] = new

@@ -14,9 +14,10 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
-from apportion.cluster.assumedallocations import AssumedAllocations, Deallocation
+from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation, number
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
+from apportion.cluster.endedallocations import EndedAllocations
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
@@ -60,6 +61,7 @@ class Snapshot:
         self.devices = DeviceIndex()
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
+        self.ended = EndedAllocations(self.pods)
         self.prepared = PreparedIndex()
         self._wake = wake
         self._node_uids: dict[str, str] = {}
@@ -106,13 +108,16 @@ class Snapshot:
         pods = self.pods
         return (pods[uid] for uid in tuple(uids) if uid in pods)
 
+    def left_out(self, kind: ResourceKind) -> frozenset[str]:
+        """Return the UIDs of the objects of a kind that exist, and of which nothing can be read that counts."""
+        return frozenset(found.uid for found in self.broken.values() if found.kind == kind and found.left_out)
+
     def named_claims(self, pod: Pod) -> Iterator[Claim | None]:
-        """Yield the claims that a pod names; None for one that does not exist yet."""
-        return (
-            self.claim(pod.namespace, entry.claim) if entry.claim else None
-            for entry in pod.claims
-            if not entry.needless
-        )
+        """Yield the claims that a pod names; None for one that does not exist yet, or cannot be read."""
+        for entry in pod.claims:
+            if not entry.needless:
+                claim = self.claim(pod.namespace, entry.claim) if entry.claim else None
+                yield claim if claim is None or claim.uid not in self.broken else None
 
     def users(self, claim: Claim) -> Iterator[Pod]:
         """Yield the pods that name the claim."""
@@ -127,15 +132,28 @@ class Snapshot:
 
     # Deciding: what is assumed on top of what was seen. --------------------------------------------------------
 
-    def assume(self, claim: Claim, allocation: Allocation) -> None:
+    def assume(self, claim: Claim, allocation: Allocation) -> Assumption:
         """Take the devices of a decision, before it is written."""
-        self.assumed.assume(claim.uid, allocation)
+        made = self.assumed.assume(claim.uid, allocation)
         self._charge(claim.uid)
+        return made
 
-    def forget(self, uid: str) -> None:
-        """Give up an assumption whose write failed."""
-        if self.assumed.forget(uid) is not None:
-            self._charge(uid)
+    def sent(self, assumption: Assumption, version: str) -> bool:
+        """Note that the allocation is written now, depending on this resourceVersion of the claim.
+
+        False: the watch has shown a later version already, so that the write would be refused; the devices are free again.
+        """
+        assumption.depends = number(version)
+        claim = self.claims.get(assumption.uid)
+        if claim is not None and number(claim.version) > assumption.depends:
+            self.forget(assumption)
+        return self.assumed.holds(assumption)
+
+    def forget(self, assumption: Assumption) -> None:
+        """Give up an assumption whose write has certainly failed; one that is settled changes nothing."""
+        if self.assumed.holds(assumption):
+            self.assumed.forget(assumption.uid)
+            self._charge(assumption.uid)
             self.retry_epoch += 1
             self._wake()
 
@@ -202,11 +220,16 @@ class Snapshot:
         if new is None:
             self.assumed.forget(uid)
         else:
-            echo = self.assumed.echoed(new)
-            lost = before or (echo.allocation if echo else None)
+            settled = self.assumed.settle(new)
+            # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
+            lost = before or (settled.allocation if settled and settled.confirmed else None)
+            self.retry_epoch += settled is not None and after is None
             if lost is not None and after is None and uid not in self._clearing:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
                 self.deallocations.append(Deallocation(new, lost, users))
+        if old is not None and before is not None and after is None:
+            self.ended.note(old)
+            self._charge_ended(uid)
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
@@ -228,8 +251,19 @@ class Snapshot:
             del self._charged[uid]
             self.state.release(uid)
 
+    def _charge_ended(self, uid: str) -> None:
+        """Let the allocator's state hold what pods still use of a claim (UID) that has lost it."""
+        key = f"ended:{uid}"
+        claim = self.ended.get(uid)
+        if claim is not None and claim.allocation is not None:
+            self.state.hold(key, claim.allocation.results)
+        else:
+            self.state.release(key)
+
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
+        for claim in self.ended.of_pod(uid):
+            self._charge_ended(claim)
         for pod in (old, new):
             if pod is not None and pod.node is not None:
                 self._host_changed(pod.node)

@@ -226,7 +226,7 @@ class PartitionController:
     async def _status(
         self, kind: ResourceKind, metadata: ObjectMeta, old: dict[str, Any], new: dict[str, Any]
     ) -> None:
-        if same(old, new):
+        if same(old, new) or metadata.uid in self._snapshot.broken:
             return
         self._fence()
         body = {"metadata": {"resourceVersion": metadata.resource_version}, "status": new}

@@ -15,6 +15,7 @@ from apportion.api.layout import LayoutPartition, PartitionLayout
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.deviceindex import card_of, device_of
+from apportion.cluster.kinds import LAYOUTS
 from apportion.cluster.publishedpartition import PublishedPartition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
@@ -59,7 +60,7 @@ def layout_plans(snapshot: Snapshot, programs: Programs) -> list[LayoutPlan]:
 
 def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
     """Return how to delete layout partitions whose layout is gone and that are not in use."""
-    kept = {plan.layout.metadata.uid for plan in planned}
+    kept = {plan.layout.metadata.uid for plan in planned} | snapshot.left_out(LAYOUTS)
     return [
         Delete(partition, "its layout is gone")
         for partition in snapshot.partitions.values()

@@ -1,7 +1,7 @@
 """BackgroundWrites: the writes that a pass has decided upon, so that no pass waits for the API server.
 
-In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed or forgotten, a
-demand pauses, an Event is recorded.
+In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed, forgotten or, without an
+answer, kept until it is settled (`UnknownWrites`), a demand pauses, an Event is recorded.
 """
 
 import asyncio
@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import structlog
 
 from apportion import metrics
+from apportion.cluster.assumedallocations import Assumption
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken
+from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered, Unreachable
 from apportion.scheduling import events
+from apportion.scheduling.unknownwrites import UnknownWrites
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.writer import Writer
 
@@ -48,11 +50,27 @@ class BackgroundWrites:
         """Pods whose gate we are removing, or have removed and still observe."""
         self._clearing: set[str] = set()
         self._releasing: set[str] = set()
+        self._unknown = UnknownWrites(snapshot, writer, clock=clock, wake=wake)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def finished(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is under way, and nothing can be carried out later, as long as this replica may write."""
+        await self.answered()
+        await self._unknown.withdraw_all()
+
+    async def answered(self) -> None:
+        """Wait for the answers to all that was asked so far."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def unknown(self) -> int:
+        """How many allocations may have been written, or may be later, without anybody knowing."""
+        return len(self._unknown)
+
+    def settle(self) -> None:
+        """Go on with the writes that were not answered."""
+        if self._unknown:
+            self._spawn(self._unknown.withdraw_due())
 
     def paused(self, demand: str) -> bool:
         """Say whether a demand (its key) waits after a failed write."""
@@ -66,8 +84,10 @@ class BackgroundWrites:
     def write(
         self, demand: WaitingDemand, pairs: Sequence[tuple[Claim, Allocation]], *, since: float | None
     ) -> None:
-        """Write one decision; `since` is when the demand was first seen, by the clock."""
-        self._spawn(self._write(demand, pairs, since))
+        """Write one decision, which is assumed; `since` is when the demand was first seen, by the clock."""
+        assumed = self._snapshot.assumed
+        assumptions = [(claim, found) for claim, _ in pairs if (found := assumed.get(claim.uid)) is not None]
+        self._spawn(self._write(demand, assumptions, since))
 
     def ungate(self, pods: Sequence[Pod]) -> None:
         """Remove the gates of these pods, which are all whose gate can be removed now."""
@@ -94,38 +114,71 @@ class BackgroundWrites:
             self._spawn(self._release(claim))
 
     async def _write(
-        self, demand: WaitingDemand, pairs: Sequence[tuple[Claim, Allocation]], since: float | None
+        self, demand: WaitingDemand, assumptions: Sequence[tuple[Claim, Assumption]], since: float | None
     ) -> None:
-        """Write claim by claim; a failed write is forgotten, and the demand tried again after a pause."""
-        for claim, allocation in pairs:
+        """Write claim by claim; the demand is tried again after a pause where one fails."""
+        for claim, assumption in assumptions:
+            version = ""
+            """On which the allocation depends; empty as long as it was not sent."""
             try:
-                version = await self._writer.allocate(claim, allocation)
-            except (Overtaken, Missing) as error:
+                protected = await self._writer.protect(claim)
+                if not self._snapshot.sent(assumption, protected):
+                    raise Overtaken(f"claim {claim.key} has changed")  # noqa: TRY301 - as if the server had said it
+                version = protected
+                await self._writer.allocate(claim, assumption.allocation, version)
+            except Overtaken as error:
                 _log.info("claim.overtaken", claim=claim.key, error=str(error))
-                self._failed(demand, claim, "overtaken")
+                # The claim has moved on. Which way, the watch will show: a request that was sent twice finds itself in its way.
+                self._failed(demand, assumption, "overtaken", known=not version)
+            except Missing:
+                self._failed(demand, assumption, "overtaken")
             except NotLeading:
-                self._failed(demand, claim, "not leading")
+                self._failed(demand, assumption, "not leading")
+            except Unanswered as error:
+                _log.warning("claim.write_unanswered", claim=claim.key, error=str(error))
+                self._unanswered(demand, claim, assumption, version)
             except ApiError as error:
                 _log.warning("claim.write_failed", claim=claim.key, error=str(error))
-                self._failed(demand, claim, "failed")
+                pause = error.retry_after if isinstance(error, Unreachable) else 0.0
+                self._failed(demand, assumption, "failed", least=pause)
                 events.write_failed(self._recorder, claim, error)
+            except Exception:  # noqa: BLE001 - a defect of ours: nobody knows what was carried out
+                _log.exception("claim.write_defect", claim=claim.key)
+                self._unanswered(demand, claim, assumption, version)
             else:
-                self._snapshot.assumed.written(claim.uid, version)
+                assumption.confirmed = True
                 metrics.ALLOCATIONS.labels("written").inc()
                 if since is not None:
                     metrics.ALLOCATION_SECONDS.observe(self._clock() - since)
+                allocation = assumption.allocation
                 events.allocated(self._recorder, claim, allocation)
                 _log.info(
                     "claim.allocated", claim=claim.key, node=allocation.node, devices=len(allocation.results)
                 )
 
-    def _failed(self, demand: WaitingDemand, claim: Claim, result: str) -> None:
+    def _failed(
+        self,
+        demand: WaitingDemand,
+        assumption: Assumption,
+        result: str,
+        *,
+        known: bool = True,
+        least: float = 0.0,
+    ) -> None:
+        """Let a demand pause (at `least` so many seconds); without `known` the watch decides about the assumption."""
         metrics.ALLOCATIONS.labels(result).inc()
         _, last = self._paused.get(demand.key, (0.0, 0.0))
-        pause = min(last * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
+        pause = max(min(last * 2 or _FIRST_PAUSE, _LONGEST_PAUSE), least)
         self._paused[demand.key] = (self._clock() + pause, pause)
-        self._snapshot.forget(claim.uid)
+        if known:
+            self._snapshot.forget(assumption)
         asyncio.get_running_loop().call_later(pause, self._wake)
+
+    def _unanswered(self, demand: WaitingDemand, claim: Claim, assumption: Assumption, version: str) -> None:
+        """Keep the devices of an allocation that may have been written; without a version only a finalizer may have been."""
+        self._failed(demand, assumption, "unanswered", known=not version)
+        if version:
+            self._unknown.note(claim, assumption, version)
 
     async def _ungate(self, pod: Pod) -> None:
         try:
@@ -151,6 +204,9 @@ class BackgroundWrites:
                 _log.info("claim.given_back", claim=claim.key, why=why)
         except (NotLeading, BrokenInput):
             self._snapshot.kept(claim.uid)
+        except Unanswered as error:
+            # It may be gone by us, or will be: asked again, the writer finds out.
+            _log.info("claim.not_given_back", claim=claim.key, error=str(error))
         except ApiError as error:
             self._snapshot.kept(claim.uid)
             _log.info("claim.not_given_back", claim=claim.key, error=str(error))

@@ -16,6 +16,7 @@ from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.deviceindex import device_of
+from apportion.cluster.kinds import POLICIES
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -25,7 +26,7 @@ from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.clearing import Overlap, UnusedAllocations, overlaps
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.gates import open_gates
+from apportion.scheduling.gates import open_gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -35,6 +36,8 @@ from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDe
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
+_SEEN_LATE = 5.0
+"""Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
 
 
 class Partitions(Protocol):
@@ -85,6 +88,8 @@ class Cycle:
         """Slice epoch in which pools were last searched for contradictions."""
         self._overlaps: tuple[int, list[Overlap]] | None = None
         """The device epoch in which overlaps were last looked for, and what was found."""
+        self._ended_since: dict[str, float] = {}
+        """When claims were first seen to have lost devices that pods use, by UID."""
         self._last = clock()
 
     def age(self) -> float:
@@ -111,7 +116,8 @@ class Cycle:
         log = _log.bind(cycle=self._number)
         metrics.CYCLES.inc()
         with metrics.CYCLE_SECONDS.time():
-            # 1. What did others do to our allocations?
+            # 1. What became of writes without an answer, and what did others do to our allocations?
+            self._writes.settle()
             self._note_deallocations()
             contested = self._settle_overlaps()
 
@@ -196,6 +202,9 @@ class Cycle:
             events.unservable(self._recorder, found)
         for broken in self._snapshot.broken.values():
             events.unreadable(self._recorder, broken)
+        for pod in shut_by_policies(self._snapshot):
+            unread = sorted(self._snapshot.broken[uid].name for uid in self._snapshot.left_out(POLICIES))
+            events.policy_unreadable(self._recorder, pod, ", ".join(unread))
         if self._examined != self._snapshot.slice_epoch:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():
@@ -205,6 +214,11 @@ class Cycle:
                 for claim in self._snapshot.claims_of(uids):
                     if self._snapshot.managed.owns(claim):
                         events.foreign(self._recorder, claim)
+        now = self._clock()
+        self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
+        for claim, pod in self._snapshot.ended:
+            if now - self._ended_since[claim.uid] >= _SEEN_LATE:
+                events.claim_ended(self._recorder, pod, claim)
         self._writes.keep(demand.key for demand in demands)
 
     def _serve(self, queued: Queued, capacity: HostCapacity) -> int:

@@ -114,6 +114,17 @@ def given_back(recorder: Recorder, claim: Claim, reason: str) -> None:
     recorder.normal(_claim(claim), "GivenBack", reason)
 
 
+def claim_ended(recorder: Recorder, pod: Pod, claim: Claim) -> None:
+    """The pod runs with devices that its claim has no more."""
+    devices = ", ".join(str(result.device) for result in claim.allocation.results) if claim.allocation else ""
+    recorder.warning(
+        _pod(pod),
+        "ClaimEnded",
+        f"ResourceClaim {claim.key} was deleted or deallocated while this pod uses its devices ({devices}); nobody else is given"
+        " them until the pod has ended",
+    )
+
+
 def node_refused(recorder: Recorder, pod: Pod, node: str, seconds: float) -> None:
     """kube-scheduler refused our node for the pod."""
     recorder.normal(
@@ -126,10 +137,21 @@ def node_refused(recorder: Recorder, pod: Pod, node: str, seconds: float) -> Non
 
 def unreadable(recorder: Recorder, found: BrokenObject) -> None:
     """An object cannot be read."""
+    effect = "is left out" if found.left_out else "counts as far as it can be read, else as it was read last"
     recorder.warning(
         About(found.kind, found.name, found.uid, found.namespace),
         "Unreadable",
-        f"{found.kind.name} {found.name} is left out: {found.error}",
+        f"{found.kind.name} {found.name} {effect}: {found.error}",
+    )
+
+
+def policy_unreadable(recorder: Recorder, pod: Pod, policies: str) -> None:
+    """Nobody knows whether the pod's claims are ours."""
+    recorder.warning(
+        _pod(pod),
+        "PolicyUnreadable",
+        f"AllocationPolicy {policies}: spec.deviceClasses cannot be read and may cover the classes of this pod's claims; the pod"
+        " stays behind its gate until the policy is repaired or deleted",
     )
 
 

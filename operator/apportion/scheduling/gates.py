@@ -2,13 +2,15 @@
 
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every managed claim,
 without overlap, and (by policy) once the partitions behind it are cut. Pods without a managed claim lose the gate at
-once: admission cannot look into claims. The gates of a group are removed together, once enough of its pods are served.
+once: admission cannot look into claims. They keep it while there is a policy of which nobody can read what classes it covers.
+The gates of a group are removed together, once enough of its pods are served.
 """
 
 from collections.abc import Callable, Iterator
 
 from apportion.api.contract import GATE
 from apportion.api.partition import Phase
+from apportion.cluster.kinds import POLICIES
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
@@ -21,8 +23,11 @@ PartitionPhase = Callable[[Claim], Phase | None]
 
 def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
     """Yield pods whose gate can be removed; `contested` are the UIDs of claims whose devices overlap."""
+    uncertain = bool(snapshot.left_out(POLICIES))
 
     def has(claim: Claim) -> bool:
+        if not snapshot.managed.owns(claim):
+            return not uncertain and _others(claim, snapshot)
         return _served(claim, snapshot, contested, phase)
 
     whole: dict[tuple[str, str], bool] = {}
@@ -41,6 +46,17 @@ def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: Partitio
         yield pod
 
 
+def shut_by_policies(snapshot: Snapshot) -> Iterator[Pod]:
+    """Yield pods that keep the gate because a policy that cannot be read may cover the classes of their claims."""
+    if snapshot.left_out(POLICIES):
+        for pod in snapshot.pods_of(snapshot.pod_index.gated):
+            claims = claims_of(pod, snapshot) if GATE in pod.gates else None
+            if claims and any(
+                not snapshot.managed.owns(claim) and _others(claim, snapshot) for claim in claims
+            ):
+                yield pod
+
+
 def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
     """Say whether enough pods of a pod's group are served."""
     group = group_of(pod, snapshot)
@@ -50,14 +66,19 @@ def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:
 
 
 def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: PartitionPhase) -> bool:
-    managed = snapshot.managed
-    if not managed.owns(claim):
-        # kube-scheduler allocates it; but a class that does not exist yet may become ours (a layout makes it), and a
-        # claim that mixes classes can be allocated by nobody.
-        return managed.mixes(claim) is None and not managed.unknown(claim)
+    """Say whether a managed claim has its devices."""
     if claim.allocation is None or claim.uid in contested:
         return False
     # Not before the finalizer is there by which controller-manager cleans up.
     if not claim.finalizers:
         return False
-    return not managed.policy(claim).partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
+    policy = snapshot.managed.policy(claim)
+    return not policy.partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
+
+
+def _others(claim: Claim, snapshot: Snapshot) -> bool:
+    """Say whether kube-scheduler allocates a claim that is not ours.
+
+    A class that does not exist yet may become ours (a layout makes it), and a claim that mixes classes can be allocated by nobody.
+    """
+    return snapshot.managed.mixes(claim) is None and not snapshot.managed.unknown(claim)

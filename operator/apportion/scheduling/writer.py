@@ -17,7 +17,7 @@ from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
-from apportion.errors import Missing, Overtaken
+from apportion.errors import Missing
 from apportion.scheduling.waiting import immediate
 
 
@@ -38,25 +38,38 @@ class Writer:
         self._now = now
         self._slots = asyncio.Semaphore(concurrency)
 
-    async def allocate(self, claim: Claim, allocation: Allocation) -> str:
-        """Write the finalizer, then the allocation; returns the new resourceVersion.
+    async def protect(self, claim: Claim) -> str:
+        """Write the finalizer, unless it is there; returns the resourceVersion of the claim with it.
 
         controller-manager takes the protection finalizer away at every deallocation, so it is checked before each
         allocation. Raises Overtaken when the claim changed since it was decided upon.
         """
+        finalizer = _finalizer(claim)
+        if finalizer in claim.finalizers:
+            return claim.version
         async with self._slots:
-            version = claim.version
-            finalizer = ALLOCATION_FINALIZER if immediate(claim) else PROTECTION_FINALIZER
-            if finalizer not in claim.finalizers:
-                self._fence()
-                body = {
-                    "metadata": {"resourceVersion": version, "finalizers": [*claim.finalizers, finalizer]}
-                }
-                written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
-                version = written["metadata"]["resourceVersion"]
+            return await self._finalizers(claim, claim.version, [*claim.finalizers, finalizer])
+
+    async def allocate(self, claim: Claim, allocation: Allocation, version: str) -> None:
+        """Write the allocation to a claim that has its finalizer in this resourceVersion.
+
+        Raises Overtaken when the claim changed since, Missing when it is gone, Unanswered when nobody knows.
+        """
+        async with self._slots:
             stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            answer = allocation.to_json() | {"allocationTimestamp": stamp}
-            return await self._status(claim, version, {"allocation": answer})
+            await self._status(
+                claim, version, {"allocation": allocation.to_json() | {"allocationTimestamp": stamp}}
+            )
+
+    async def withdraw(self, claim: Claim, version: str) -> None:
+        """Take the finalizer off again, if the claim still has this resourceVersion.
+
+        Afterwards it has another one, so that the server refuses an allocation that depends on this one (ADR 13). Raises
+        Overtaken when it had another one already, Missing when the claim is gone: then the same holds.
+        """
+        async with self._slots:
+            kept = [each for each in claim.finalizers if each != _finalizer(claim)]
+            await self._finalizers(claim, version, kept)
 
     async def clear(self, claim: Claim) -> bool:
         """Clear an allocation, unless it was reserved meanwhile; says whether it is gone.
@@ -74,18 +87,16 @@ class Writer:
                 return True
             if now.reserved_for or now.allocation != claim.allocation:
                 return False
-            self._fence()
-            await self._status(now, now.version, {"allocation": None})
+            with suppress(Missing):
+                await self._status(now, now.version, {"allocation": None})
             return True
 
     async def release(self, claim: Claim) -> None:
         """Remove our own finalizer from a claim that is being deleted."""
         async with self._slots:
-            self._fence()
             kept = [finalizer for finalizer in claim.finalizers if finalizer != ALLOCATION_FINALIZER]
-            body = {"metadata": {"resourceVersion": claim.version, "finalizers": kept}}
             with suppress(Missing):
-                await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace)
+                await self._finalizers(claim, claim.version, kept)
 
     async def ungate(self, pod: Pod) -> None:
         """Remove our gate and nothing else; raises Overtaken when the pod is another one or its gates changed."""
@@ -100,14 +111,21 @@ class Writer:
             with suppress(Missing):
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
 
-    async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
+    async def _finalizers(self, claim: Claim, version: str, finalizers: list[str]) -> str:
+        self._fence()
+        metadata = {"resourceVersion": version, "uid": claim.uid, "finalizers": finalizers}
+        written = await self._client.patch(
+            CLAIMS, claim.name, {"metadata": metadata}, namespace=claim.namespace
+        )
+        return str(written["metadata"]["resourceVersion"])
+
+    async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> None:
         self._fence()
         # The uid in the body turns a write to a recreated claim of the same name into a conflict.
         body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
-        try:
-            written = await self._client.patch(
-                CLAIMS, claim.name, body, namespace=claim.namespace, sub="status"
-            )
-        except Missing:
-            raise Overtaken(f"claim {claim.key} is gone", status=404) from None
-        return str(written["metadata"]["resourceVersion"])
+        await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace, sub="status")
+
+
+def _finalizer(claim: Claim) -> str:
+    """Return the finalizer that keeps the claim until its devices are free."""
+    return ALLOCATION_FINALIZER if immediate(claim) else PROTECTION_FINALIZER

@@ -1,0 +1,62 @@
+"""EndedAllocations: allocations that ended while pods that had reserved them run on.
+
+In: the last version of a claim that had devices, pods as they come and go. Out: which devices running pods still use. A tenant may take
+the finalizers off a claim in use and delete it, or clear its status; the containers keep the devices until the pod has ended. An
+operator that starts later learns of them by the agent's taint `apportion.dev/held`.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+
+
+class EndedAllocations:
+    """Claims in the last version with devices, by UID, as long as a pod that had reserved them may run."""
+
+    def __init__(self, pods: Mapping[str, Pod]) -> None:
+        """`pods` are the observed pods, by UID."""
+        self._pods = pods
+        self._claims: dict[str, Claim] = {}
+        self._by_pod: dict[str, set[str]] = {}
+
+    def note(self, claim: Claim) -> None:
+        """Take note of a claim that has lost its devices, in the last version that had them."""
+        consumers = {each.uid for each in claim.reserved_for}
+        if any(map(self._live, consumers)):
+            self._claims[claim.uid] = claim
+            for pod in consumers:
+                self._by_pod.setdefault(pod, set()).add(claim.uid)
+
+    def of_pod(self, pod: str) -> list[str]:
+        """Return the claims (UIDs) that a pod (UID) had reserved; those whose pods have all ended are forgotten with it."""
+        found = list(self._by_pod.get(pod, ()))
+        for uid in found:
+            consumers = {each.uid for each in self._claims[uid].reserved_for}
+            if not any(map(self._live, consumers)):
+                del self._claims[uid]
+                for each in consumers:
+                    self._by_pod[each].discard(uid)
+                    if not self._by_pod[each]:
+                        del self._by_pod[each]
+        return found
+
+    def get(self, claim: str) -> Claim | None:
+        """Return the claim of this UID, if a pod runs with its devices now."""
+        found = self._claims.get(claim)
+        return found if found is not None and next(self._running(found), None) is not None else None
+
+    def __iter__(self) -> Iterator[tuple[Claim, Pod]]:
+        """Yield every such claim with each pod that runs with its devices."""
+        for claim in self._claims.values():
+            for pod in self._running(claim):
+                yield claim, pod
+
+    def _live(self, pod: str) -> bool:
+        found = self._pods.get(pod)
+        return found is not None and not found.finished
+
+    def _running(self, claim: Claim) -> Iterator[Pod]:
+        for consumer in claim.reserved_for:
+            if self._live(consumer.uid) and self._pods[consumer.uid].node is not None:
+                yield self._pods[consumer.uid]

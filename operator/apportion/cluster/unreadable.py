@@ -1,0 +1,116 @@
+"""What still counts of an object that cannot be read, as those of a newer release after a rollback.
+
+In: the raw object, its last readable value. Out: a value that keeps taken what is taken and shut what is shut, or None: the object is
+left out. Nobody decides about an unreadable object, and nothing is written to it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from apportion.api.policy import AllocationPolicy
+from apportion.cluster import kinds
+from apportion.cluster.kinds import ResourceKind
+from apportion.dra import reading
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.claim import Claim, Consumer
+from apportion.dra.device import DeviceId
+from apportion.dra.reading import Json
+from apportion.dra.selection import NodeSelector
+from apportion.errors import BrokenInput
+
+LEFT_OUT: Final = frozenset((kinds.NODES, kinds.SLICES, kinds.CLASSES))
+"""Kinds of which nothing is kept: they offer something, and what cannot be read offers nothing."""
+
+
+def remains(kind: ResourceKind, raw: Json, last: Any) -> Any:
+    """Return what counts of an unreadable object; `last` is what counted before, None: nothing did."""
+    if kind in LEFT_OUT:
+        return None
+    if kind == kinds.CLAIMS:
+        return _claim(raw, last)
+    if kind == kinds.POLICIES and last is None:
+        return _policy(raw)
+    return last
+
+
+def _claim(raw: Json, last: Claim | None) -> Claim:
+    """Return a claim that has devices and consumers, and asks for nothing: no DeviceClass of ours is in it."""
+    metadata = raw["metadata"]
+    status = _table(raw.get("status"))
+    return Claim(
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata["name"]),
+        uid=metadata["uid"],
+        version=str(metadata.get("resourceVersion") or ""),
+        allocation=_allocation(status.get("allocation"), last.allocation if last is not None else None),
+        reserved_for=tuple(
+            Consumer(
+                resource=str(row.get("resource")),
+                name=str(row.get("name")),
+                uid=str(row.get("uid")),
+                api_group=str(row.get("apiGroup") or ""),
+            )
+            for row in _rows(status.get("reservedFor"))
+        ),
+        finalizers=last.finalizers if last is not None else (),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        created=str(metadata.get("creationTimestamp") or ""),
+    )
+
+
+def _allocation(raw: Any, last: Allocation | None) -> Allocation | None:
+    """Return the allocation as far as it can be read, and the devices of the last readable one if a row cannot be."""
+    if raw is None:
+        return None
+    try:
+        return Allocation.from_json(_table(raw))
+    except BrokenInput:
+        pass
+    read = [_result(row) for row in _rows(_table(_table(raw).get("devices")).get("results"))]
+    found = [result for result in read if result is not None]
+    if last is not None and (len(found) < len(read) or not read):
+        found += [result for result in last.results if result.device not in {each.device for each in found}]
+    return Allocation(tuple(found), node_selector=last.node_selector if last is not None else _place(raw))
+
+
+def _result(row: Json) -> DeviceResult | None:
+    """Return an allocated device, the whole of it where more than its name cannot be read; None without a name."""
+    try:
+        return DeviceResult.from_json(row)
+    except BrokenInput:
+        pass
+    try:
+        device = DeviceId(*(reading.text(row, part) for part in ("driver", "pool", "device")))
+    except BrokenInput:
+        return None
+    return DeviceResult(str(row.get("request")), device)
+
+
+def _place(raw: Any) -> NodeSelector | None:
+    try:
+        return NodeSelector.from_json(_table(_table(raw).get("nodeSelector")), "nodeSelector")
+    except BrokenInput:
+        return None
+
+
+def _policy(raw: Json) -> AllocationPolicy | None:
+    """Return a policy of the fields that can be read, with the defaults of the others; None without its classes."""
+    found: AllocationPolicy | None = None
+    spec: dict[str, Any] = {}
+    written = _table(raw.get("spec"))
+    for name in ("deviceClasses", *written):
+        tried = {"metadata": raw["metadata"], "spec": {**spec, name: written.get(name)}}
+        try:
+            found = AllocationPolicy.from_json(tried)
+        except BrokenInput:
+            continue
+        spec = tried["spec"]
+    return found
+
+
+def _table(raw: Any) -> Json:
+    return raw if isinstance(raw, Mapping) else {}
+
+
+def _rows(raw: Any) -> list[Json]:
+    return [_table(row) for row in raw] if isinstance(raw, list) else []

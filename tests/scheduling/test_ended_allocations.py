@@ -1,0 +1,100 @@
+"""An allocation that ended while a pod runs with its devices: a tenant took its claim away."""
+
+from typing import Any
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.device import DeviceId
+from tests.observedcluster import GPU, ObservedCluster
+from tests.scheduling.deallocated import used
+
+Json = dict[str, Any]
+CARD = DeviceId(GPU, "n1", "gpu-0")
+
+
+def charged(world: ObservedCluster) -> bool:
+    return bool(world.snapshot.state.holders(CARD))
+
+
+def end(world: ObservedCluster, claim: Json, how: str) -> None:
+    """Let a tenant take the finalizers off and delete the claim, or clear its status."""
+    if how == "deleted":
+        world.gone(CLAIMS, claim)
+    else:
+        world.see(CLAIMS, claim | {"status": {}})
+
+
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "gone"])
+def test_devices_stay_charged_until_the_pod_has_ended(how: str, phase: str) -> None:
+    """The pod runs on whatever became of the claim; who waits is asked then."""
+    world, claim, pod = used()
+    end(world, claim, how)
+    assert charged(world)
+    world.see(PODS, pod | {"status": {"phase": "Running"}})
+    assert charged(world)
+    epoch = world.snapshot.retry_epoch
+    if phase == "gone":
+        world.gone(PODS, pod)
+    else:
+        world.see(PODS, pod | {"status": {"phase": phase}})
+    assert not charged(world)
+    assert world.snapshot.retry_epoch > epoch
+
+
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+def test_devices_of_a_pod_that_never_got_to_its_node_are_free_unless_it_gets_there(how: str) -> None:
+    """kube-scheduler may be binding it at this very moment."""
+    world, claim, pod = used()
+    spec = pod["spec"]
+    world.see(PODS, pod | {"spec": {**spec, "nodeName": ""}})
+    end(world, claim, how)
+    assert not charged(world)
+    world.see(PODS, pod | {"spec": spec})
+    assert charged(world)
+    world.gone(PODS, pod)
+    assert not charged(world)
+
+
+def test_a_claim_that_nobody_reserved_is_free_at_once() -> None:
+    """No pod can run with it."""
+    world, claim, _ = used()
+    claim["status"]["reservedFor"] = []
+    world.see(CLAIMS, claim)
+    world.gone(CLAIMS, claim)
+    assert not charged(world)
+
+
+def test_of_several_pods_the_last_one_frees_the_devices() -> None:
+    """A shared claim."""
+    world, claim, pod = used()
+    other = world.pod("q", "c", spec={"nodeName": "n1"})
+    claim["status"]["reservedFor"].append({"resource": "pods", "name": "q", "uid": other["metadata"]["uid"]})
+    world.see(CLAIMS, claim)
+    world.gone(CLAIMS, claim)
+    world.gone(PODS, pod)
+    assert charged(world)
+    world.gone(PODS, other)
+    assert not charged(world)
+
+
+async def test_nobody_else_is_given_what_a_running_pod_uses(unanswered: Client) -> None:
+    """The pod is told, once it is certain that its own end is not merely seen late."""
+    world, claim, pod = used()
+    world.node("n1")
+    world.card("n1")
+    world.gone(CLAIMS, claim)
+    world.claim("next")
+    world.pod("next", "next")
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+    assert ("p", "ClaimEnded") not in world.warned
+    world.clock.now += 60
+    cycle.once()
+    assert ("p", "ClaimEnded") in world.warned
+    world.see(PODS, pod | {"status": {"phase": "Succeeded"}})
+    cycle.once()
+    assert world.places() == {"next": "n1"}

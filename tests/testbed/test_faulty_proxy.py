@@ -1,0 +1,147 @@
+"""The faulty proxy before a real API server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from testbed.api import Api, Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+from testbed.eventually import eventually
+from testbed.faultyproxy import Fault, FaultyProxy, Rule
+
+
+@pytest.fixture
+async def proxy(control_plane: ControlPlane) -> AsyncIterator[FaultyProxy]:
+    async with FaultyProxy(control_plane.kubeconfig) as made:
+        yield made
+
+
+@pytest.fixture
+async def api(proxy: FaultyProxy, tmp_path: Path) -> AsyncIterator[Api]:
+    async with Api.of(proxy.kubeconfig(tmp_path / "kubeconfig")) as made:
+        yield made
+
+
+@pytest.fixture
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def a_map(name: str = "m") -> Json:
+    return {"metadata": {"name": name}, "data": {"a": "0"}}
+
+
+async def test_what_no_rule_names_passes(api: Api, maps: str) -> None:
+    """With the certificate of the kubeconfig, and the server's own refusals."""
+    await api.create(maps, a_map())
+    with pytest.raises(ApiError, match="already exists"):
+        await api.create(maps, a_map())
+    assert (await api.get(f"{maps}/m"))["data"] == {"a": "0"}
+
+
+async def test_a_token_is_handed_on(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """A user of the proxy keeps the rights of its own account."""
+    account = await control_plane.service_account_kubeconfig("default", "default")
+    async with (
+        FaultyProxy(account) as proxy,
+        Api.of(proxy.kubeconfig(tmp_path / "kubeconfig")) as api,
+    ):
+        with pytest.raises(ApiError, match="system:serviceaccount:default:default"):
+            await api.get("/api/v1/nodes")
+
+
+@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.FAIL, Fault.GARBLE])
+async def test_an_answer_is_lost_after_the_commit(
+    proxy: FaultyProxy, api: Api, maps: str, fault: Fault
+) -> None:
+    """The server has carried out what the client believes to have failed."""
+    proxy.rules = [Rule(fault, "POST", times=1)]
+    with pytest.raises((ApiError, aiohttp.ClientError, ValueError)):
+        await api.create(maps, a_map())
+    assert (await api.get(f"{maps}/m"))["metadata"]["name"] == "m"
+    assert proxy.faults == {fault: 1}
+
+
+@pytest.mark.parametrize(("fault", "status"), [(Fault.THROTTLE, 429), (Fault.EXPIRE, 410)])
+async def test_a_refusal_of_the_proxy_is_not_handed_on(
+    proxy: FaultyProxy, api: Api, maps: str, fault: Fault, status: int
+) -> None:
+    """The server never hears of it."""
+    proxy.rules = [Rule(fault, "POST")]
+    with pytest.raises(ApiError) as refusal:
+        await api.create(maps, a_map())
+    assert refusal.value.status == status
+    assert await api.find(f"{maps}/m") is None
+
+
+async def test_a_held_request_is_carried_out_after_its_client_has_gone(
+    proxy: FaultyProxy, api: Api, maps: str
+) -> None:
+    """As one that waits in a buffer on the way."""
+    proxy.rules = [Rule(Fault.HOLD_REQUEST, "POST")]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await api.create(maps, a_map())
+    assert await api.find(f"{maps}/m") is None
+    proxy.let_go()
+    await eventually(lambda: api.find(f"{maps}/m"), within=10)
+
+
+async def test_a_stale_read_is_the_one_before(proxy: FaultyProxy, api: Api, maps: str) -> None:
+    """As from a server that lags behind."""
+    await api.create(maps, a_map())
+    before = await api.get(f"{maps}/m")
+    await api.patch(f"{maps}/m", {"data": {"a": "1"}})
+    proxy.rules = [Rule(Fault.STALE, "GET", times=1)]
+    assert await api.get(f"{maps}/m") == before
+    assert (await api.get(f"{maps}/m"))["data"] == {"a": "1"}
+
+
+async def test_a_watch_breaks_and_begins_with_what_it_has_shown(
+    proxy: FaultyProxy, api: Api, maps: str
+) -> None:
+    """After the restart the client sees old events once more."""
+    _, version = await api.items(maps, fieldSelector="metadata.name!=kube-root-ca.crt")
+    for name in ("a", "b", "c"):
+        await api.create(maps, a_map(name))
+    proxy.rules = [Rule(Fault.CUT)]
+    with suppress(aiohttp.ClientError):
+        async for _, found in api.watch(maps, version):
+            version = found["metadata"]["resourceVersion"]
+    assert proxy.faults == {Fault.CUT: 1}
+    proxy.rules = [Rule(Fault.REPLAY)]
+    seen = []
+    async for _, found in api.watch(maps, version):
+        seen.append(found["metadata"]["name"])
+        if "c" in seen:
+            break
+    assert seen == ["a", "b", "c"]
+
+
+async def test_the_seed_draws_the_faults(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """The same requests meet the same faults."""
+
+    async def outcomes(seed: int) -> list[bool]:
+        rule = Rule(Fault.THROTTLE, "GET", chance=0.5)
+        async with (
+            FaultyProxy(control_plane.kubeconfig, [rule], seed=seed) as proxy,
+            Api.of(proxy.kubeconfig(tmp_path / "kubeconfig")) as api,
+        ):
+            found = []
+            for _ in range(20):
+                try:
+                    await api.get("/version")
+                except ApiError:
+                    found.append(False)
+                else:
+                    found.append(True)
+            return found
+
+    first = await outcomes(1)
+    assert await outcomes(1) == first
+    assert await outcomes(2) != first
