@@ -114,7 +114,7 @@ class BackgroundWrites:
                 metrics.ALLOCATIONS.labels("written").inc()
                 if since is not None:
                     metrics.ALLOCATION_SECONDS.observe(self._clock() - since)
-                events.allocated(self._recorder, claim, allocation)
+                events.allocated(self._recorder, claim, allocation, demand.pods)
                 _log.info(
                     "claim.allocated", claim=claim.key, node=allocation.node, devices=len(allocation.results)
                 )
