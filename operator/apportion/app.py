@@ -16,6 +16,7 @@ from typing import Any
 
 import kopf
 import structlog
+from prometheus_client import REGISTRY
 
 from apportion import handlers, metrics
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
@@ -45,6 +46,7 @@ from apportion.errors import ApportionError
 from apportion.partitions.controller import PartitionController
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.pendingclaims import PendingClaims
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 
@@ -121,6 +123,7 @@ class App:
         ]
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
+        self._pending = PendingClaims(self.snapshot, now)
         self._acting = False
         self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self.unready)
@@ -148,6 +151,7 @@ class App:
         registry = kopf.OperatorRegistry()
         handlers.register(registry, self)
         await self._health.start()
+        REGISTRY.register(self._pending)
         try:
             async with asyncio.TaskGroup() as group:
                 acting = group.create_task(_part("acting", self._lead()))
@@ -178,6 +182,7 @@ class App:
                     task.cancel()
                 await watcher
         finally:
+            REGISTRY.unregister(self._pending)
             await self._health.stop()
 
     async def _hold_lease(self) -> None:

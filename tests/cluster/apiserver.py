@@ -29,6 +29,7 @@ from apportion.cluster.kinds import (
     TAINT_RULES,
     ResourceKind,
 )
+from testbed.eventually import eventually
 from testbed.ports import free_ports
 
 Json = dict[str, Any]
@@ -121,8 +122,11 @@ class ApiServer:
 
     async def hang(self, kind: ResourceKind) -> None:
         """Wait until a kind is watched, and let its open watches say nothing more; later ones work."""
-        while kind not in self._watched:
-            await asyncio.sleep(0.01)
+
+        async def is_watched() -> bool:
+            return kind in self._watched
+
+        await eventually(is_watched)
         self._hung[kind] = self._watches
 
     def end_watches(self) -> None:

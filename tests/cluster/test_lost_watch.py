@@ -11,8 +11,12 @@ from apportion.allocator.state import State
 from apportion.cluster.kinds import CLAIMS
 from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.device import DeviceId
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, Json, failed
+
+CARD = DeviceId("gpu.apportion.dev", "n1", "gpu-0")
 
 
 def claim(name: str, **labels: str) -> Json:
@@ -75,6 +79,22 @@ async def test_what_a_restore_brought_back_replaces_what_was_newer(server: ApiSe
         found = snapshot.claim("team", "changed")
         assert found is not None
         assert found.version == server.get(CLAIMS, "changed", "team")["metadata"]["resourceVersion"]
+
+
+async def test_a_restore_does_not_free_what_is_being_written(server: ApiServer) -> None:
+    """Whether the write came before or after the restore is unknown until the claim is seen with it, or changed."""
+    server.put(CLAIMS, claim("old"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("old", state="new"))
+        server.put(CLAIMS, claim("lost"))
+        await eventually(lambda: names(snapshot), lambda found: "lost" in found)
+        found = snapshot.claim("team", "old")
+        assert found is not None
+        snapshot.assume(found, Allocation((DeviceResult("r", CARD),)))
+        server.restore(backup)
+        await eventually(lambda: names(snapshot), lambda found: found == {"old"}, within=10)
+        assert snapshot.state.holders(CARD) == (found.uid,)
 
 
 async def test_a_restore_that_raised_the_version_is_noticed_by_its_objects(server: ApiServer) -> None:

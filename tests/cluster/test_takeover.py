@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from apportion.app import App
+from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, SLICES, ResourceKind
-from apportion.settings import LeaseSettings
+from apportion.settings import LeaseSettings, OperatorSettings
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, failed
 from tests.cluster.replica import claim, devices, hold, holder, replica, two_devices
@@ -85,6 +87,19 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
         assert not app.lease.gained.is_set()
         server.fault = lambda _: None
         await eventually(lambda: allocated(server))
+
+
+async def test_a_part_that_fails_ends_the_operator_and_says_why(server: ApiServer) -> None:
+    """Not as one of several exceptions without a name."""
+
+    async def refuse() -> Client:
+        raise ValueError("no certificate")
+
+    async with server.client() as client:
+        app = App(OperatorSettings(health_port=0), client, (1, 37), asyncio.Event(), connect=refuse)
+        with pytest.raises(ExceptionGroup) as failure:
+            await app.run()
+    assert [str(error) for error in failure.value.exceptions] == ["lease failed: ValueError no certificate"]
 
 
 async def holds(server: ApiServer) -> str:
