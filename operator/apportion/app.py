@@ -1,19 +1,22 @@
 """App: builds the parts of the operator and runs them.
 
-Reflectors and kopf feed the snapshot all the time, in every replica. The cycle acts only while this replica holds the lease,
-and only after every kind was listed and every listed object observed.
+Reflectors feed the snapshot all the time, in every replica. A replica that has listed every kind tries for the lease, in a
+thread of its own. The cycle acts only while this replica holds it, and only after everything was observed that the server
+had accepted when the lease was gained.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import kopf
 import structlog
+from prometheus_client import REGISTRY
 
 from apportion import handlers, metrics
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
@@ -22,16 +25,28 @@ from apportion.cel import Programs
 from apportion.cluster.client import Client, connect, require_version
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.health import Health
-from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, ResourceKind
+from apportion.cluster.kinds import (
+    CLAIMS,
+    CLASSES,
+    LAYOUTS,
+    NODES,
+    PARTITIONS,
+    PODS,
+    POLICIES,
+    SLICES,
+    TAINT_RULES,
+)
 from apportion.cluster.lease import Lease
+from apportion.cluster.ownthread import run_in_own_thread
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
-from apportion.cluster.snapshotcomparer import SnapshotComparer
 from apportion.collector import Collector
+from apportion.errors import ApportionError
 from apportion.partitions.controller import PartitionController
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.pendingclaims import PendingClaims
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 
@@ -42,6 +57,10 @@ _REST = 1.0
 """Seconds without a pass after which upkeep may run."""
 _STUCK = 60.0
 """Seconds without a pass after which a leader counts as dead."""
+_SILENT = 180.0
+"""Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
+OBSERVED = (CLASSES, NODES, SLICES, TAINT_RULES, PARTITIONS, LAYOUTS, POLICIES, CLAIMS, PODS)
+"""Every kind that decisions depend on. DeviceTaintRules are served from Kubernetes 1.37 on."""
 
 _log = structlog.get_logger()
 
@@ -55,16 +74,23 @@ class App:
     """The operator."""
 
     def __init__(
-        self, settings: OperatorSettings, client: Client, version: tuple[int, int], stop: asyncio.Event
+        self,
+        settings: OperatorSettings,
+        client: Client,
+        version: tuple[int, int],
+        stop: asyncio.Event,
+        *,
+        connect: Callable[[], Awaitable[Client]],
     ) -> None:
-        """Setting `stop`, here or outside, ends the operator."""
+        """Setting `stop`, here or outside, ends the operator; `connect` makes a second client, for the lease alone."""
         clock, now = time.monotonic, lambda: datetime.now(UTC)
         self._client = client
+        self._connect = connect
+        self._within = settings.lease.acting
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
         self.snapshot = Snapshot(State(features_of(version), programs), wake=self.debouncer.wake)
         self.lease = Lease(
-            client,
             namespace=settings.namespace,
             name=settings.lease.name,
             identity=settings.identity,
@@ -73,6 +99,8 @@ class App:
             duration=settings.lease.duration,
             renew=settings.lease.renew,
             reserve=settings.lease.reserve,
+            unfit=self._unfit,
+            tell=asyncio.get_running_loop().call_soon_threadsafe,
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
         writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
@@ -91,16 +119,14 @@ class App:
             manager=MANAGER,
         )
         self._reflectors = [
-            Reflector(client, kind, self.observe, optional=kind == TAINT_RULES)
-            for kind in (NODES, PODS, SLICES, TAINT_RULES)
+            Reflector(client, kind, self.snapshot.observe, optional=kind == TAINT_RULES) for kind in OBSERVED
         ]
-        self._comparer = SnapshotComparer(client, self.snapshot, handlers.FED_BY_KOPF)
+        for reflector in self._reflectors:
+            metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
+        self._pending = PendingClaims(self.snapshot, now)
+        self._acting = False
         self._stop = stop
-        self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
-
-    def observe(self, kind: ResourceKind, change: str, raw: Mapping[str, Any]) -> None:
-        """Receive one watch event."""
-        self.snapshot.observe(kind, change, raw)
+        self._health = Health(settings.health_port, alive=self._sick, ready=self.unready)
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
@@ -125,19 +151,27 @@ class App:
         registry = kopf.OperatorRegistry()
         handlers.register(registry, self)
         await self._health.start()
+        REGISTRY.register(self._pending)
         try:
             async with asyncio.TaskGroup() as group:
-                acting = group.create_task(self._lead())
-                tasks = [group.create_task(each.run()) for each in self._reflectors]
+                acting = group.create_task(_part("acting", self._lead()))
+                tasks = [
+                    group.create_task(_part(f"reflector of {each.kind.plural}", each.run()))
+                    for each in self._reflectors
+                ]
                 tasks += [
-                    group.create_task(self.recorder.run()),
-                    group.create_task(self.lease.run()),
-                    group.create_task(self._comparer.run()),
+                    group.create_task(_part("recorder", self.recorder.run())),
+                    group.create_task(_part("lease", run_in_own_thread("lease", self._hold_lease))),
                 ]
                 stopped = group.create_task(self._stop.wait())
                 # kopf cancels whatever is started after it, so it comes last.
                 watcher = group.create_task(
-                    kopf.operator(registry=registry, clusterwide=True, standalone=True, stop_flag=self._stop)
+                    _part(
+                        "kopf",
+                        kopf.operator(
+                            registry=registry, clusterwide=True, standalone=True, stop_flag=self._stop
+                        ),
+                    )
                 )
                 await asyncio.wait((watcher, stopped), return_when=asyncio.FIRST_COMPLETED)
                 # The lease is released as soon as the last write has ended, because another replica waits for it; kopf
@@ -148,33 +182,47 @@ class App:
                     task.cancel()
                 await watcher
         finally:
+            REGISTRY.unregister(self._pending)
             await self._health.stop()
 
+    async def _hold_lease(self) -> None:
+        async with await self._connect() as client:
+            await self.lease.run(client)
+
     async def _lead(self) -> None:
-        """Act whenever this replica holds the lease and the snapshot is complete."""
+        """Act whenever this replica holds the lease and has observed all that happened before."""
         while True:
             await self.lease.gained.wait()
-            await self._synced()
+            if not await self._while_leading(self._caught_up()):
+                continue
             # Views of all nodes are built now, so that the first claim does not wait for them.
             self.snapshot.state.settle()
             collector = Collector()
             collector.take_over(time.monotonic())
-            metrics.LEADING.set(1)
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
-            acting = asyncio.ensure_future(self._act())
             resting = asyncio.ensure_future(self._rest(collector))
-            lost = asyncio.ensure_future(self.lease.lost.wait())
+            self._set_acting(acting=True)
             try:
-                await asyncio.wait((acting, lost), return_when=asyncio.FIRST_COMPLETED)
-                if acting.done():
-                    acting.result()
+                await self._while_leading(self._act())
             finally:
-                metrics.LEADING.set(0)
-                lost.cancel()
+                self._set_acting(acting=False)
                 resting.cancel()
-                acting.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await acting
+
+    def _set_acting(self, *, acting: bool) -> None:
+        self._acting = acting
+        metrics.LEADING.set(acting)
+
+    async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do the work until it ends or the lease is lost; says whether it has ended."""
+        task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lease.lost.wait())
+        try:
+            await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)
+            return task.done()
+        finally:
+            lost.cancel()
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     async def _act(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -189,24 +237,55 @@ class App:
                 self.snapshot.state.settle()
                 collector.quiet(time.monotonic())
 
-    async def _synced(self) -> None:
-        for reflector in self._reflectors:
-            await reflector.synced.wait()
-        await self._comparer.complete()
+    async def _caught_up(self) -> None:
+        await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))
+
+    # What others may know. --------------------------------------------------------------------------------------
+
+    def _unfit(self) -> str | None:
+        """Say why this replica must not lead. The lease's thread asks, so it looks at single values only."""
+        held = self.lease.held()
+        missing = [
+            each.kind.plural
+            for each in self._reflectors
+            if not each.synced.is_set() and (not held or each.age() > self._within)
+        ]
+        if missing:
+            return f"{', '.join(missing)} are not listed"
+        if held > self._within and not self._acting:
+            return f"it did not act within {self._within:.0f} s"
+        return self._sick()
 
     def _sick(self) -> str | None:
-        if metrics.LEADING._value.get() and self.cycle.age() > _STUCK:  # noqa: SLF001 - a gauge has no public getter
+        if self._acting and self.cycle.age() > _STUCK:
             return f"no pass for {self.cycle.age():.0f} s"
         return None
 
-    def _unready(self) -> str | None:
-        waits = [r for r in self._reflectors if not r.synced.is_set()]
-        return f"{len(waits)} kinds are not listed yet" if waits else None
+    def unready(self) -> str | None:
+        """Say which kinds are not observed; None when all are."""
+        missing = [each.kind.plural for each in self._reflectors if not each.synced.is_set()]
+        silent = [each.kind.plural for each in self._reflectors if each.age() > _SILENT]
+        if missing:
+            return f"not listed yet, or not served: {', '.join(missing)}"
+        return f"not heard of for {_SILENT:.0f} s: {', '.join(silent)}" if silent else None
+
+
+async def _part(name: str, work: Awaitable[None]) -> None:
+    """Do one part of the operator; its failure ends the process, which says why."""
+    try:
+        await work
+    except Exception as error:
+        _log.exception("operator.part_failed", part=name)
+        raise ApportionError(f"{name} failed: {type(error).__name__} {error}") from error
 
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:
-    """Run the operator until `stop` is set. Raises ApportionError when it cannot start."""
-    async with await connect(settings.kubeconfig, patience=settings.patience, manager=MANAGER) as client:
+    """Run the operator until `stop` is set. Raises ApportionError when it cannot start, or a part of it fails."""
+    new_client = partial(connect, settings.kubeconfig, patience=settings.patience, manager=MANAGER)
+    async with await new_client() as client:
         version = await require_version(client)
         _log.info("operator.starting", kubernetes=f"{version[0]}.{version[1]}", identity=settings.identity)
-        await App(settings, client, version, stop).run()
+        try:
+            await App(settings, client, version, stop, connect=new_client).run()
+        except* ApportionError as group:
+            raise ApportionError("; ".join(map(str, group.exceptions))) from group

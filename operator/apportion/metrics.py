@@ -21,3 +21,11 @@ UNGATED = Counter("apportion_ungated_pods", "Pods whose scheduling gate was remo
 OVERLAPS = Gauge("apportion_overlaps", "Devices or counters that live allocations use twice.")
 PENDING = Gauge("apportion_pending_demands", "Demands that wait for devices.")
 LEADING = Gauge("apportion_leading", "1 while this replica may act.")
+LEASE_CHANGES = Counter(
+    "apportion_lease_changes", "How often this replica gained or lost the lease.", ["change"]
+)
+WATCH_AGE = Gauge(
+    "apportion_watch_age_seconds",
+    "Since the API server last said anything about a kind, in seconds; it does so about once a minute.",
+    ["kind"],
+)

@@ -37,6 +37,9 @@ class LeaseSettings:
     reserve: float = 5.5
     """Seconds that the lease must still be valid when a write begins; more than `patience`."""
 
+    acting: float = 30.0
+    """Seconds within which a replica that gained the lease must act, else it gives the lease back."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:

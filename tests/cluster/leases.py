@@ -10,12 +10,11 @@ from apportion.cluster.lease import Lease
 from tests.clock import Clock
 
 
-def lease(client: Client, namespace: str, identity: str, clock: Clock) -> Lease:
+def lease(namespace: str, identity: str, clock: Clock) -> Lease:
     async def soon(_: float) -> None:
         await asyncio.sleep(0.05)
 
     return Lease(
-        client,
         namespace=namespace,
         name="test",
         identity=identity,
@@ -26,8 +25,8 @@ def lease(client: Client, namespace: str, identity: str, clock: Clock) -> Lease:
 
 
 @asynccontextmanager
-async def running(one: Lease) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(one.run())
+async def running(one: Lease, client: Client) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(one.run(client))
     try:
         yield
     finally:

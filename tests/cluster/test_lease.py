@@ -13,10 +13,10 @@ from tests.cluster.leases import leads, lease, running
 
 async def test_the_first_one_leads_and_the_second_waits(client: Client, namespace: str) -> None:
     """A follower may not write."""
-    first, second = lease(client, namespace, "a", Clock()), lease(client, namespace, "b", Clock())
-    async with running(first):
+    first, second = lease(namespace, "a", Clock()), lease(namespace, "b", Clock())
+    async with running(first, client):
         await eventually(lambda: leads(first))
-        async with running(second):
+        async with running(second, client):
             await asyncio.sleep(0.5)
             assert second.remaining() == 0
             with pytest.raises(NotLeading):
@@ -26,9 +26,9 @@ async def test_the_first_one_leads_and_the_second_waits(client: Client, namespac
 
 async def test_a_leader_that_goes_hands_over_at_once(client: Client, namespace: str) -> None:
     """A rolling update does not wait for the term to end."""
-    first, second = lease(client, namespace, "a", Clock()), lease(client, namespace, "b", Clock())
-    async with running(second):
-        async with running(first):
+    first, second = lease(namespace, "a", Clock()), lease(namespace, "b", Clock())
+    async with running(second, client):
+        async with running(first, client):
             await eventually(lambda: leads(first) if first.remaining() else leads(second))
         await eventually(lambda: leads(second), within=5)
 
@@ -37,10 +37,10 @@ async def test_nobody_takes_over_before_the_term_has_ended_by_his_own_clock(
     client: Client, namespace: str
 ) -> None:
     """The dead leader's clock does not matter, nor does what it wrote as time."""
-    first, clock = lease(client, namespace, "a", Clock()), Clock()
-    second = lease(client, namespace, "b", clock)
-    await first._take()  # wins, and is never heard of again
-    async with running(second):
+    first, clock = lease(namespace, "a", Clock()), Clock()
+    second = lease(namespace, "b", clock)
+    await first._take(client)  # wins, and is never heard of again
+    async with running(second, client):
         await asyncio.sleep(0.4)
         clock.now += 14
         await asyncio.sleep(0.4)
@@ -52,12 +52,11 @@ async def test_nobody_takes_over_before_the_term_has_ended_by_his_own_clock(
 async def test_a_leader_that_cannot_renew_stops_writing_in_time(client: Client, namespace: str) -> None:
     """A write may begin only while the rest of the term is longer than the request may take."""
     clock = Clock()
-    only = lease(client, namespace, "a", clock)
-    async with running(only):
+    only = lease(namespace, "a", clock)
+    async with running(only, client):
         await eventually(lambda: leads(only))
-    clock.now += 0
-    held = lease(client, namespace, "b", clock)
-    assert await held._take()
+    held = lease(namespace, "b", clock)
+    assert await held._take(client)
     held._until = clock.now + 15
     held.fence()
     clock.now += 10.5

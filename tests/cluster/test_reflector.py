@@ -1,13 +1,27 @@
 """A picture of one kind that no gap can spoil."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
 
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLASSES, ResourceKind
+from apportion.cluster.kinds import CLASSES, NODES, ResourceKind
 from apportion.cluster.reflector import Reflector
 from testbed.eventually import eventually
 from tests.cluster.seen import Seen, a_class
+
+
+@asynccontextmanager
+async def running(reflector: Reflector) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(reflector.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_what_vanished_while_nobody_watched_is_reported(client: Client) -> None:
@@ -47,5 +61,26 @@ async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_i
     """DeviceTaintRules v1 came with Kubernetes 1.37."""
     made_up = ResourceKind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
     reflector = Reflector(client, made_up, Seen(), optional=True)
-    await asyncio.wait_for(reflector.run(), 10)
-    assert reflector.synced.is_set()
+    async with running(reflector):
+        await asyncio.wait_for(reflector.synced.wait(), 10)
+        await asyncio.wait_for(reflector.catch_up(), 10)
+
+
+@pytest.mark.parametrize("few", [-1, 500])
+async def test_catching_up_ends_when_all_before_it_was_observed(
+    client: Client, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """By a bookmark of a real API server for a kind of many objects, by a list for one of few."""
+    monkeypatch.setattr(f"{Reflector.__module__}._FEW", few)
+    monkeypatch.setattr(f"{Reflector.__module__}._PROOF", 60.0)
+    seen = Seen()
+    reflector = Reflector(client, CLASSES, seen)
+    async with running(reflector):
+        await asyncio.wait_for(reflector.synced.wait(), 10)
+        await client.create(CLASSES, a_class(f"caught-up-{few}"))
+        # The server's version moves by objects of other kinds, too, which the watch does not show.
+        await client.create(NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"other-{few}"}})
+        await asyncio.wait_for(reflector.catch_up(), 10)
+        assert await seen.has(f"caught-up-{few}")
+    await client.delete(CLASSES, f"caught-up-{few}")
+    await client.delete(NODES, f"other-{few}")

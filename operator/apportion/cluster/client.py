@@ -139,17 +139,18 @@ class Client:
         kind: ResourceKind,
         version: str,
         selectors: Mapping[str, str],
+        seconds: int = 300,
     ) -> AsyncIterator[Object]:
         """Yield watch events (`type`, `object`) from a resourceVersion on, until the server ends the watch.
 
-        Raises Expired when the version is too old, Unreachable when the connection breaks or stays silent.
+        The server ends it after `seconds`. Raises Expired when the version is too old, Unreachable when the connection breaks or stays silent.
         """
         query = {
             **selectors,
             "watch": "1",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": "300",
+            "timeoutSeconds": str(seconds),
         }
         # Bookmarks come about once a minute: a longer silence is a dead connection.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._patience, sock_read=90)

@@ -3,6 +3,9 @@
 In: a client, a name, an identity. Out: `remaining()` seconds for which this replica may still write, by its own
 monotonic clock, counted from before the request that won or renewed the lease was sent. A holder that cannot renew
 stops writing before anybody else may begin (coordination.k8s.io/v1 Lease, the rules of client-go leaderelection).
+
+`run` may have a thread of its own, so that no pass delays a renewal: `remaining` and `fence` read one number, and who
+waits for `gained` or `lost` is told in his own event loop.
 """
 
 import asyncio
@@ -12,11 +15,22 @@ from typing import Any
 
 import structlog
 
+from apportion import metrics
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import LEASES
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 
 _log = structlog.get_logger()
+_FOLLOW = 2.0
+"""Seconds between two tries of a follower, at most."""
+_MARGIN = 0.05
+"""Seconds after the end of another's term at which a follower tries."""
+_REST = 2.0
+"""Terms for which a replica that gave the lease back does not try again."""
+
+
+Tell = Callable[[Callable[[], None]], object]
+"""Calls a function in the event loop of those who wait for `gained` and `lost`."""
 
 
 class Lease:
@@ -24,7 +38,6 @@ class Lease:
 
     def __init__(
         self,
-        client: Client,
         *,
         namespace: str,
         name: str,
@@ -35,13 +48,15 @@ class Lease:
         renew: float = 4.0,
         reserve: float = 5.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        unfit: Callable[[], str | None] = lambda: None,
+        tell: Tell = lambda say: say(),
     ) -> None:
         """Prepare; nothing is asked for before `run`.
 
         `duration`: seconds that a won lease lasts; `renew`: seconds between renewals; `reserve`: seconds that must be
-        left for a write to begin, at least the time-out of one request.
+        left for a write to begin, at least the time-out of one request; `unfit` says why this replica must not lead: it
+        does not try then, and gives back what it holds.
         """
-        self._client = client
         self._namespace = namespace
         self._name = name
         self._identity = identity
@@ -51,8 +66,16 @@ class Lease:
         self._renew = renew
         self._reserve = reserve
         self._sleep = sleep
+        self._unfit = unfit
+        self._tell = tell
         self._until = 0.0
+        self._since: float | None = None
+        """When this replica began to lead; None for a follower."""
+        self._rests_until = float("-inf")
         self._observed: tuple[str, float] | None = None
+        """Version of another's record, and when it was first seen."""
+        self._term = 0.0
+        """Seconds that the observed record lasts."""
         self.gained = asyncio.Event()
         """Set while this replica leads."""
         self.lost = asyncio.Event()
@@ -63,61 +86,78 @@ class Lease:
         """Seconds of leadership left; 0 for a follower."""
         return max(0.0, self._until - self._clock())
 
+    def held(self) -> float:
+        """Seconds since this replica began to lead; 0 for a follower."""
+        since = self._since
+        return 0.0 if since is None else self._clock() - since
+
     def fence(self) -> None:
         """Raise NotLeading unless a write that starts now ends within our term."""
         if self.remaining() < self._reserve:
             raise NotLeading(f"lease {self._namespace}/{self._name}: {self.remaining():.1f} s left")
 
-    async def run(self) -> None:
+    async def run(self, client: Client) -> None:
         """Try to lead and go on leading until cancelled; then releases the lease."""
         try:
             while True:
-                await self._attempt()
-                if self.gained.is_set() and self.remaining() <= 0:
+                reason = self._unfit()
+                if reason is not None and self._since is not None:
+                    await self._give_back(client, reason)
+                elif reason is None and self._clock() >= self._rests_until:
+                    await self._attempt(client)
+                if self._since is not None and self.remaining() <= 0:
                     self._lose("not renewed in time")
-                await self._sleep(self._renew if self.gained.is_set() else min(2.0, self._renew))
+                await self._sleep(self._renew if self._since is not None else self._until_next_try())
         finally:
-            await self._release()
+            if self._since is not None:
+                self._lose("released")
+                await self._release(client)
 
-    async def _attempt(self) -> None:
+    def _until_next_try(self) -> float:
+        """Seconds until a follower tries again: soon, and at once when the other's term ends."""
+        ends = self._observed[1] + self._term - self._clock() if self._observed else 0.0
+        return min(_FOLLOW, self._renew, ends + _MARGIN if ends > 0 else _FOLLOW)
+
+    async def _attempt(self, client: Client) -> None:
         asked = self._clock()
         try:
-            if await self._take():
+            if await self._take(client):
                 self._until = asked + self._duration
-                if not self.gained.is_set():
+                if self._since is None:
+                    self._since = asked
                     _log.info("lease.gained", identity=self._identity)
-                    self.lost.clear()
-                    self.gained.set()
-            elif self.gained.is_set():
+                    metrics.LEASE_CHANGES.labels("gained").inc()
+                    self._tell(self._say_gained)
+            elif self._since is not None:
                 self._lose("taken by another replica")
         except Overtaken:
             return
         except ApiError as error:
             _log.warning("lease.unreachable", error=str(error))
 
-    async def _take(self) -> bool:
+    async def _take(self, client: Client) -> bool:
         try:
-            found = await self._client.get(LEASES, self._name, namespace=self._namespace)
+            found = await client.get(LEASES, self._name, namespace=self._namespace)
         except Missing:
-            await self._client.create(LEASES, self._body({}, self._identity), namespace=self._namespace)
+            await client.create(LEASES, self._body({}, self._identity), namespace=self._namespace)
             return True
         spec: dict[str, Any] = found.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
         if holder not in ("", self._identity) and not self._expired(found):
             return False
-        await self._client.replace(
-            LEASES, self._name, self._body(found, self._identity), namespace=self._namespace
-        )
+        body = self._body(found, self._identity)
+        await client.replace(LEASES, self._name, body, namespace=self._namespace)
+        self._observed = None
         return True
 
     def _expired(self, found: Object) -> bool:
         # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
         version = str(found["metadata"]["resourceVersion"])
+        self._term = float((found.get("spec") or {}).get("leaseDurationSeconds") or self._duration)
         if self._observed is None or self._observed[0] != version:
             self._observed = (version, self._clock())
             return False
-        term = float((found.get("spec") or {}).get("leaseDurationSeconds") or self._duration)
-        return self._clock() - self._observed[1] > term
+        return self._clock() - self._observed[1] > self._term
 
     def _body(self, found: Object, holder: str) -> Object:
         spec: dict[str, Any] = dict(found.get("spec") or {})
@@ -135,21 +175,33 @@ class Lease:
             metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
         return {"apiVersion": LEASES.api_version, "kind": LEASES.name, "metadata": metadata, "spec": spec}
 
-    def _lose(self, reason: str) -> None:
-        _log.error("lease.lost", identity=self._identity, reason=reason)
-        self._until = 0.0
+    def _say_gained(self) -> None:
+        self.lost.clear()
+        self.gained.set()
+
+    def _say_lost(self) -> None:
         self.gained.clear()
         self.lost.set()
 
-    async def _release(self) -> None:
-        if not self.gained.is_set():
-            return
-        self._lose("released")
+    def _lose(self, reason: str) -> None:
+        log = _log.info if reason == "released" else _log.error
+        log("lease.lost", identity=self._identity, reason=reason)
+        metrics.LEASE_CHANGES.labels("lost").inc()
+        self._until, self._since = 0.0, None
+        self._tell(self._say_lost)
+
+    async def _give_back(self, client: Client, reason: str) -> None:
+        """Let another replica lead, and leave it the time to begin."""
+        self._lose(reason)
+        self._rests_until = self._clock() + _REST * self._duration
+        # A write that began while we led may still be on its way, and who leads next must see it.
+        await self._sleep(self._reserve)
+        await self._release(client)
+
+    async def _release(self, client: Client) -> None:
         try:
-            found = await self._client.get(LEASES, self._name, namespace=self._namespace)
+            found = await client.get(LEASES, self._name, namespace=self._namespace)
             if (found.get("spec") or {}).get("holderIdentity") == self._identity:
-                await self._client.replace(
-                    LEASES, self._name, self._body(found, ""), namespace=self._namespace
-                )
+                await client.replace(LEASES, self._name, self._body(found, ""), namespace=self._namespace)
         except ApiError as error:
             _log.info("lease.not_released", error=str(error))

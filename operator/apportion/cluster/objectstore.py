@@ -89,8 +89,10 @@ class ObjectStore:
             while len(self._gone) > _REMEMBERED:
                 self._gone.popitem(last=False)
             return objects.pop(uid, None), None
-        # The answer to our own write may come after the watch has reported the deletion: a UID never comes back.
-        if version < self._versions.get(uid, 0) or uid in self._gone:
+        if change == "RESTORED":
+            self._gone.pop(uid, None)
+        # The answer to our own write may come after the watch has reported the deletion: only a restore brings a UID back.
+        elif version < self._versions.get(uid, 0) or uid in self._gone:
             return None, None
         self._versions[uid] = version
         try:

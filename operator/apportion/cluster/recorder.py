@@ -1,21 +1,28 @@
 """Recorder: core/v1 Events on the objects that something happened to.
 
 In: object, reason, text. Out: written Events. The same text again raises the count of the first Event. Nothing waits for the
-recorder, and an Event that cannot be written is only logged.
+recorder; what cannot be written, or has no room, is counted in the log and may be recorded again.
 """
 
 import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
 
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import EVENTS, ResourceKind
+from apportion.cluster.eventqueue import MOST_WAITING, About, Event, EventQueue
+from apportion.cluster.kinds import EVENTS
 from apportion.errors import ApiError, Missing, Overtaken
+
+__all__ = ["About", "Recorder"]
+
+MOST_TOPICS = 65_536
+"""Objects and reasons whose last Event is remembered: that of a claim and of its pod, for 30,000 that wait."""
 
 _log = structlog.get_logger()
 _LONGEST = 1024
@@ -24,26 +31,12 @@ _SILENCE = 300.0
 """Seconds in which the same text about the same object is not repeated."""
 _PACE = 10.0
 """Seconds between two texts for one reason about one object; of those in between the newest is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """The object that an Event is about (`involvedObject`)."""
-
-    kind: ResourceKind
-    name: str
-    uid: str
-    namespace: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """An Event to write."""
-
-    about: About
-    severity: str
-    reason: str
-    text: str
+_WRITERS = 4
+"""Events that are written at once."""
+_LOOK = 1.0
+"""Seconds after which it is looked for Events whose time has come."""
+_LOGGED = 60.0
+"""Seconds between two log lines about Events that were not written."""
 
 
 @dataclass(slots=True)
@@ -51,10 +44,10 @@ class _Topic:
     """The last Event for one reason about one object."""
 
     at: float = float("-inf")
+    """When a write was last tried."""
     text: str = ""
+    """What was last written."""
     count: int = 0
-    later: _Event | None = None
-    """The newest text that came too soon after the one before."""
 
 
 class Recorder:
@@ -67,67 +60,97 @@ class Recorder:
         component: str,
         clock: Callable[[], float],
         now: Callable[[], datetime],
+        most_waiting: int = MOST_WAITING,
     ) -> None:
-        """Prepare; nothing is written before `run`."""
+        """Prepare; nothing is written before `run`. `most_waiting`: Events that wait at once."""
         self._client = client
         self._component = component
         self._clock = clock
         self._now = now
-        self._waiting: asyncio.Queue[tuple[_Event, int]] = asyncio.Queue(1000)
+        self._queue = EventQueue(most_waiting)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
+        self._recorded = asyncio.Event()
+        self._failed: tuple[int, str] = (0, "")
+        """How many Events could not be written since the last log line, and why the last one could not."""
+        self._logged = float("-inf")
 
     def normal(self, about: About, reason: str, text: str) -> None:
         """Record what went as it should."""
-        self._record(_Event(about, "Normal", reason, _short(text)))
+        self._record(Event(about, "Normal", reason, _short(text)))
 
     def warning(self, about: About, reason: str, text: str) -> None:
         """Record what a person should look at."""
-        self._record(_Event(about, "Warning", reason, _short(text)))
+        self._record(Event(about, "Warning", reason, _short(text)))
 
-    def _record(self, event: _Event) -> None:
-        key = (event.about.uid or event.about.name, event.reason)
-        topic = self._topics.setdefault(key, _Topic())
-        self._topics.move_to_end(key)
-        while len(self._topics) > 10_000:
-            self._topics.popitem(last=False)
-        age = self._clock() - topic.at
-        if event.text == topic.text and age < _SILENCE:
-            topic.later = None
-        elif age < _PACE:
-            topic.later = event
+    def withdraw(self, about: About) -> None:
+        """Write nothing more of what was recorded about the object: it is over."""
+        self._queue.withdraw(about)
+
+    def _record(self, event: Event) -> None:
+        topic = self._topic(event)
+        now = self._clock()
+        if event.text == topic.text and now - topic.at < _SILENCE:
+            # The text that was written is true again, so one that waits is not.
+            self._queue.withdraw(event.about, event.reason)
         else:
-            self._say(topic, event)
+            self._queue.put(event, due=topic.at + _PACE, now=now)
+            self._recorded.set()
 
-    def _say(self, topic: _Topic, event: _Event) -> None:
-        topic.count = topic.count + 1 if event.text == topic.text else 1
-        topic.at, topic.text, topic.later = self._clock(), event.text, None
-        try:
-            self._waiting.put_nowait((event, topic.count))
-        except asyncio.QueueFull:
-            _log.warning("recorder.dropped", reason=event.reason, object=event.about.name)
+    def _topic(self, event: Event) -> _Topic:
+        topic = self._topics.setdefault(event.topic, _Topic())
+        self._topics.move_to_end(event.topic)
+        while len(self._topics) > MOST_TOPICS:
+            self._topics.popitem(last=False)
+        return topic
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
+        slots = asyncio.Semaphore(_WRITERS)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._say_later())
             while True:
-                event, count = await self._waiting.get()
-                try:
-                    await self._write(event, count)
-                except ApiError as error:
-                    _log.warning(
-                        "recorder.failed", reason=event.reason, object=event.about.name, error=str(error)
-                    )
+                await slots.acquire()
+                event = await self._next()
+                group.create_task(self._try(event)).add_done_callback(lambda _: slots.release())
 
-    async def _say_later(self) -> None:
-        """Say what came too soon, once its time has come."""
+    async def _next(self) -> Event:
         while True:
-            await asyncio.sleep(1.0)
-            for topic in list(self._topics.values()):
-                if topic.later is not None and self._clock() - topic.at >= _PACE:
-                    self._say(topic, topic.later)
+            self._recorded.clear()
+            self._report()
+            event = self._queue.next(self._clock())
+            if event is not None:
+                return event
+            # Nothing at all waits: only a new Event can end that.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK if len(self._queue) else None):
+                    await self._recorded.wait()
 
-    async def _write(self, event: _Event, count: int) -> None:
+    async def _try(self, event: Event) -> None:
+        topic = self._topic(event)
+        count = topic.count + 1 if event.text == topic.text else 1
+        topic.at = self._clock()
+        try:
+            await self._write(event, count)
+        except ApiError as error:
+            self._failed = (self._failed[0] + 1, str(error))
+        else:
+            topic.text, topic.count = event.text, count
+
+    def _report(self) -> None:
+        """Log what was not written, once in a while."""
+        failed, error = self._failed
+        dropped = self._queue.dropped
+        if not (failed or dropped) or self._clock() - self._logged < _LOGGED:
+            return
+        self._logged = self._clock()
+        if failed:
+            _log.warning("recorder.failed", count=failed, error=error)
+        if dropped:
+            namespaces = dict(dropped.most_common(5))
+            _log.warning("recorder.dropped", count=dropped.total(), namespaces=namespaces)
+        self._failed = (0, "")
+        dropped.clear()
+
+    async def _write(self, event: Event, count: int) -> None:
         about = event.about
         namespace = about.namespace or "default"
         identity = f"{about.uid} {event.reason} {event.text} {self._component}"

@@ -1,25 +1,55 @@
 """Reflector: observe all objects of one kind by list and watch.
 
-In: a client, a kind, optional selectors. Out: calls of `observe` for every change, including those that happened
-while no watch was open: after every list, what vanished is reported as deleted. Bulk kinds (slices, nodes, pods)
-are observed this way: kopf copies every object on every event and never reports what changed while no watch was open.
+In: a client, a kind, optional selectors. Out: calls of `observe` for every change, including those that happened while no
+watch was open: after every list, what vanished is reported as deleted, and what did not change is not reported. A history
+that was replaced (etcd restored from a backup) is reported as RESTORED: an older version then replaces a newer one.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import NamedTuple
 
 import structlog
 
+from apportion.cluster.assumedallocations import number
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import ResourceKind
 from apportion.errors import ApiError, Expired, Missing, Unreachable
 
 Observe = Callable[[ResourceKind, str, Object], None]
-"""Takes the kind, the event's type (ADDED, MODIFIED, DELETED) and the object."""
+"""Takes the kind, the event's type (ADDED, MODIFIED, DELETED, RESTORED) and the object."""
 
 _PAGE = "500"
+_PART = 100
+"""Objects of the first list between two turns of other tasks."""
+_WATCH = 300
+"""Seconds after which the server ends a watch; it sends bookmarks about once a minute."""
+_SHORT_WATCH = 3
+"""The same while a bookmark is waited for: one comes two seconds before a watch ends (apiserver, cacheWatcher)."""
+_FEW = 500
+"""Objects of a kind that is listed again rather than waiting for a bookmark; one page."""
+_PROOF = 5.0
+"""Seconds to wait for such a bookmark, before the kind is listed again."""
+_BRIEF = 1.0
+"""Seconds; a watch that ends earlier and has said nothing is a failure."""
+_MOST_REFUSALS = 3
+"""Refused watches in a row after which the kind is listed again; lists in a row that are older than what was observed, of
+which the last is believed."""
+_UNSERVED = 2.0
+"""Seconds until a kind that the server does not serve is asked for again."""
+_LOGGED = 60.0
+"""Seconds between two log lines about failures."""
 _log = structlog.get_logger()
+
+
+class _Known(NamedTuple):
+    """What is kept of a reported object: what a later DELETED needs."""
+
+    version: int
+    name: str
+    namespace: str
 
 
 class Reflector:
@@ -32,86 +62,219 @@ class Reflector:
         observe: Observe,
         *,
         optional: bool = False,
+        clock: Callable[[], float] = time.monotonic,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`.
 
         `optional`: a kind that this server does not serve counts as empty; `params`: server-side selectors.
         """
+        self.kind = kind
+        self.synced = asyncio.Event()
+        """Set once the first list was observed whole, and cleared while the server does not serve the kind."""
         self._client = client
-        self._kind = kind
         self._observe = observe
         self._optional = optional
+        self._clock = clock
         self._params = params
-        self._known: dict[str, Object] = {}
+        self._known: dict[str, _Known] = {}
         self._version = ""
         """Where the next watch starts; empty: list first."""
-        self.synced = asyncio.Event()
-        """Set once the first list was observed whole."""
+        self._lists = False
+        """Whether a list comes before the next watch although there is a version."""
+        self._observed = 0
+        """Everything up to this resourceVersion was observed."""
+        self._heard = float("-inf")
+        self._goal = 0
+        """The resourceVersion that `catch_up` waits for."""
+        self._reached = asyncio.Event()
+        self._watching: asyncio.Timeout | None = None
+        self._complete = False
+        """Whether a first list was observed whole."""
+        self._failures = 0
+        self._older = 0
+        """Lists in a row that were older than what was observed."""
+        self._logged = float("-inf")
+
+    def age(self) -> float:
+        """Return the seconds since the server last said anything about the kind; it does so about once a minute."""
+        return self._clock() - self._heard
 
     async def run(self) -> None:
-        """List and watch until cancelled; every failure is waited out."""
-        log = _log.bind(kind=self._kind.plural)
-        pause = 0.0
+        """List and watch until cancelled; every failure is waited out, and a kind that is not served is waited for."""
         while True:
+            pause = 0.0
             try:
-                if not self._version:
-                    self._version = await self._relist()
-                    self.synced.set()
+                if self._lists or not self._version:
+                    await self._relist()
                 await self._follow()
-                pause = 0.0
             except Expired:
                 self._version = ""
-            except Missing:
-                if not self._optional:
-                    raise
-                log.info("reflector.not_served")
-                self.synced.set()
-                return
+            except Missing as error:
+                pause = self._unserved(error)
             except Unreachable as error:
-                pause = min(pause * 2 or 0.2, 5.0)
-                log.warning("reflector.unreachable", error=str(error), retry_in=pause)
+                pause = self._failed(error)
             except ApiError as error:
-                # A refusal (403) may be a role that is being updated; saying it again every few seconds is enough.
+                # A refusal (403) may be a role that is being updated; asking every few seconds is enough.
                 pause, self._version = 5.0, ""
-                log.error("reflector.refused", error=str(error), retry_in=pause)  # noqa: TRY400 - the text says all
+                self._say("reflector.refused", error, pause)
             if pause:
                 await asyncio.sleep(pause)
 
-    async def _relist(self) -> str:
-        found: dict[str, Object] = {}
-        token, version = "", ""
+    async def catch_up(self) -> None:
+        """Return once everything that the server had accepted before this call was observed.
+
+        A watch that hangs cannot delay it: a kind of few objects is listed again; another's watch is resumed at once on
+        another connection, and listed again when the server does not confirm in time that nothing is missing.
+        """
+        await self.synced.wait()
+        self._goal = await self._present()
+        self._reached.clear()
+        self._lists = len(self._known) <= _FEW
+        while self._observed < self._goal:
+            if self._watching is not None:
+                self._watching.reschedule(0.0)
+                self._watching = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PROOF):
+                    await self._reached.wait()
+                    return
+            self._lists = True
+
+    async def _present(self) -> int:
+        """Return the server's present resourceVersion; a list without a resourceVersion is consistent (KEP-2340)."""
+        while True:
+            try:
+                page = await self._client.list(self.kind, limit="1", **self._params)
+                return number(str(page["metadata"]["resourceVersion"]))
+            except Missing:
+                if self._optional:
+                    return 0
+            except ApiError as error:
+                self._say("reflector.unreachable", error, 0.5)
+            await asyncio.sleep(0.5)
+
+    async def _relist(self, *, restored: bool = False) -> None:
+        """Report how the list differs from what was reported; everything, if a restored history is to be reported."""
+        self._lists = False
+        found: set[str] = set()
+        changed: list[Object] = []
+        first, token, version = not self._complete, "", ""
         while True:
             more = {"continue": token} if token else {}
-            page = await self._client.list(self._kind, limit=_PAGE, **self._params, **more)
-            found.update({item["metadata"]["uid"]: item for item in page.get("items") or []})
-            metadata: dict[str, Any] = page["metadata"]
-            version = str(metadata["resourceVersion"])
-            token = metadata.get("continue") or ""
+            page = await self._client.list(self.kind, limit=_PAGE, **self._params, **more)
+            version = str(page["metadata"]["resourceVersion"])
+            if not token and number(version) < self._observed:
+                self._doubt(version)
+                restored = True
+            for item in page.get("items") or []:
+                metadata = item["metadata"]
+                found.add(metadata["uid"])
+                before = self._known.get(metadata["uid"])
+                own = number(metadata["resourceVersion"])
+                if first:
+                    # Nothing is acting yet, so what is observed need not change at one moment.
+                    self._report("RESTORED" if restored else "ADDED", item)
+                    if len(found) % _PART == 0:
+                        await asyncio.sleep(0)
+                elif restored or before is None or own > before.version:
+                    changed.append(item)
+                elif own < before.version:
+                    await self._relist(restored=True)
+                    return
+            token = page["metadata"].get("continue") or ""
             if not token:
                 break
+        # At one moment, and deletions first: a device must not be free, or held twice, only because of the order.
         for uid in [uid for uid in self._known if uid not in found]:
-            self._report("DELETED", self._known[uid])
-        for item in found.values():
-            self._report("ADDED", item)
-        return version
+            self._report("DELETED", self._former(uid))
+        for item in changed:
+            self._report("RESTORED" if restored else "ADDED", item)
+        if restored:
+            _log.warning("reflector.history_replaced", kind=self.kind.plural, version=version)
+        self._observed, self._complete = 0, True
+        self._advance(version)
+        self.synced.set()
+
+    def _doubt(self, version: str) -> None:
+        """Raise Unreachable unless lists were older than what was observed several times in a row.
+
+        Consistent lists never go back, so either etcd was restored, or something between us and it answers with old data.
+        Believing the latter would free devices that are in use.
+        """
+        self._older += 1
+        if self._older < _MOST_REFUSALS:
+            raise Unreachable(
+                f"list of {self.kind.plural}: version {version} is older than {self._observed}, which was observed"
+            )
 
     async def _follow(self) -> None:
-        async for event in self._client.watch(self._kind, self._version, self._params):
-            item = event["object"]
-            if event["type"] != "BOOKMARK":
-                self._report(event["type"], item)
-            # Only now: an event that was not observed must come again after a broken connection.
-            self._version = item["metadata"]["resourceVersion"]
+        """Watch until the server ends the watch, or `catch_up` wants another one."""
+        seconds = _SHORT_WATCH if self._goal > self._observed else _WATCH
+        began = self._clock()
+        try:
+            async with asyncio.timeout(None) as self._watching:
+                async for event in self._client.watch(self.kind, self._version, self._params, seconds):
+                    item = event["object"]
+                    if event["type"] != "BOOKMARK":
+                        self._report(event["type"], item)
+                    # Only now: an event that was not observed must come again after a broken connection.
+                    self._advance(item["metadata"]["resourceVersion"])
+        except TimeoutError:
+            return
+        finally:
+            self._watching = None
+        if self._heard < began and self._clock() - began < _BRIEF:
+            raise Unreachable(f"watch of {self.kind.plural}: it ended at once")
+
+    def _advance(self, version: str) -> None:
+        self._version = version
+        self._observed = max(self._observed, number(version))
+        self._heard = self._clock()
+        self._failures = self._older = 0
+        if self._observed >= self._goal:
+            self._reached.set()
 
     def _report(self, change: str, item: Object) -> None:
-        uid = item["metadata"]["uid"]
+        metadata = item["metadata"]
         if change == "DELETED":
-            self._known.pop(uid, None)
+            self._known.pop(metadata["uid"], None)
         else:
-            # Only what a later DELETED needs.
-            metadata = item["metadata"]
-            self._known[uid] = {
-                "metadata": {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}
-            }
-        self._observe(self._kind, change, item)
+            self._known[metadata["uid"]] = _Known(
+                number(metadata["resourceVersion"]), metadata["name"], metadata.get("namespace", "")
+            )
+        self._observe(self.kind, change, item)
+
+    def _former(self, uid: str) -> Object:
+        _, name, namespace = self._known[uid]
+        return {"metadata": {"uid": uid, "name": name, **({"namespace": namespace} if namespace else {})}}
+
+    # Failures. ------------------------------------------------------------------------------------------------
+
+    def _unserved(self, error: Missing) -> float:
+        """A kind that the server does not serve (yet, or any more); returns the pause."""
+        self._version = ""
+        if self._optional:
+            self._heard = self._clock()
+            self.synced.set()
+            return _LOGGED
+        self.synced.clear()
+        self._say("reflector.not_served", error, _UNSERVED)
+        return _UNSERVED
+
+    def _failed(self, error: Unreachable) -> float:
+        self._failures += 1
+        if error.status and self._failures >= _MOST_REFUSALS:
+            # The server answers, but not to this watch: "too large resource version" after a restore never ends.
+            self._version = ""
+        pause = min(0.1 * 2.0 ** min(self._failures, 10), 5.0)
+        if self._failures == 1:
+            _log.info("reflector.interrupted", kind=self.kind.plural, error=str(error), retry_in=pause)
+        else:
+            self._say("reflector.unreachable", error, pause)
+        return pause
+
+    def _say(self, event: str, error: ApiError, pause: float) -> None:
+        if self._clock() - self._logged >= _LOGGED:
+            self._logged = self._clock()
+            _log.warning(event, kind=self.kind.plural, error=str(error), retry_in=pause)

@@ -151,7 +151,7 @@ class BackgroundWrites:
                 if since is not None:
                     metrics.ALLOCATION_SECONDS.observe(self._clock() - since)
                 allocation = assumption.allocation
-                events.allocated(self._recorder, claim, allocation)
+                events.allocated(self._recorder, claim, allocation, demand.pods)
                 _log.info(
                     "claim.allocated", claim=claim.key, node=allocation.node, devices=len(allocation.results)
                 )

@@ -28,8 +28,10 @@ def _pod(pod: Pod) -> About:
     return About(PODS, pod.name, pod.uid, pod.namespace)
 
 
-def allocated(recorder: Recorder, claim: Claim, allocation: Allocation) -> None:
-    """The claim has its devices."""
+def allocated(recorder: Recorder, claim: Claim, allocation: Allocation, pods: Iterable[Pod]) -> None:
+    """The claim has its devices, which ends what was to be said about it and its waiting pods."""
+    for about in (_claim(claim), *map(_pod, pods)):
+        recorder.withdraw(about)
     devices = ", ".join(str(result.device) for result in allocation.results)
     recorder.normal(_claim(claim), "Allocated", f"allocated {devices}")
 

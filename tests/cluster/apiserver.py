@@ -1,0 +1,295 @@
+"""ApiServer: an API server in memory, which can be told to fail in ways in which a real one cannot be made to fail.
+
+In: objects, faults. Out: lists in pages, watches with bookmarks, writes with resourceVersion preconditions, over HTTP, as
+kube-apiserver answers them. It stands below the product's client, and can run in a thread of its own.
+"""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from aiohttp import web
+from kubernetes_asyncio.client import Configuration
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import (
+    CLAIMS,
+    CLASSES,
+    EVENTS,
+    LAYOUTS,
+    LEASES,
+    NODES,
+    PARTITIONS,
+    PODS,
+    POLICIES,
+    SLICES,
+    TAINT_RULES,
+    ResourceKind,
+)
+from testbed.eventually import eventually
+from testbed.ports import free_ports
+
+Json = dict[str, Any]
+Fault = Callable[[web.Request], web.Response | None]
+KINDS = (
+    CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NODES, PARTITIONS, PODS, POLICIES, SLICES, TAINT_RULES,
+)  # fmt: skip
+
+
+class ApiServer:
+    """Objects by collection and name; `revision` is etcd's."""
+
+    def __init__(self) -> None:
+        self.revision = 100
+        self.unserved: set[ResourceKind] = set()
+        """Kinds that answer 404."""
+        self.fault: Fault = lambda _: None
+        """Answers a request in the server's place."""
+        self.requests: list[tuple[str, str]] = []
+        """Method and path with query of each request."""
+        self.slow = 0.0
+        """Seconds before each answer to a write."""
+        self._objects: dict[ResourceKind, dict[str, Json]] = {kind: {} for kind in KINDS}
+        self._log: list[tuple[int, ResourceKind, str, Json]] = []
+        self._changed = asyncio.Event()
+        self._watches = 0
+        self._watched: set[ResourceKind] = set()
+        self._hung: dict[ResourceKind, int] = {}
+        """By kind: the number of its last watch that says nothing more."""
+        self._epoch = 0
+        """Grows when all watches end."""
+        [self.port] = free_ports(1)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["ApiServer"]:
+        """Listen."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", self.port).start()
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    def client(self, *, patience: float = 5.0) -> Client:
+        """Return a client of this server."""
+        settings = Configuration(host=f"http://127.0.0.1:{self.port}")
+        return Client(settings, patience=patience, manager="apportion-operator")
+
+    def put(self, kind: ResourceKind, raw: Json) -> Json:
+        """Create or replace an object."""
+        metadata = raw["metadata"]
+        key = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        known = key in self._objects[kind]
+        self.revision += 1
+        stored = copy.deepcopy(raw)
+        own = {
+            "uid": metadata.get("uid") or f"uid-{kind.plural}-{key}",
+            "resourceVersion": str(self.revision),
+        }
+        stored["metadata"] |= own
+        stored["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        self._objects[kind][key] = stored
+        self._tell(kind, "MODIFIED" if known else "ADDED", stored)
+        return copy.deepcopy(stored)
+
+    def drop(self, kind: ResourceKind, name: str, namespace: str = "") -> None:
+        """Delete an object."""
+        self.revision += 1
+        gone = self._objects[kind].pop(f"{namespace}/{name}")
+        gone["metadata"]["resourceVersion"] = str(self.revision)
+        self._tell(kind, "DELETED", gone)
+
+    def get(self, kind: ResourceKind, name: str, namespace: str = "") -> Json:
+        """Return an object as it is stored."""
+        return self._objects[kind][f"{namespace}/{name}"]
+
+    def all(self, kind: ResourceKind) -> list[Json]:
+        """Return the objects of a kind."""
+        return list(self._objects[kind].values())
+
+    def restore(self, backup: tuple[int, dict[ResourceKind, dict[str, Json]]]) -> None:
+        """Return to a former state, as etcd does from a backup; watches end."""
+        self.revision, objects = backup
+        self._objects = copy.deepcopy(objects)
+        self._log.clear()
+        self.end_watches()
+
+    async def hang(self, kind: ResourceKind) -> None:
+        """Wait until a kind is watched, and let its open watches say nothing more; later ones work."""
+
+        async def is_watched() -> bool:
+            return kind in self._watched
+
+        await eventually(is_watched)
+        self._hung[kind] = self._watches
+
+    def end_watches(self) -> None:
+        """End all open watches."""
+        self._epoch += 1
+        self._wake()
+
+    def backup(self) -> tuple[int, dict[ResourceKind, dict[str, Json]]]:
+        """Return the state."""
+        return self.revision, copy.deepcopy(self._objects)
+
+    def _tell(self, kind: ResourceKind, change: str, raw: Json) -> None:
+        self._log.append((self.revision, kind, change, copy.deepcopy(raw)))
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append((request.method, str(request.rel_url)))
+        answer = self.fault(request)
+        if answer is not None:
+            return answer
+        for kind in KINDS:
+            prefix = kind.path()
+            whole = prefix.removesuffix(kind.plural)
+            if not request.path.startswith(whole):
+                continue
+            parts = request.path.removeprefix(whole).split("/")
+            namespace = ""
+            if parts[0] == "namespaces" and len(parts) > 2:
+                namespace, parts = parts[1], parts[2:]
+            if parts[0] == kind.plural and kind not in self.unserved:
+                return await self._serve(request, kind, namespace, *parts[1:])
+        return self._discovery(request.path)
+
+    async def _serve(
+        self, request: web.Request, kind: ResourceKind, namespace: str, name: str = "", sub: str = ""
+    ) -> web.StreamResponse:
+        del sub
+        key = f"{namespace}/{name}"
+        objects = self._objects[kind]
+        if request.method == "GET" and not name:
+            if request.query.get("watch"):
+                return await self._watch(request, kind)
+            return self._list(request, kind)
+        if request.method != "GET":
+            await asyncio.sleep(self.slow)
+        if request.method == "POST":
+            body = await request.json()
+            if f"{namespace}/{body['metadata']['name']}" in objects:
+                return failed(409, "already exists")
+            return web.json_response(self.put(kind, body))
+        if key not in objects:
+            return failed(404, f"{kind.plural} {key} not found")
+        found = objects[key]
+        if request.method == "GET":
+            return web.json_response(found)
+        body = await request.json()
+        if request.method == "DELETE":
+            self.drop(kind, name, namespace)
+            return web.json_response({})
+        wanted = (body.get("metadata") or {}).get("resourceVersion")
+        if wanted not in (None, found["metadata"]["resourceVersion"]):
+            return failed(409, "the object has been modified")
+        return web.json_response(self.put(kind, body if request.method == "PUT" else _merged(found, body)))
+
+    def _discovery(self, path: str) -> web.Response:
+        served = [kind for kind in KINDS if kind not in self.unserved]
+        if path == "/api":
+            return web.json_response({"versions": ["v1"]})
+        if path == "/apis":
+            groups = {kind.group: kind.version for kind in served if kind.group}
+            return web.json_response(
+                {
+                    "groups": [
+                        {
+                            "name": name,
+                            "versions": [{"version": version}],
+                            "preferredVersion": {"version": version},
+                        }
+                        for name, version in groups.items()
+                    ]
+                }
+            )
+        resources = [
+            {
+                "name": kind.plural,
+                "kind": kind.name,
+                "singularName": kind.name.lower(),
+                "namespaced": kind.namespaced,
+                "verbs": ["get", "list", "watch", "patch"],
+            }
+            for kind in served
+            if path == kind.path().removesuffix(f"/{kind.plural}")
+        ]
+        return (
+            web.json_response({"resources": resources}) if resources else failed(404, f"{path}: not served")
+        )
+
+    def _list(self, request: web.Request, kind: ResourceKind) -> web.Response:
+        rows = sorted(self._objects[kind].values(), key=lambda raw: str(raw["metadata"]["uid"]))
+        begin, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 10**9)
+        end = begin + limit
+        metadata = {"resourceVersion": str(self.revision)}
+        if end < len(rows):
+            metadata["continue"] = str(end)
+        names = {"kind": f"{kind.name}List", "apiVersion": kind.api_version}
+        return web.json_response({**names, "metadata": metadata, "items": rows[begin:end]})
+
+    async def _watch(self, request: web.Request, kind: ResourceKind) -> web.StreamResponse:
+        version = int(request.query["resourceVersion"])
+        if version > self.revision:
+            return failed(504, f"Too large resource version: {version}, current: {self.revision}")
+        loop = asyncio.get_running_loop()
+        end = loop.time() + float(request.query.get("timeoutSeconds") or 300)
+        bookmark = end - 2
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        sent, epoch = version, self._epoch
+        self._watches += 1
+        self._watched.add(kind)
+        number = self._watches
+        while loop.time() < end and self._epoch == epoch and kind not in self.unserved and _open(request):
+            changed = self._changed
+            if number > self._hung.get(kind, 0):
+                for revision, of, change, raw in list(self._log):
+                    if of == kind and revision > sent:
+                        await stream.write(_line(change, raw))
+                sent = self.revision
+                if loop.time() >= bookmark:
+                    bookmark = end
+                    await stream.write(_line("BOOKMARK", {"metadata": {"resourceVersion": str(sent)}}))
+            try:
+                async with asyncio.timeout_at(min(bookmark, end)):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+        return stream
+
+
+def failed(status: int, message: str) -> web.Response:
+    """Return an answer that refuses."""
+    return web.json_response({"kind": "Status", "code": status, "message": message}, status=status)
+
+
+def _open(request: web.Request) -> bool:
+    return request.transport is not None and not request.transport.is_closing()
+
+
+def _line(change: str, raw: Json) -> bytes:
+    return orjson.dumps({"type": change, "object": raw}) + b"\n"
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    """Return the result of a JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged

@@ -1,0 +1,70 @@
+"""One replica of the operator inside the test's process, and a small cluster for it to serve."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from apportion.app import App
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, CLASSES, LEASES, NODES, SLICES
+from apportion.settings import LeaseSettings, OperatorSettings
+from tests.cluster.apiserver import ApiServer, Json
+from tests.observedcluster import ObservedCluster
+
+NAMESPACE = "apportion-system"
+LEASE = "apportion-operator"
+
+
+@asynccontextmanager
+async def replica(server: ApiServer, lease: LeaseSettings | None = None) -> AsyncIterator[App]:
+    """Run the operator on the server, without its health port."""
+    settings = OperatorSettings(identity="replica", health_port=0, lease=lease or LeaseSettings())
+    async with server.client() as client:
+
+        async def connect() -> Client:
+            return server.client()
+
+        app = App(settings, client, (1, 37), asyncio.Event(), connect=connect)
+        running = asyncio.ensure_future(app.run())
+        try:
+            yield app
+        finally:
+            app.stopping()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait_for(running, 20)
+
+
+def two_devices(server: ApiServer) -> None:
+    """Put a node with the plain devices `gpu-0` and `gpu-1`, and the managed class `gpu`."""
+    made = ObservedCluster()
+    server.put(NODES, made.node("n1"))
+    server.put(CLASSES, made.device_class("gpu"))
+    server.put(SLICES, made.slice("n1", "s", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1))
+
+
+def claim(server: ApiServer, name: str) -> Json:
+    """Put a claim for one device that needs no pod."""
+    return server.put(
+        CLAIMS, ObservedCluster().claim(name, annotations={"apportion.dev/allocation": "Immediate"})
+    )
+
+
+def devices(server: ApiServer) -> dict[str, str]:
+    """Return the allocated device of each claim that has one."""
+    return {
+        raw["metadata"]["name"]: raw["status"]["allocation"]["devices"]["results"][0]["device"]
+        for raw in server.all(CLAIMS)
+        if (raw.get("status") or {}).get("allocation")
+    }
+
+
+def hold(server: ApiServer, holder: str, seconds: int = 600) -> None:
+    """Let somebody hold the lease; nobody if `holder` is empty."""
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 1}
+    server.put(LEASES, {"metadata": {"name": LEASE, "namespace": NAMESPACE}, "spec": spec})
+
+
+def holder(server: ApiServer) -> str:
+    """Return who holds the lease."""
+    found = [raw for raw in server.all(LEASES) if raw["metadata"]["name"] == LEASE]
+    return str(found[0]["spec"]["holderIdentity"]) if found else ""

@@ -1,0 +1,131 @@
+"""A replica whose event loop is busy goes on leading; one that is unfit does not."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+
+from apportion.cluster.kinds import LEASES
+from apportion.cluster.lease import Lease
+from apportion.cluster.ownthread import run_in_own_thread
+from testbed.eventually import eventually
+from tests.cluster.apiserver import ApiServer
+
+TERM, BLOCK = 2.0, 5.0
+
+
+def lease(identity: str, unfit: Callable[[], str | None] = lambda: None) -> Lease:
+    return Lease(
+        namespace="apportion-system",
+        name="apportion-operator",
+        identity=identity,
+        clock=time.monotonic,
+        now=lambda: datetime.now(UTC),
+        duration=TERM,
+        renew=0.3,
+        reserve=1.0,
+        unfit=unfit,
+        tell=asyncio.get_running_loop().call_soon_threadsafe,
+    )
+
+
+@asynccontextmanager
+async def threaded(one: Lease, server: ApiServer) -> AsyncIterator[None]:
+    async def hold() -> None:
+        async with server.client() as client:
+            await one.run(client)
+
+    task = asyncio.ensure_future(run_in_own_thread("lease", hold))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def elsewhere(server: ApiServer) -> AsyncIterator[ApiServer]:
+    """Serve in another thread, so that this loop can be blocked."""
+    listening = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def serve() -> None:
+        async with server.serving():
+            loop.call_soon_threadsafe(listening.set)
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(run_in_own_thread("server", serve))
+    await listening.wait()
+    try:
+        yield server
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def leads(one: Lease) -> bool:
+    return one.remaining() > 0
+
+
+async def test_a_long_pass_does_not_lose_the_lease() -> None:
+    """The loop computes for longer than the lease lasts, and another replica tries all the time."""
+    async with elsewhere(ApiServer()) as server:
+        first, second = lease("first"), lease("second")
+        async with threaded(first, server):
+            await first.gained.wait()
+            async with threaded(second, server):
+                end = time.monotonic() + BLOCK
+                while time.monotonic() < end:
+                    sum(range(1000))
+                first.fence()
+                assert second.remaining() == 0
+                assert (
+                    server.get(LEASES, "apportion-operator", "apportion-system")["spec"]["leaseTransitions"]
+                    == 1
+                )
+
+
+async def test_the_loss_ends_what_waits_for_it_in_the_other_loop() -> None:
+    """Acting ends at once when another replica took the lease."""
+    async with ApiServer().serving() as server:
+        one = lease("one")
+        async with threaded(one, server):
+            await asyncio.wait_for(one.gained.wait(), 5)
+            taken = server.get(LEASES, "apportion-operator", "apportion-system")
+            server.put(LEASES, {**taken, "spec": {**taken["spec"], "holderIdentity": "other"}})
+            await asyncio.wait_for(one.lost.wait(), 5)
+            assert one.remaining() == 0
+
+
+async def test_a_failure_in_the_thread_is_raised_in_the_callers_loop() -> None:
+    """A part that ends must end the process."""
+
+    async def breaks() -> None:
+        raise ValueError("broken")
+
+    with suppress(ValueError):
+        await asyncio.wait_for(run_in_own_thread("broken", breaks), 5)
+        raise AssertionError("it was not raised")
+
+
+async def test_an_unfit_leader_makes_room_for_a_healthy_one() -> None:
+    """It gives the lease back only after its last write has ended, and does not take it again at once."""
+    unfit: list[str] = []
+    async with ApiServer().serving() as server:
+        sick = lease("sick", lambda: unfit[0] if unfit else None)
+        healthy = lease("healthy")
+        async with threaded(sick, server):
+            await asyncio.wait_for(sick.gained.wait(), 5)
+            async with threaded(healthy, server):
+                unfit.append("it does not act")
+                await asyncio.wait_for(sick.lost.wait(), 5)
+                assert sick.remaining() == 0
+                lost = time.monotonic()
+                await eventually(lambda: leads(healthy))
+                assert time.monotonic() - lost >= 1.0
+                unfit.clear()
+                await asyncio.sleep(1.0)
+                assert sick.remaining() == 0

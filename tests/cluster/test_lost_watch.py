@@ -1,0 +1,140 @@
+"""Watches that cannot go on where they stopped: a restored etcd, a server that says less than it should."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from aiohttp import web
+
+from apportion.allocator.state import State
+from apportion.cluster.kinds import CLAIMS
+from apportion.cluster.reflector import Reflector
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.device import DeviceId
+from testbed.eventually import eventually
+from tests.cluster.apiserver import ApiServer, Json, failed
+
+CARD = DeviceId("gpu.apportion.dev", "n1", "gpu-0")
+
+
+def claim(name: str, **labels: str) -> Json:
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    return {"metadata": {"name": name, "namespace": "team", "labels": labels}, "spec": spec}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """Serve."""
+    async with ApiServer().serving() as made:
+        yield made
+
+
+@asynccontextmanager
+async def reflecting(server: ApiServer) -> AsyncIterator[tuple[Reflector, Snapshot]]:
+    """Feed a snapshot with claims."""
+    snapshot = Snapshot(State(), wake=lambda: None)
+    async with server.client() as client:
+        reflector = Reflector(client, CLAIMS, snapshot.observe)
+        task = asyncio.ensure_future(reflector.run())
+        try:
+            await asyncio.wait_for(reflector.synced.wait(), 5)
+            yield reflector, snapshot
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def names(snapshot: Snapshot) -> set[str]:
+    return {found.name for found in snapshot.claims.values()}
+
+
+async def test_after_a_restore_of_etcd_the_kind_is_listed(server: ApiServer) -> None:
+    """The server's version is below ours, and no watch can start from there."""
+    server.put(CLAIMS, claim("old"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        for _ in range(9):
+            server.put(CLAIMS, claim("lost"))
+        await eventually(lambda: names(snapshot), lambda found: "lost" in found)
+        server.restore(backup)
+        await eventually(lambda: names(snapshot), lambda found: found == {"old"}, within=10)
+        server.put(CLAIMS, claim("new"))
+        await eventually(lambda: names(snapshot), lambda found: found == {"old", "new"})
+
+
+async def test_what_a_restore_brought_back_replaces_what_was_newer(server: ApiServer) -> None:
+    """Also an object that had been deleted since: after a restore a UID comes back."""
+    server.put(CLAIMS, claim("changed", state="old"))
+    server.put(CLAIMS, claim("deleted"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("changed", state="new"))
+        server.drop(CLAIMS, "deleted", "team")
+        await eventually(lambda: names(snapshot), lambda found: found == {"changed"})
+        server.restore(backup)
+        await eventually(lambda: names(snapshot), lambda found: found == {"changed", "deleted"}, within=10)
+        found = snapshot.claim("team", "changed")
+        assert found is not None
+        assert found.version == server.get(CLAIMS, "changed", "team")["metadata"]["resourceVersion"]
+
+
+async def test_a_restore_does_not_free_what_is_being_written(server: ApiServer) -> None:
+    """Whether the write came before or after the restore is unknown until the claim is seen with it, or changed."""
+    server.put(CLAIMS, claim("old"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("old", state="new"))
+        server.put(CLAIMS, claim("lost"))
+        await eventually(lambda: names(snapshot), lambda found: "lost" in found)
+        found = snapshot.claim("team", "old")
+        assert found is not None
+        snapshot.assume(found, Allocation((DeviceResult("r", CARD),)))
+        server.restore(backup)
+        await eventually(lambda: names(snapshot), lambda found: found == {"old"}, within=10)
+        assert snapshot.state.holders(CARD) == (found.uid,)
+
+
+async def test_a_restore_that_raised_the_version_is_noticed_by_its_objects(server: ApiServer) -> None:
+    """`etcdutl snapshot restore --bump-revision`: the watch is too old (410), and objects are older than they were."""
+    server.put(CLAIMS, claim("changed"))
+    backup = server.backup()
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("changed"))
+        newer = server.get(CLAIMS, "changed", "team")["metadata"]["resourceVersion"]
+        await eventually(lambda: version(snapshot, "changed"), lambda found: found == newer)
+        expired = [failed(410, "too old resource version")]
+        server.fault = lambda request: expired.pop() if "watch" in request.query and expired else None
+        server.restore((backup[0] + 10_000, backup[1]))
+        older = server.get(CLAIMS, "changed", "team")["metadata"]["resourceVersion"]
+        await eventually(lambda: version(snapshot, "changed"), lambda found: found == older, within=10)
+
+
+async def version(snapshot: Snapshot, name: str) -> str:
+    found = snapshot.claim("team", name)
+    return found.version if found is not None else ""
+
+
+async def test_one_old_list_is_not_believed(server: ApiServer) -> None:
+    """A server behind the others must not take back what was observed: devices would be free that are in use."""
+    server.put(CLAIMS, claim("one"))
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("two"))
+        await eventually(lambda: names(snapshot), lambda found: found == {"one", "two"})
+        stale = [web.json_response({"metadata": {"resourceVersion": "50"}, "items": []})]
+        seen: list[set[str]] = []
+
+        def fault(request: web.Request) -> web.Response | None:
+            seen.append({found.name for found in snapshot.claims.values()})
+            if "watch" in request.query:
+                return failed(410, "too old") if stale else None
+            return stale.pop() if stale else None
+
+        server.fault = fault
+        server.end_watches()
+        server.put(CLAIMS, claim("three"))
+        await eventually(lambda: names(snapshot), lambda found: "three" in found, within=10)
+        assert not stale
+        assert all(each >= {"one", "two"} for each in seen)

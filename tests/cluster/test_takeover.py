@@ -1,0 +1,110 @@
+"""A replica acts only on what is true now, and does not keep the lease when it cannot act."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from apportion.app import App
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, SLICES, ResourceKind
+from apportion.settings import LeaseSettings, OperatorSettings
+from testbed.eventually import eventually
+from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.replica import claim, devices, hold, holder, replica, two_devices
+from tests.observedcluster import ObservedCluster
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """Serve two devices."""
+    async with ApiServer().serving() as made:
+        two_devices(made)
+        yield made
+
+
+async def allocated(server: ApiServer) -> dict[str, str]:
+    return devices(server)
+
+
+@pytest.mark.parametrize(("given", "left"), [("gpu-0", "gpu-1"), ("gpu-1", "gpu-0")])
+async def test_a_stand_by_whose_watch_hangs_does_not_give_away_what_its_predecessor_gave(
+    server: ApiServer, given: str, left: str
+) -> None:
+    """Every claim was observed, one of them in a version before its allocation."""
+    hold(server, "predecessor")
+    first, _ = claim(server, "first"), claim(server, "second")
+    async with replica(server) as app:
+        await eventually(lambda: known(app.snapshot.claims), lambda found: found == 2)
+        await server.hang(CLAIMS)
+        ObservedCluster().allocate(first, "n1", given)
+        server.put(CLAIMS, first)
+        hold(server, "")
+        await eventually(lambda: allocated(server), lambda found: len(found) == 2)
+        assert devices(server) == {"first": given, "second": left}
+
+
+async def test_a_stand_by_whose_slices_are_old_does_not_give_away_what_is_gone(server: ApiServer) -> None:
+    """Not only claims decide what is free."""
+    hold(server, "predecessor")
+    claim(server, "only")
+    async with replica(server) as app:
+        await eventually(lambda: known(app.snapshot.slices), lambda found: found == 1)
+        await server.hang(SLICES)
+        server.put(SLICES, ObservedCluster().slice("n1", "s", {"devices": [{"name": "gpu-1"}]}, 1))
+        hold(server, "")
+        await eventually(lambda: allocated(server))
+        assert devices(server) == {"only": "gpu-1"}
+
+
+@pytest.mark.parametrize("kind", [PARTITIONS, LAYOUTS], ids=lambda kind: kind.plural)
+async def test_a_replica_that_misses_a_kind_leaves_the_lease_to_others(
+    server: ApiServer, kind: ResourceKind
+) -> None:
+    """It is not ready and says which kind it waits for; when the kind is served, it acts, and watches it."""
+    server.unserved.add(kind)
+    claim(server, "only")
+    async with replica(server) as app:
+        await eventually(lambda: known(app.snapshot.claims))
+        await asyncio.sleep(1.0)
+        assert holder(server) == ""
+        assert kind.plural in str(app.unready())
+        server.unserved.clear()
+        await eventually(lambda: allocated(server), within=10)
+        assert app.unready() is None
+        server.put(kind, {"metadata": {"name": "late"}, "spec": {}})
+        await eventually(lambda: known(app.snapshot.broken), within=10)
+
+
+async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) -> None:
+    """Another replica may reach a better server; the process lives, and acts as soon as it can."""
+    claim(server, "only")
+    server.fault = lambda request: failed(503, "later") if request.query.get("limit") == "1" else None
+    term = LeaseSettings(duration=2.0, renew=0.2, reserve=0.5, acting=0.5)
+    async with replica(server, term) as app:
+        await eventually(lambda: holds(server), lambda found: found == "replica")
+        await eventually(lambda: holds(server), lambda found: found == "")
+        assert not app.lease.gained.is_set()
+        server.fault = lambda _: None
+        await eventually(lambda: allocated(server))
+
+
+async def test_a_part_that_fails_ends_the_operator_and_says_why(server: ApiServer) -> None:
+    """Not as one of several exceptions without a name."""
+
+    async def refuse() -> Client:
+        raise ValueError("no certificate")
+
+    async with server.client() as client:
+        app = App(OperatorSettings(health_port=0), client, (1, 37), asyncio.Event(), connect=refuse)
+        with pytest.raises(ExceptionGroup) as failure:
+            await app.run()
+    assert [str(error) for error in failure.value.exceptions] == ["lease failed: ValueError no certificate"]
+
+
+async def holds(server: ApiServer) -> str:
+    return holder(server)
+
+
+async def known(objects: object) -> int:
+    return len(objects)  # type: ignore[arg-type]
