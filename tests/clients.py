@@ -1,6 +1,7 @@
-"""A client of a server that does not answer, for passes that need nobody's answer."""
+"""Clients of servers that do not answer, for passes that need nobody's answer."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -20,3 +21,24 @@ async def unanswered() -> AsyncIterator[Client]:
         await asyncio.gather(
             *(asyncio.all_tasks() - before - {asyncio.current_task()}), return_exceptions=True
         )
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[Client]:
+    """Talk to somebody who listens and never answers: what is written stays under way."""
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.read()
+
+    before = asyncio.all_tasks()
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    settings = Configuration(host=f"http://{host}:{port}")
+    async with Client(settings, patience=60.0, manager="apportion-operator") as made:
+        yield made
+    server.close()
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

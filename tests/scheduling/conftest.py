@@ -8,9 +8,9 @@ import pytest
 from apportion.cluster.client import Client, connect
 from apportion.scheduling.writer import Writer
 from testbed.controlplane import ControlPlane
-from tests.clients import unanswered
+from tests.clients import silent, unanswered
 
-__all__ = ["unanswered"]
+__all__ = ["silent", "unanswered"]
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
 """What decides in one pass, for tests that look into the middle of it."""
 
 from apportion.cluster.client import Client
+from apportion.dra.node import Resources
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.groupdecider import GroupDecider
+from apportion.scheduling.groups import WaitingGroup, by_group
+from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import waiting_demands
 from apportion.scheduling.writer import Writer
@@ -30,6 +34,24 @@ class Deciding:
             clock=world.clock,
             manager=MANAGER,
         )
+        self._group_decider = GroupDecider(self._decider, world.clock)
+        self.looks = 0
+        """How often the free room of a node was looked up for a group."""
+
+    def decide_groups(self) -> int:
+        """Make a pass over the groups that wait; return how many claims were granted."""
+        snapshot = self._world.snapshot
+        demands, _ = waiting_demands(snapshot)
+        groups = [each for each in by_group(demands, snapshot) if isinstance(each, WaitingGroup)]
+        keys = frozenset([*(demand.key for demand in demands), *(group.key for group in groups)])
+        self._decider.begin(1, keys)
+        self._group_decider.begin(groups)
+        capacity = HostCapacity(snapshot.nodes.values(), self._load)
+        return sum(self._group_decider.decide(group, capacity) for group in groups)
+
+    def _load(self, node: str) -> Resources:
+        self.looks += 1
+        return self._world.snapshot.pod_index.load(node)
 
     def decide(self, meanwhile: float = 0.0) -> dict[str, int]:
         """Make a pass in which so many seconds go by between plan and decisions; return what each claim was granted."""

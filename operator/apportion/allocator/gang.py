@@ -1,17 +1,19 @@
 """allocate_gang(): choose devices for several demands of a gang: for all, for enough of them, or for none.
 
-In: a state, members with a demand each; members may get different nodes. Out: a decision per member, or the first member
-that was refused. If an earlier member took the devices that a later one needs, the next try starts with the refused one; the
-tries are bounded, each is one pass over the members. The state is unchanged at the end.
+In: a state, members with a demand each; members may get different nodes. Out: a decision per member; or the first member
+that was refused; or that too few devices are free, which is found by counting. If an earlier member took the devices that a
+later one needs, the next try starts with the refused one. Members of one kind are interchangeable: orders that differ only
+in them are one order, and one refused member speaks for its kind. The state is unchanged at the end.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from apportion.allocator.allocate import allocate
+from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.demand import Demand
+from apportion.allocator.devicecount import free_devices, least_devices
 from apportion.allocator.state import State
 from apportion.allocator.tentative import Tentative
 from apportion.allocator.terms import DEFAULT_TERMS, Terms
@@ -19,9 +21,23 @@ from apportion.dra.device import DeviceId
 
 TRIES = 16
 """Orders of members tried at most."""
+MOST_ASKED = 2048
+"""Members in all orders after the first: a large gang is tried in fewer orders."""
+MOST_KINDS = 64
+"""Kinds of members for which free devices are counted before members are tried."""
 
-MemberDemand: TypeAlias = Callable[[int, Mapping[int, str]], Demand | None]
-"""Returns a member's demand, given the nodes of the members served so far; None: no node fits."""
+
+class MemberDemands(Protocol):
+    """The demands of the members, each beside the pods of the members that are served before it."""
+
+    def of(self, member: int) -> Demand | None:
+        """Return a member's demand; None: no node fits its pods."""
+
+    def serve(self, member: int, node: str) -> None:
+        """Count the pods of a member on the node that serves it in this try."""
+
+    def restart(self) -> None:
+        """Begin another try: no member is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,8 @@ class Member:
     pods: int = 1
     """Number of pods that the demand serves."""
     terms: Terms = DEFAULT_TERMS
+    kind: object = None
+    """Equal for members that request the same, so that any of them could stand for another; None: like no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,63 +71,139 @@ class GangRefused:
     """Pods that could be served in that try."""
 
 
+@dataclass(frozen=True, slots=True)
+class GangTooLarge:
+    """Fewer devices are free than the members need together; none was tried."""
+
+    needed: int
+    """The fewest devices with which enough members could be served."""
+    free: int
+    """Free devices that some member could be allocated."""
+
+
 def allocate_gang(
     state: State,
     members: Sequence[Member],
-    demand_of: MemberDemand,
+    demands: MemberDemands,
     *,
     enough: int,
     prefer: Mapping[DeviceId, int] | None = None,
-) -> GangServed | GangRefused:
+) -> GangServed | GangRefused | GangTooLarge:
     """Serve as many members as fit if they have at least `enough` pods together, else none.
+
+    A gang of one kind asks each member at most once; otherwise at most TRIES orders are tried.
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
-    order = list(range(len(members)))
+    gang = _Gang(state, members, demands, enough, prefer or {})
+    too_large = gang.counted()
+    if too_large is not None:
+        return too_large
     failed: GangRefused | None = None
-    tried: set[tuple[int, ...]] = set()
-    while tuple(order) not in tried and len(tried) < TRIES:
-        tried.add(tuple(order))
-        decisions, refused = _round(state, members, demand_of, order, enough, prefer or {})
+    asked = 0
+    for order in gang.orders():
+        decisions, refused = gang.tried(order, explain=failed is None)
         served = sum(members[index].pods for index in decisions)
         if served >= enough:
             return GangServed(tuple(decisions.get(index) for index in range(len(members))))
-        blocked, refusal = refused
         if failed is None:
-            failed = GangRefused(blocked, refusal, served)
-        order.remove(blocked)
-        order.insert(0, blocked)
+            failed = GangRefused(*refused, served)
+        else:
+            asked += len(members)
+        if asked + len(members) > MOST_ASKED:
+            break
+        order.remove(refused[0])
+        order.insert(0, refused[0])
     if failed is None:
         raise TypeError("a gang needs members")
     return failed
 
 
-def _round(
-    state: State,
-    members: Sequence[Member],
-    demand_of: MemberDemand,
-    order: Sequence[int],
-    enough: int,
-    prefer: Mapping[DeviceId, int],
-) -> tuple[dict[int, Decision], tuple[int, Refusal | None]]:
-    """Try the members in an order; return the decisions by member, and the first refused member with its refusal."""
-    demands: dict[int, Demand] = {}
-    refused: tuple[int, Refusal | None] | None = None
-    left = sum(member.pods for member in members)
-    with Tentative(state, demands) as tentative:
-        for index in order:
-            member = members[index]
-            demand = demand_of(index, {other: placed.node for other, placed in tentative.placed.items()})
-            refusal: Refusal | None = None
-            if demand is not None:
-                answer = allocate(state, demand, member.terms, prefer=prefer)
-                if isinstance(answer, Decision):
-                    demands[index] = demand
-                    tentative.put(index, answer)
-                    continue
-                refusal = answer
-            left -= member.pods
-            refused = refused or (index, refusal)
-            if left < enough:
-                break
-        return dict(tentative.placed), refused or (order[0], None)
+_Refused: TypeAlias = tuple[int, Refusal | None]
+"""A member, and why it was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    """The arguments of one call."""
+
+    state: State
+    members: Sequence[Member]
+    demands: MemberDemands
+    enough: int
+    prefer: Mapping[DeviceId, int]
+
+    def kind(self, index: int) -> object:
+        kind = self.members[index].kind
+        return index if kind is None else (kind,)
+
+    def orders(self) -> Iterator[list[int]]:
+        """Yield a list that the caller reorders, while its order is a new one."""
+        order = list(range(len(self.members)))
+        tried: set[tuple[object, ...]] = set()
+        while len(tried) < TRIES and (kinds := tuple(map(self.kind, order))) not in tried:
+            tried.add(kinds)
+            yield order
+
+    def counted(self) -> GangTooLarge | None:
+        """Return the shortage if fewer devices are free than enough members need, whatever they are."""
+        first: dict[object, int] = {}
+        for index in range(len(self.members)):
+            first.setdefault(self.kind(index), index)
+        if len(first) > MOST_KINDS:
+            return None
+        self.demands.restart()
+        asked = {kind: self.demands.of(index) for kind, index in first.items()}
+        least = {
+            kind: least_devices(self.state, demand) for kind, demand in asked.items() if demand is not None
+        }
+        # The fewest devices for enough pods: members that need the fewest a pod, the last of them in part.
+        rows = sorted(
+            (least[self.kind(index)] / member.pods, least[self.kind(index)], member.pods)
+            for index, member in enumerate(self.members)
+            if self.kind(index) in least
+        )
+        needed, missing = 0, self.enough
+        for _, devices, pods in rows:
+            needed += devices if pods <= missing else devices * missing // pods
+            missing -= min(pods, missing)
+        if missing:
+            return None  # some members fit no node at all, which trying them tells
+        free = free_devices(self.state, [demand for demand in asked.values() if demand is not None])
+        return GangTooLarge(needed, free) if free is not None and free < needed else None
+
+    def tried(self, order: Sequence[int], *, explain: bool) -> tuple[dict[int, Decision], _Refused]:
+        """Try the members in an order; return the decisions by member, and the first refused member."""
+        demands: dict[int, Demand] = {}
+        refused: _Refused | None = None
+        hopeless: set[object] = set()
+        left = sum(member.pods for member in self.members)
+        self.demands.restart()
+        with Tentative(self.state, demands) as tentative:
+            for index in order:
+                kind, terms = self.kind(index), self.members[index].terms
+                if kind not in hopeless:
+                    demand = self.demands.of(index)
+                    if demand is not None:
+                        decision = decide(self.state, demand, terms, prefer=self.prefer)
+                        if decision is not None:
+                            demands[index] = demand
+                            tentative.put(index, decision)
+                            self.demands.serve(index, decision.node)
+                            continue
+                    hopeless.add(kind)
+                    if refused is None:
+                        refused = index, self._refusal(index, demand) if explain else None
+                left -= self.members[index].pods
+                if left < self.enough:
+                    break
+            return dict(tentative.placed), refused or (order[0], None)
+
+    def _refusal(self, index: int, demand: Demand | None) -> Refusal | None:
+        """Return why a member is refused now; raises BrokenInput where no state could serve it."""
+        if demand is None:
+            return None
+        answer = allocate(self.state, demand, self.members[index].terms, prefer=self.prefer)
+        if isinstance(answer, Decision):
+            raise TypeError(f"member {index} was refused and is served")
+        return answer

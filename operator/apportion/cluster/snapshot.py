@@ -41,6 +41,8 @@ class Snapshot:
         """Filled by `observe`, emptied by the cycle."""
         self.retry_epoch = 0
         """Grows whenever something happened that may let a refused demand in."""
+        self.host_epoch = 0
+        """Grows whenever pods that are bound, or nodes, changed what nodes have left."""
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
         self.slice_epoch = 0
@@ -267,6 +269,8 @@ class Snapshot:
         for pod in (old, new):
             if pod is not None and pod.node is not None:
                 self._host_changed(pod.node)
+        if _load(old) != _load(new):
+            self.host_epoch += 1
         if new is None or new.finished:
             self.retry_epoch += 1
 
@@ -275,10 +279,12 @@ class Snapshot:
             self._node_uids[new.name] = uid
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
+            self.host_epoch += 1
             self.retry_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.state.drop_node(old.name)
+            self.host_epoch += 1
 
     def _host_changed(self, name: str) -> None:
         """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
@@ -286,3 +292,8 @@ class Snapshot:
         if node is not None:
             used = HostResources.of(self.pod_index.load(name))
             self.state.put_host(name, HostResources.of(node.allocatable).less(used))
+
+
+def _load(pod: Pod | None) -> object:
+    """Return what a pod takes of a node."""
+    return None if pod is None or pod.node is None else (pod.node, pod.finished, pod.requests)

@@ -15,8 +15,9 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.hostcapacity import HostCapacity, requested
+from apportion.scheduling.hostcapacity import HostCapacity, constraints_of, requested
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -61,6 +62,25 @@ class Candidates:
             host=HostDemand(requested(pods), capacity.taken) if pods else None,
             seed=f"{demand.key}/{self._pass}",
         )
+
+    def shape(self, demand: WaitingDemand) -> object | None:
+        """Return what decides the answer to a demand: demands of equal shape could stand for each other.
+
+        None where more decides: an allocated claim or a bound pod ties it to a node, a node is left out for its pods or
+        claims alone, or its claims are broken.
+        """
+        state, pods = self._snapshot.state, demand.pods
+        if demand.tied or any(pod.node is not None for pod in pods):
+            return None
+        if self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
+            return None
+        if any(self._still_prepared.nodes(claim.uid) for claim in demand.claims):
+            return None
+        try:
+            query = state.queries.of(demand.claims, state.classes, state.features, _TOLERATIONS)
+        except BrokenInput:
+            return None
+        return query, tuple([constraints_of(pod) for pod in pods])
 
     def _nodes(
         self, demand: WaitingDemand, capacity: HostCapacity

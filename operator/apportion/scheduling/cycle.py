@@ -2,10 +2,12 @@
 
 In: the snapshot, whose changes wake it. Out: written allocations, removed gates, cleared allocations, reservations of
 layouts. One task needs no locks and cannot race itself; what it decided is assumed at once, written in the background,
-and forgotten when the write fails.
+and forgotten when the write fails. A pass is done in slices, between which others run: watches, writes, the lease.
 """
 
-from collections.abc import Callable
+import asyncio
+import math
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import structlog
@@ -22,15 +24,12 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.clearing import Overlap, UnusedAllocations, overlaps
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
-from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.planner import MOST_TOGETHER
+from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, waiting_demands
 from apportion.settings import CycleSettings
@@ -40,14 +39,16 @@ _SEEN_LATE = 5.0
 """Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
 
 
-class Partitions(Protocol):
+SLICE = 0.03
+"""Seconds of work after which a pass lets others run; one decision is not interrupted."""
+LONGEST = 0.5
+"""Seconds after which deciding ends early, so that gates are removed and new demands are seen."""
+_PAUSE = 0.003
+"""Seconds that others get in between; a request to the API server takes several turns of the event loop."""
+
+
+class Partitions(Reserving, Protocol):
     """The control side of partitions, as far as the cycle needs it."""
-
-    def reserve(self) -> bool:
-        """Keep claims off what layouts want; says whether that was planned anew, so that there is something to do."""
-
-    def wake(self) -> None:
-        """Let the task that writes Partition objects act soon."""
 
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions behind a claim."""
@@ -78,10 +79,12 @@ class Cycle:
         self._manager = manager
         self._exclusions = Exclusions(clock)
         self._still_prepared = StillPrepared(snapshot, clock)
-        self._decider = Decider(
+        decider = Decider(
             snapshot, writes, recorder, self._exclusions, self._still_prepared, clock=clock, manager=manager
         )
-        self._group_decider = GroupDecider(self._decider, clock)
+        self._queue = QueueWalk(
+            snapshot, partitions, recorder, decider, GroupDecider(decider, clock), clock=clock
+        )
         self._unused = UnusedAllocations(clock, manager=manager)
         self._number = 0
         self._examined = -1
@@ -105,12 +108,27 @@ class Cycle:
         try:
             while True:
                 await self._debouncer.burst(within=self._settings.idle)
-                self.once()
+                await self._in_slices()
         finally:
             await self._writes.finished()
 
     def once(self) -> None:
-        """One pass: decide for all that waits, then tidy up."""
+        """One whole pass, however long: decide for all that waits, then tidy up."""
+        for _ in self._pass(longest=math.inf):
+            pass
+
+    async def _in_slices(self) -> None:
+        ends = self._clock() + SLICE
+        for _ in self._pass(longest=LONGEST):
+            if self._clock() >= ends:
+                await asyncio.sleep(_PAUSE)
+                ends = self._clock() + SLICE
+
+    def _pass(self, *, longest: float) -> Iterator[None]:
+        """One pass; yields wherever others may run, and may have changed the snapshot when it goes on.
+
+        `longest`: seconds after which deciding ends early.
+        """
         self._number += 1
         self._last = self._clock()
         log = _log.bind(cycle=self._number)
@@ -119,41 +137,36 @@ class Cycle:
             # 1. What became of writes without an answer, and what did others do to our allocations?
             self._writes.settle()
             self._note_deallocations()
-            contested = self._settle_overlaps()
+            self._settle_overlaps()
+            yield
 
             # 2. What waits, and what can never be served?
             demands, unservable = waiting_demands(self._snapshot)
+            yield
             self._report(demands, unservable)
+            yield
 
-            # 3. Freeze for this pass what layouts reserve, which partitions are idle, how full the nodes are.
-            if self._partitions.reserve():
-                self._partitions.wake()
-            capacity = capacity_of(self._snapshot)
-            queue = by_group(demands, self._snapshot)
-            groups = [each for each in queue if isinstance(each, WaitingGroup)]
-            keys = frozenset([*(each.key for each in demands), *(each.key for each in groups)])
-            self._decider.begin(self._number, keys)
-            self._group_decider.begin(groups)
-
-            # 4. and 5. Decide one at a time; each decision is assumed before the next one is made.
-            granted = 0
-            last = ungrouped_tail(queue)[-MOST_TOGETHER:]
-            for each in queue:
-                if last and each is last[0]:
-                    self._decider.planner.plan(last, capacity, self._decider.rests)
-                granted += self._serve(each, capacity)
+            # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
+            for _ in self._queue.walk(self._number, demands, longest=longest):
+                yield
+                if self._snapshot.deallocations:
+                    self._note_deallocations()
+            if self._queue.ended_early:
+                self._debouncer.wake()
 
             # 6. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
+            contested = self._settle_overlaps()
             gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
             self._writes.ungate(gated)
+            yield
             for claim in self._unused.due(self._snapshot):
                 self._writes.clear(claim, "nobody wants it", "unwanted")
             self._clear_failed_cuts()
             self._release_finalizers()
             if not demands:
                 precompute(self._snapshot.state)
-        if granted:
-            log.info("cycle.decided", granted=granted, waiting=len(demands))
+        if self._queue.granted:
+            log.info("cycle.decided", granted=self._queue.granted, waiting=len(demands))
 
     # What others did. -------------------------------------------------------------------------------------------
 
@@ -220,21 +233,6 @@ class Cycle:
             if now - self._ended_since[claim.uid] >= _SEEN_LATE:
                 events.claim_ended(self._recorder, pod, claim)
         self._writes.keep(demand.key for demand in demands)
-
-    def _serve(self, queued: Queued, capacity: HostCapacity) -> int:
-        """Decide for one; an unexpected exception is logged and counted, and the others go on."""
-        if isinstance(queued, CrossGroupDemand):
-            events.cross_group(self._recorder, queued)
-            return 0
-        try:
-            if isinstance(queued, WaitingGroup):
-                return self._group_decider.decide(queued, capacity)
-            return self._decider.decide(queued, capacity)
-        except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
-            _log.exception("demand.defect", demand=queued.key)
-            self._decider.refusals.refuse(queued.key, "defect")
-            events.defect(self._recorder, queued.demands if isinstance(queued, WaitingGroup) else (queued,))
-            return 0
 
     # Tidying up. ------------------------------------------------------------------------------------------------
 

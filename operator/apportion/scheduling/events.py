@@ -199,6 +199,17 @@ def group_blocked(
     )
 
 
+def group_too_large(
+    recorder: Recorder, group: WaitingGroup, demand: WaitingDemand, needed: int, free: int
+) -> None:
+    """The group needs more devices than are free."""
+    text = (
+        f"group {group.pod_group.key} needs {needed} devices for {group.enough} of its waiting pods together, and"
+        f" {free} that some of them could use are free"
+    )
+    not_allocated(recorder, demand, text)
+
+
 def group_without(recorder: Recorder, group: PodGroupState, demand: WaitingDemand) -> None:
     """Enough other pods of the group are served; this demand goes on waiting."""
     text = (

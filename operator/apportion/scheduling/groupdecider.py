@@ -4,16 +4,17 @@ In: a group's waiting demands, the capacity of nodes. Out: decisions for enough 
 none, and Events that say what is missing. Allocations of a group that cannot be completed are cleared.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from apportion.allocator.demand import Demand
-from apportion.allocator.gang import GangRefused, Member, allocate_gang
+from apportion.allocator.gang import GangRefused, GangTooLarge, Member, allocate_gang
 from apportion.allocator.terms import Terms
 from apportion.api.contract import GATE
+from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
-from apportion.scheduling.candidates import unplaced
+from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
@@ -21,6 +22,10 @@ from apportion.scheduling.waiting import WaitingDemand
 
 PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
+LARGE = 32
+"""Demands from which on a group that was refused rests: to try it takes as long as to try so many demands."""
+_FIRST_REST, _LONGEST_REST = 1.0, 30.0
+"""Seconds."""
 
 
 class GroupDecider:
@@ -31,11 +36,14 @@ class GroupDecider:
         self._clock = clock
         self._since: dict[str, float] = {}
         """When a group was first seen incomplete."""
+        self._rests: dict[str, tuple[float, float]] = {}
+        """Until when a large group that was refused rests, and for how many seconds, by group."""
 
     def begin(self, groups: Iterable[WaitingGroup]) -> None:
         """Start a pass over these groups; all others are forgotten."""
         kept = {group.pod_group.key for group in groups}
         self._since = {key: at for key, at in self._since.items() if key in kept}
+        self._rests = {key: rest for key, rest in self._rests.items() if key in kept}
 
     def decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
         """Serve a group or say why not; returns how many claims were granted."""
@@ -46,14 +54,15 @@ class GroupDecider:
         decider = self._decider
         if any(decider.writes.paused(demand.key) for demand in group.demands):
             return 0
-        if decider.refusals.stands(group.key):
+        until, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
+        if decider.refusals.stands(group.key) or self._clock() < until:
             self._clear(group)
             return 0
         try:
             answer = allocate_gang(
                 decider.snapshot.state,
                 [self._member(group, demand) for demand in group.demands],
-                lambda index, placed: self._ask(group, index, placed, capacity),
+                _MemberDemands(group, decider.candidates, decider.snapshot, capacity),
                 enough=group.enough,
                 prefer=decider.candidates.idle,
             )
@@ -63,9 +72,18 @@ class GroupDecider:
                 events.broken(decider.recorder, demand, error)
             self._clear(group)
             return 0
+        if isinstance(answer, GangTooLarge):
+            self._rest(group)
+            decider.refusals.refuse(group.key, "short")
+            for demand in group.demands:
+                events.group_too_large(decider.recorder, group, demand, answer.needed, answer.free)
+            self._clear(group)
+            return 0
         if isinstance(answer, GangRefused):
+            self._rest(group)
             self._refuse(group, answer, capacity)
             return 0
+        self._rests.pop(group.pod_group.key, None)
         granted = 0
         for demand, decision in zip(group.demands, answer.decisions, strict=True):
             if decision is not None:
@@ -78,18 +96,16 @@ class GroupDecider:
 
     def _member(self, group: WaitingGroup, demand: WaitingDemand) -> Member:
         terms = Terms.of(self._decider.snapshot.managed.policy(demand.claims[0]))
-        return Member(len(group.own_pods(demand)), terms)
+        shape = self._decider.candidates.shape(demand)
+        pods = len(group.own_pods(demand))
+        return Member(pods, terms, kind=None if shape is None else (shape, terms, pods))
 
-    def _ask(
-        self, group: WaitingGroup, index: int, placed: Mapping[int, str], capacity: HostCapacity
-    ) -> Demand | None:
-        """Return a member's demand, with the pods of the members placed so far counted on their nodes."""
-        tried = capacity.copy()
-        for other, node in placed.items():
-            for pod in unplaced(group.demands[other], self._decider.snapshot):
-                tried.take(node, pod)
-        asked = self._decider.candidates.ask(group.demands[index], tried)
-        return None if isinstance(asked, str) else asked
+    def _rest(self, group: WaitingGroup) -> None:
+        """Let a large group that was refused wait, each time twice as long."""
+        if len(group.demands) >= LARGE:
+            _, last = self._rests.get(group.pod_group.key, (0.0, 0.0))
+            seconds = min(last * 2 or _FIRST_REST, _LONGEST_REST)
+            self._rests[group.pod_group.key] = self._clock() + seconds, seconds
 
     def _refuse(self, group: WaitingGroup, answer: GangRefused, capacity: HostCapacity) -> None:
         decider = self._decider
@@ -136,3 +152,32 @@ class GroupDecider:
             and not claim.reserved_for
             and all(pod.node is None and GATE in pod.gates for pod in self._decider.snapshot.users(claim))
         )
+
+
+class _MemberDemands:
+    """The demands of a group's members, for one decision: pods are counted on the nodes of the members served so far."""
+
+    def __init__(
+        self, group: WaitingGroup, candidates: Candidates, snapshot: Snapshot, capacity: HostCapacity
+    ) -> None:
+        self._group = group
+        self._candidates = candidates
+        self._snapshot = snapshot
+        self._capacity = capacity
+        self._tried = capacity
+
+    def restart(self) -> None:
+        """Begin another try: no member is served."""
+        self._tried = self._capacity
+
+    def of(self, member: int) -> Demand | None:
+        """Return a member's demand; None: no node fits its pods."""
+        asked = self._candidates.ask(self._group.demands[member], self._tried)
+        return None if isinstance(asked, str) else asked
+
+    def serve(self, member: int, node: str) -> None:
+        """Count the pods of a member on its node."""
+        if self._tried is self._capacity:
+            self._tried = self._capacity.copy()
+        for pod in unplaced(self._group.demands[member], self._snapshot):
+            self._tried.take(node, pod)

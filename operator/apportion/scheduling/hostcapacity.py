@@ -75,7 +75,7 @@ class HostCapacity:
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
-        key = tuple([_constraints(pod) for pod in pods])
+        key = tuple([constraints_of(pod) for pod in pods])
         fit = self._fits.get(key)
         if fit is None or fit.seen < len(self._log):
             if fit is None and len(self._fits) >= MOST_KEPT:
@@ -126,7 +126,7 @@ def against(node: Node, pod: Pod) -> str | None:
     return None
 
 
-def _constraints(pod: Pod) -> object:
+def constraints_of(pod: Pod) -> object:
     """Return all that `HostCapacity` looks at in a pod."""
     return (
         tuple(sorted(pod.requests.items())),

@@ -18,19 +18,35 @@ class Refusals:
         self._exclusions = exclusions
         self._still_prepared = still_prepared
         self._epochs: dict[str, tuple[int, int, int]] = {}
+        self._read: tuple[int, tuple[int, int, int]] = -1, (-1, -1, -1)
+        """The host epoch and the epoch in which the room of nodes was read, by which demands are refused now."""
 
     def keep(self, keys: frozenset[str]) -> None:
         """Forget the refusals of all other demands."""
         self._epochs = {key: epoch for key, epoch in self._epochs.items() if key in keys}
 
+    def refresh(self) -> None:
+        """Note that the room of nodes is read now."""
+        self._read = self._snapshot.host_epoch, self._epoch()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether something happened since the room of nodes was read: a refusal is then good for this pass only."""
+        return self._read != (self._snapshot.host_epoch, self._epoch())
+
     def refuse(self, key: str, verdict: str) -> None:
         """Remember that a demand cannot be served now; `verdict` is for the metric."""
-        self._epochs[key] = self._epoch()
+        host_epoch, epoch = self._read
+        if host_epoch == self._snapshot.host_epoch:
+            self._epochs[key] = epoch
+        else:
+            self._epochs.pop(key, None)
         metrics.DECISIONS.labels(verdict).inc()
 
     def stands(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
-        return self._epochs.get(key) == self._epoch()
+        epoch = self._epochs.get(key)
+        return epoch is not None and epoch == self._epoch()
 
     def _epoch(self) -> tuple[int, int, int]:
         """Return what changes whenever a refused demand may get another answer."""

@@ -1,0 +1,52 @@
+"""How many devices demands need at least, and how many are free for them at most: bounds that no search is needed for.
+
+In: a state, demands. Out: numbers of devices.
+"""
+
+from collections.abc import Sequence
+
+from apportion.allocator.demand import Demand
+from apportion.allocator.rules.query import Query
+from apportion.allocator.state import State
+
+
+def least_devices(state: State, demand: Demand) -> int:
+    """Return the fewest devices, unavailable to others afterwards, with which the demand could be served.
+
+    Raises BrokenInput if no state could serve the claims as they are written.
+    """
+    return sum(
+        min(0 if one.everything or one.admin else one.count for one in slot.alternatives)
+        for slot in _query(state, demand).slots
+    )
+
+
+def free_devices(state: State, demands: Sequence[Demand]) -> int | None:
+    """Return the number of devices that one of the demands could be allocated now, on the nodes that it may use.
+
+    None where it says nothing: a device can serve several demands, or a selector fails on one.
+    """
+    queries = list({_query(state, demand): None for demand in demands})
+    for query in queries:
+        state.settle(query)
+    nodes: set[str] = set()
+    for demand in demands:
+        nodes |= state.names().keys() if demand.nodes is None else state.names().keys() & demand.nodes
+    alternatives = {one: None for query in queries for one in query.alternatives}
+    total = 0
+    for name in nodes:
+        view = state.view(name)
+        mask = 0
+        for alternative in alternatives:
+            matching, errors = view.selected(alternative, state.selectors)
+            if errors:
+                return None
+            mask |= matching
+        if mask & view.shareable:
+            return None
+        total += (mask & view.fit & ~view.exclusive).bit_count()
+    return total
+
+
+def _query(state: State, demand: Demand) -> Query:
+    return state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)

@@ -1,0 +1,154 @@
+"""QueueWalk: the deciding part of a pass, from the first of the queue to the last, in bounded slices of work.
+
+In: the demands that wait. Out: decisions, assumed and being written; between two of them the caller may let
+others run. What the snapshot shows is then looked at again: a demand that changed is left to the next pass, and the room of
+nodes is read anew. A walk that lasts too long ends early; the next one begins where it stopped.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import structlog
+
+from apportion.cluster.recorder import Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling import events
+from apportion.scheduling.candidates import capacity_of
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.groupdecider import GroupDecider
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.planner import MOST_TOGETHER
+from apportion.scheduling.waiting import WaitingDemand
+
+_log = structlog.get_logger()
+_FRESH = 0.2
+"""Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
+
+
+class Reserving(Protocol):
+    """The control side of partitions, as far as deciding needs it."""
+
+    def reserve(self) -> bool:
+        """Keep claims off what layouts want; says whether that was planned anew, so that there is something to do."""
+
+    def wake(self) -> None:
+        """Let the task that writes Partition objects act soon."""
+
+
+class QueueWalk:
+    """Walks through the queue."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        partitions: Reserving,
+        recorder: Recorder,
+        decider: Decider,
+        group_decider: GroupDecider,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self._snapshot = snapshot
+        self._partitions = partitions
+        self._recorder = recorder
+        self._decider = decider
+        self._group_decider = group_decider
+        self._clock = clock
+        self._reached: frozenset[str] = frozenset()
+        """Whom the former walk reached, by key, if it ended early."""
+        self._read_at = 0.0
+        self.granted = 0
+        """Claims granted in the latest walk."""
+        self.ended_early = False
+        """Whether the latest walk did not reach everybody."""
+
+    def walk(self, number: int, demands: Sequence[WaitingDemand], *, longest: float) -> Iterator[None]:
+        """Decide for each demand; yields between decisions. `number`: of the pass; `longest`: seconds to its early end."""
+        self.granted, self.ended_early = 0, False
+        queue = by_group(demands, self._snapshot)
+        groups = [each for each in queue if isinstance(each, WaitingGroup)]
+        keys = {id(each): _key(each) for each in queue}
+        self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]))
+        self._group_decider.begin(groups)
+        capacity = self._read()
+        if self._reached.issuperset(keys.values()):
+            self._reached = frozenset()
+        queue.sort(key=lambda each: keys[id(each)] in self._reached)
+        last = ungrouped_tail(queue)[-MOST_TOGETHER:]
+        planned_at: int | None = None
+        ends = self._clock() + longest
+        reached: set[str] = set()
+        for each in queue:
+            if reached and self._clock() >= ends:
+                self._reached |= reached
+                self.ended_early = True
+                return
+            if self._is_stale():
+                capacity = self._read()
+            if last and each is last[0]:
+                current = [demand for demand in last if is_current(demand, self._snapshot)]
+                self._decider.planner.plan(current, capacity, self._decider.rests)
+                planned_at = self._snapshot.state.moment
+            elif planned_at is not None and planned_at != self._snapshot.state.moment:
+                # Devices changed since, and not by these decisions.
+                self._decider.planner.begin()
+            self.granted += self._serve(each, capacity)
+            if planned_at is not None:
+                planned_at = self._snapshot.state.moment
+            reached.add(keys[id(each)])
+            yield
+        self._reached = frozenset()
+
+    def _read(self) -> HostCapacity:
+        """Read what layouts reserve, which partitions are idle, and how full the nodes are."""
+        if self._partitions.reserve():
+            self._partitions.wake()
+        self._read_at = self._clock()
+        self._decider.refresh()
+        return capacity_of(self._snapshot)
+
+    def _is_stale(self) -> bool:
+        return self._clock() - self._read_at >= _FRESH and self._decider.refusals.outdated
+
+    def _serve(self, queued: Queued, capacity: HostCapacity) -> int:
+        """Decide for one; an unexpected exception is logged and counted, and the others go on."""
+        if isinstance(queued, CrossGroupDemand):
+            events.cross_group(self._recorder, queued)
+            return 0
+        members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
+        pods = queued.pod_group.pods if isinstance(queued, WaitingGroup) else ()
+        if not all(is_current(demand, self._snapshot) for demand in members) or any(
+            self._snapshot.pods.get(pod.uid) is not pod for pod in pods
+        ):
+            return 0
+        try:
+            if isinstance(queued, WaitingGroup):
+                return self._group_decider.decide(queued, capacity)
+            return self._decider.decide(queued, capacity)
+        except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
+            _log.exception("demand.defect", demand=queued.key)
+            self._decider.refusals.refuse(queued.key, "defect")
+            events.defect(self._recorder, members)
+            return 0
+
+
+def is_current(demand: WaitingDemand, snapshot: Snapshot) -> bool:
+    """Say whether a demand still waits as it did when the queue was made."""
+    return (
+        all(
+            snapshot.claims.get(claim.uid) is claim
+            and snapshot.allocation(claim) is None
+            and snapshot.managed.owns(claim)
+            for claim in demand.claims
+        )
+        and all(snapshot.pods.get(pod.uid) is pod for pod in demand.pods)
+        and all(
+            snapshot.claims.get(claim.uid) is claim and snapshot.allocation(claim) is not None
+            for claim in demand.tied
+        )
+    )
+
+
+def _key(queued: Queued) -> str:
+    return queued.demand.key if isinstance(queued, CrossGroupDemand) else queued.key

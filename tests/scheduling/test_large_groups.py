@@ -1,0 +1,97 @@
+"""A large group costs work in proportion to its pods, and one that is refused waits longer and longer."""
+
+from prometheus_client import REGISTRY
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import NODES
+from apportion.scheduling.groupdecider import LARGE
+from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.deciding import Deciding
+from tests.scheduling.podgroups import member
+from tests.scheduling.queued import fleet
+
+
+def gang(pods: int, nodes: int, *, count: int = 3) -> ObservedCluster:
+    """Return a group of pods that want so many devices each, and nodes of four devices."""
+    world = fleet({f"n{number}": ("common", 4) for number in range(nodes)})
+    for number in range(pods):
+        world.claim(f"c{number}", request("gpu", count=count))
+        member(world, f"p{number}", f"c{number}", least=str(pods))
+    return world
+
+
+async def test_a_group_that_fits_looks_at_each_node_once_and_then_at_those_it_uses(
+    unanswered: Client,
+) -> None:
+    """Work that grows with the square of its pods would stop the operator."""
+    deciding = Deciding(gang(32, 40), unanswered)
+
+    assert deciding.decide_groups() == 32
+
+    assert deciding.looks <= 40 + 2 * 32
+
+
+async def test_a_group_that_does_not_fit_is_tried_in_one_order_if_its_pods_are_equal(
+    unanswered: Client,
+) -> None:
+    """Enough devices are free, but on too few nodes."""
+    deciding = Deciding(gang(32, 31), unanswered)
+
+    assert deciding.decide_groups() == 0
+
+    assert deciding.looks <= 31 + 2 * 32
+
+
+async def test_a_group_for_which_too_few_devices_are_free_says_how_many(unanswered: Client) -> None:
+    """And its members are not tried."""
+    world = gang(8, 5)
+    before = decisions("short")
+
+    world.cycle(unanswered).once()
+
+    assert decisions("short") - before == 1
+    assert ("p0", "ClaimsNotAllocated") in world.warned
+    assert world.places() == {}
+
+
+async def test_a_large_group_that_was_refused_rests_however_often_room_comes_and_goes(
+    unanswered: Client,
+) -> None:
+    """The pause doubles with each refusal; a small group is asked again at once."""
+    large, small = gang(LARGE, LARGE - 1), gang(2, 1)
+    assert [await refusals(world, unanswered) for world in (large, small)] == [3, 9]
+
+
+async def refusals(world: ObservedCluster, client: Client) -> float:
+    """Let a node change every half second for four seconds; return how often the group was refused."""
+    cycle, before = world.cycle(client), decisions("none", "short")
+    for number in range(9):
+        node = {"metadata": {"name": "n0", "labels": {"number": str(number)}}}
+        node["status"] = {"allocatable": {"cpu": "64", "memory": "32Gi", "pods": "10"}}
+        world.see(NODES, node)
+        cycle.once()
+        world.clock.now += 0.5
+    return decisions("none", "short") - before
+
+
+async def test_a_large_group_is_served_after_its_pause(unanswered: Client) -> None:
+    """Nodes came meanwhile."""
+    world = gang(LARGE, LARGE - 1)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.node("more", cpu="64")
+    devices = [{"name": f"gpu-{number}"} for number in range(4)]
+    world.slice("more", "more-devices", {"devices": devices}, 1)
+    cycle.once()
+    assert world.places() == {}
+
+    world.clock.now += 60
+    cycle.once()
+
+    assert len(world.places()) == LARGE
+
+
+def decisions(*verdicts: str) -> float:
+    """Return how many decisions the metric has counted."""
+    found = [REGISTRY.get_sample_value("apportion_decisions_total", {"verdict": each}) for each in verdicts]
+    return sum(each or 0.0 for each in found)
