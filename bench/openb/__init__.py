@@ -1,4 +1,4 @@
-"""Replay of the openb trace: a production cluster that fills up pod by pod. Policies: two published ones and a bound.
+"""Replay of the openb trace: a production cluster that fills up pod by pod, through the product or another policy.
 
-The product is not replayed here: no policy in this package runs its allocator.
+`product` runs the product's allocator. The other policies do not: two published ones, and a bound.
 """

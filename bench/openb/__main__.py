@@ -1,12 +1,13 @@
-"""`python -m bench.openb`: how much of a production cluster's devices a policy allocates. No policy here is the product.
+"""`python -m bench.openb`: how much of a production cluster's devices the product allocates, or another policy.
 
 In: the folder of the openb data set. Out: one JSON line per seed: allocation in % at arrived 95, 100 and 130 %, and the
-arrived % at the first dropped pod. Policies: `worth`, a bound that knows the demand of the whole pod list beforehand
-(`bench.openb.bound`); `fgd` and `bestfit`, as published. Time is not measured.
+arrived % at the first dropped pod. With `--strategy` the product's allocator replays the trace (`bench.openb.product`); else a
+policy: `worth`, a bound that knows the demand of the whole pod list beforehand (`bench.openb.bound`); `fgd` and `bestfit`, as
+published. `--times` adds the product's claims per second and the time of a claim in ms (median, 99th percentile).
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from apportion.allocator.search.scorer import Strategy
 from apportion.errors import BrokenInput
 from bench.openb.bestfit import BestFit
 from bench.openb.bound.knowndemand import KnownDemand
@@ -23,8 +25,9 @@ from bench.openb.fgd import Fgd
 from bench.openb.figures import CHECKPOINTS, Figures, measure
 from bench.openb.model import FreeNode
 from bench.openb.policy import Policy
+from bench.openb.product import CpuPods, ProductReplay
 from bench.openb.replay import Replay, Ties
-from bench.openb.trace import Trace, make_seed, read_seed, read_trace
+from bench.openb.trace import Seed, Trace, make_seed, read_seed, read_trace
 from bench.openb.variants import variant
 from bench.options import BAD_INPUT
 
@@ -56,6 +59,18 @@ def main(
             help="worth: the bound that knows the demand, not the product; fgd, bestfit: as published."
         ),
     ] = Choice.BOUND,
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option(help="Replay through the product with this strategy, not with a policy."),
+    ] = None,
+    cpu_pods: Annotated[
+        CpuPods,
+        typer.Option(
+            help="Of the product: who places pods without devices; kube: kube-scheduler's LeastAllocated; advice: the "
+            "strategy's curve of cpu and memory."
+        ),
+    ] = CpuPods.KUBE,
+    times: Annotated[bool, typer.Option("--times", help="Of the product: add the time of claims.")] = False,  # noqa: FBT002
     sisters: Annotated[
         int, typer.Option(min=0, help="Replay so many variants of the pod list, with the bound and with FGD.")
     ] = 0,
@@ -67,21 +82,27 @@ def main(
             _variants(read, sisters, (seed or [42])[0], ties.value)
             return
         for number in seed or [42]:
-            figures = replay(read, data, number, policy, ties.value)
-            sys.stdout.write(orjson.dumps(_line(trace, number, figures)).decode() + "\n")
+            order = read_seed(data, read, number)
+            run = (
+                Replay(read, order, POLICIES[policy](read), ties.value)
+                if strategy is None
+                else ProductReplay(read, order, strategy, cpu_pods)
+            )
+            line = _line(trace, number, replay(read, order, run))
+            if times and isinstance(run, ProductReplay):
+                line |= _times(run.seconds)
+            sys.stdout.write(orjson.dumps(line).decode() + "\n")
             sys.stdout.flush()
     except BrokenInput as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
 
 
-def replay(trace: Trace, data: Path, number: int, choice: Choice, ties: Ties) -> Figures:
+def replay(trace: Trace, seed: Seed, run: Replay | ProductReplay) -> Figures:
     """Run one seed, with a progress bar on a terminal."""
-    seed = read_seed(data, trace, number)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{trace.name}, seed {number}", total=len(seed.arrivals))
-        run = Replay(trace, seed, POLICIES[choice](trace), ties)
+        task = progress.add_task(f"{trace.name}, seed {seed.number}", total=len(seed.arrivals))
         return measure(run.run(lambda: progress.advance(task)), trace.capacity)
 
 
@@ -111,6 +132,15 @@ def _line(trace: str, number: int, figures: Figures) -> dict[str, object]:
     allocation = {str(at): round(figures.allocation[at], 3) for at in CHECKPOINTS if at in figures.allocation}
     first = None if figures.first_drop is None else round(figures.first_drop, 3)
     return {"trace": trace, "seed": number, "allocation": allocation, "firstDrop": first}
+
+
+def _times(seconds: Sequence[float]) -> dict[str, object]:
+    ordered = sorted(seconds)
+    return {
+        "claimsPerSecond": round(len(ordered) / sum(ordered), 1),
+        "p50Ms": round(1000 * ordered[len(ordered) // 2], 3),
+        "p99Ms": round(1000 * ordered[len(ordered) * 99 // 100], 3),
+    }
 
 
 POLICIES: dict[Choice, Callable[[Trace], Policy]] = {

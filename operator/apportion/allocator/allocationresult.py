@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.rules.capacity import charge
 from apportion.allocator.rules.query import NamedQuery, RequestNames
 from apportion.allocator.search.search import Pick
 from apportion.dra.allocation import Allocation, ConfigResult, DeviceResult
@@ -89,9 +90,8 @@ def _results(
         where = view.id_of(index)
         share_id, consumed = None, _NOTHING
         if shared:
-            taken = view.charge(index, named.query.slots[pick.slot].alternatives[pick.alternative])
-            if isinstance(taken, dict):
-                consumed = taken
+            # Claims with equal amounts share a query; the formats are those of the claim's own request.
+            consumed = charge(request.capacity, device, view.features) or _NOTHING
             share_id = share_ids(names.slots[pick.slot][0], label, where)
         made = DeviceResult(
             label,

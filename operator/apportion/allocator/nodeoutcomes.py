@@ -92,11 +92,12 @@ class NodeOutcomes:
         """Key of everything the query can observe on this node; None if it may observe more."""
         query, scorer = self.query, self.ranking.scorer
         view = self.state.view(name)
-        if not query.plain or view.node_class is None or view.unclassifiable:
+        if not query.counted or view.node_class is None or view.unclassifiable:
             return None
         if not view.node_class.agrees([constraint.attribute for constraint in query.constraints]):
             return None
-        if not self.state.query_cache.comparable(scorer):
+        cache = self.state.query_cache
+        if not cache.comparable(scorer) or not cache.knows(query.amounts):
             return None
         matched = view.matched(query, self.state.selectors)
         return None if matched is None else (self.node_states.of(name), matched)

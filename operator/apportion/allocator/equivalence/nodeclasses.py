@@ -7,6 +7,7 @@ becomes a per-node attribute, which does not decide the class; then all classes 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeclass import NodeClass, agree, covers
 from apportion.allocator.node.nodeview import NodeView
@@ -15,6 +16,9 @@ from apportion.dra.device import Device
 from apportion.dra.semver import Semver
 
 Column: TypeAlias = tuple[object, ...]
+
+Limits: TypeAlias = tuple[object, ...]
+"""Position, and (name, amount in 10^-9, request policy) of every capacity, of each device with limits."""
 
 
 def columns_of(devices: Sequence[Device]) -> dict[str, Column]:
@@ -51,12 +55,34 @@ def _plain(value: object) -> object:
     return type(value).__name__, value.text if isinstance(value, Semver) else value
 
 
+def limits_of(view: NodeView) -> Limits:
+    """Return what limits the shares of a node's devices: by device its capacities with their request policies."""
+    return tuple(
+        [
+            (
+                index,
+                tuple(
+                    sorted(
+                        (name, entry.value.nano, entry.policy)
+                        for name, entry in view.devices[index].capacity.items()
+                    )
+                ),
+            )
+            for index in bits(view.limited)
+        ]
+    )
+
+
 def partition(column: Column) -> Column:
     """Replace values by the number of their first occurrence: equal results mean that the same devices agree."""
     if any(value.__class__ is tuple and value[0] in _COMPOUND for value in column):
         return column
     names: dict[object, int] = {None: -1}
     return tuple(names.setdefault(value, len(names)) for value in column)
+
+
+def _unqualified(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 _COMPOUND = frozenset(["list", "both"])
@@ -113,6 +139,11 @@ class NodeClasses:
         """Say whether selectors that read these accept the same devices on all nodes of a class."""
         return covers(self.per_node, reads)
 
+    def knows(self, amounts: Iterable[str]) -> bool:
+        """Say whether all nodes of a class have equal amounts of capacities with these names, qualified or not."""
+        names = {_unqualified(name) for name in amounts}
+        return not names or not any(_unqualified(name) in names for name in self.per_node)
+
     def agree(self, attributes: Iterable[str]) -> bool:
         """Say whether on all nodes of a class the same devices agree in these attributes."""
         return agree(self.per_node, self.compared, attributes)
@@ -148,14 +179,23 @@ class NodeClasses:
             elif name in self.compared:
                 content.append((name, partition(column)))
         content.append(tuple(columns.items()))
+        limits = limits_of(view)
+        content.append(limits)
         key = tuple(content)
         found = self._classes.get(key)
         if found is None:
-            found = self._classes[key] = self._create(view, columns)
+            found = self._classes[key] = self._create(view, columns, limits)
         return found
 
-    def _create(self, view: NodeView, columns: dict[str, int] | None) -> NodeClass:
-        made = NodeClass(view.template, columns, self._shared, per_node=self.per_node, compared=self.compared)
+    def _create(self, view: NodeView, columns: dict[str, int] | None, limits: Limits = ()) -> NodeClass:
+        made = NodeClass(
+            view.template,
+            columns,
+            self._shared,
+            per_node=self.per_node,
+            compared=self.compared,
+            limits=limits,
+        )
         self.log.append(Sample(made, view))
         return made
 

@@ -30,6 +30,7 @@ class NodeClass(Memos):
         "_query_keys",
         "_shared",
         "columns",
+        "limits",
         "memos",
         "neighbours",
         "nodes",
@@ -46,9 +47,12 @@ class NodeClass(Memos):
         *,
         per_node: frozenset[str],
         compared: frozenset[str],
+        limits: object = (),
     ) -> None:
         """`shared`: results that several classes share. `columns` is None for a class of one node."""
         self.template = template
+        self.limits = limits
+        """Capacities and request policies of the devices that serve several claims, or that have such a policy."""
         self.columns = columns
         """A number per attribute: equal numbers mean equal values on all devices."""
         self.per_node = per_node
@@ -75,14 +79,16 @@ class NodeClass(Memos):
         return found
 
     def key_over(self, names: Sequence[str]) -> object:
-        """Key shared by classes with equal template and equal values of these attributes; None if one is per node."""
+        """Key shared by classes with equal template, limits and values of these attributes; None if one is per node."""
         columns = self.columns
         if columns is None or not self.per_node.isdisjoint(names):
             return None
-        return self.template, tuple([columns.get(name) for name in names])
+        return self.template, self.limits, tuple([columns.get(name) for name in names])
 
     def query_key(self, query: Query, more: frozenset[str], selectors: SelectorLookup) -> object:
         """Key of everything that the query can observe on the class, with the attributes `more`; None if it may observe more."""
+        if query.amounts:
+            return None
         key = query, more
         if key not in self._query_keys:
             reads = [selectors(text).reads for text in query.texts]

@@ -6,7 +6,7 @@ capacity charges. A view is rebuilt when slices change; changes of holdings upda
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from apportion.allocator.memo import Memo, Memos, Topic, keep
 from apportion.allocator.node.neighbours import NEIGHBOUR_ATTRIBUTES, Neighbours
@@ -36,11 +36,12 @@ MOST_RESULTS = 256
 MOST_SELECTIONS = 256
 """Selector results kept per node, where its class cannot keep them."""
 MOST_CHARGES = 4096
-"""Capacity charges kept per node."""
+"""Capacity charges kept per class, and per node where its class cannot keep them."""
 
-CHARGES: Topic[tuple[int, tuple[tuple[str, Quantity], ...]], dict[str, Quantity] | ErrorCause | None] = Topic(
-    "charges", MOST_CHARGES
-)
+Charge: TypeAlias = dict[str, Quantity] | ErrorCause | None
+"""What a request consumes of a device's capacities; None where the device cannot serve it; or the error."""
+
+CHARGES: Topic[tuple[int, tuple[tuple[str, Quantity], ...]], Charge] = Topic("charges", MOST_CHARGES)
 TOLERATING: Topic[tuple[Toleration, ...], int] = Topic("tolerating", MOST_LOCAL)
 INDEXES: Topic[str, AttributeIndex] = Topic("attribute indexes", MOST_LOCAL)
 
@@ -107,11 +108,10 @@ class NodeView(Memos, NodeOccupancy):
 
     @property
     def unclassifiable(self) -> bool:
-        """Whether the node needs a class of its own: its errors name pools or attributes, or capacity limits its devices."""
+        """Whether the node needs a class of its own: its errors name pools or attributes."""
         return (
             self.incomplete is not None
             or self.invalid is not None
-            or bool(self.limited)
             or any(piece.template.unsupported for piece in self.slices)
         )
 
@@ -227,18 +227,22 @@ class NodeView(Memos, NodeOccupancy):
             keep(kept, tolerations, found, TOLERATING.most)
         return found
 
-    def charge(self, index: int, alternative: Alternative) -> dict[str, Quantity] | ErrorCause | None:
+    def charge(self, index: int, alternative: Alternative) -> Charge:
         """Return what the request consumes of the device's capacities; None if the device cannot serve it; or the error."""
         key = index, alternative.capacity
-        charges = self.memo(CHARGES)
+        node_class = self.node_class
+        # All nodes of a class have the same capacities and request policies on limited devices.
+        shared = node_class is not None and bool(self.limited >> index & 1)
+        owner: Memos = node_class if node_class is not None and shared else self
+        charges = owner.memo(CHARGES)
         if key in charges:
             return charges[key]
-        found: dict[str, Quantity] | ErrorCause | None
         try:
-            found = charge(alternative.amounts, self.devices[index], self.features)
+            found: Charge = charge(alternative.amounts, self.devices[index], self.features)
         except BrokenInput as error:
             reason = f"checking capacity for device {self.devices[index].id}: {error}"
-            found = ErrorCause("request", reason, "capacity")
+            # An error names the node's own device.
+            return ErrorCause("request", reason, "capacity")
         return keep(charges, key, found, CHARGES.most)
 
     def roomy(self, index: int, taken: Mapping[str, Quantity], *, with_held: bool = True) -> bool:

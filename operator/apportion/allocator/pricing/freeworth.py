@@ -53,7 +53,7 @@ class FreeWorth:
 
     def taken(self, node_state: NodeState, view: NodeView, query: Query, picks: tuple[Pick, ...]) -> int:
         """Return the part of that value which these picks take."""
-        if not query.plain:
+        if not query.counted:
             return self._worth_taken(view, query, picks)
         key = node_state, picks
         found = self._taken.get(key)

@@ -55,7 +55,8 @@ class QueryCache:
         found = self._shared.get(query)
         if found is None:
             found = self._shared[query] = (
-                query.plain
+                query.counted
+                and self.knows(query.amounts)
                 and self._node_classes.covers([self.selectors(text).reads for text in query.texts])
                 and self._node_classes.agree([constraint.attribute for constraint in query.constraints])
             )
@@ -81,6 +82,10 @@ class QueryCache:
         # Where values of two attributes are compared, it is not enough that the same devices agree.
         mixed = frozenset([("attribute", name) for name in scorer.mixed])
         return self._node_classes.covers([mixed]) and self._node_classes.agree(scorer.compared)
+
+    def knows(self, amounts: frozenset[str]) -> bool:
+        """Say whether all nodes of a class have equal amounts of these capacities."""
+        return self._node_classes.knows(amounts)
 
     def ranking(
         self, query: Query, strategy: Strategy, *, shared: bool, variant: object = None

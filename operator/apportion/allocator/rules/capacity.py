@@ -1,7 +1,8 @@
 """Consumable capacity (KEP-5075): the amounts that a request consumes of a device, rounded by its request policy.
 
 In: requested amounts and a device's capacities. Out: amounts to charge, or None where they do not fit. Kubernetes computes
-valid ranges in int64 and refuses amounts beyond, so they are refused here too.
+valid ranges in int64 and refuses amounts beyond, so they are refused here too. An amount keeps the format in which it was
+requested; one that a policy sets has the policy's, one rounded to a step the step's (Kubernetes 1.37, `roundUpRange`).
 """
 
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ def _round_up(name: str, requested: Quantity, policy: RequestPolicy, features: F
     rounded = low + -(-(amount - low) // step) * step
     if rounded > MOST:
         raise _too_large(name, f"rounding request {requested} up to the next step passes MaxInt64")
-    return Quantity(rounded * unit, "BinarySI")
+    return Quantity(rounded * unit, policy.step.format)
 
 
 def _violates(amount: Quantity, policy: RequestPolicy | None, features: Features) -> bool:

@@ -82,9 +82,11 @@ class Query:
 
     __slots__ = (
         "alternatives",
+        "amounts",
         "classes",
         "configured",
         "constraints",
+        "counted",
         "frame",
         "most",
         "plain",
@@ -109,10 +111,11 @@ class Query:
             for text in (*alternative.class_selectors, *alternative.selectors)
         )
         """The text of every selector."""
-        self.plain = not any(
-            alternative.everything or alternative.admin or alternative.capacity
-            for alternative in self.alternatives
-        )
+        self.amounts = frozenset(name for one in self.alternatives for name, _ in one.capacity)
+        """Names of the capacities that it requests."""
+        self.counted = not any(one.everything or one.admin for one in self.alternatives)
+        """Whether it requests numbers of devices, or of shares of them: no mode All, no admin access."""
+        self.plain = self.counted and not self.amounts
         """Whether it requests only a number of devices: no mode All, admin access or capacity."""
         self.most = sum(
             max(MOST_RESULTS if one.everything else one.count for one in slot.alternatives) for slot in slots
@@ -124,13 +127,16 @@ class Query:
             tuple(
                 (
                     slot.claim,
-                    tuple((one.count, one.tolerations, one.constraints) for one in slot.alternatives),
+                    tuple(
+                        (one.count, one.tolerations, one.constraints, one.capacity)
+                        for one in slot.alternatives
+                    ),
                 )
                 for slot in slots
             ),
             constraints,
         )
-        """Everything but the selectors that decides a plain query's outcome."""
+        """Everything but the selectors that decides the outcome of a `counted` query."""
 
 
 class NamedQuery(NamedTuple):

@@ -161,7 +161,7 @@ def _read(view: NodeView, query: Query, selectors: SelectorLookup) -> MatchingDe
             errors
             or len(slot.alternatives) > 1
             or len(pool_masks) > 1
-            or mask & (covered | view.shareable | ~view.plain)
+            or mask & (covered | view.limited | ~view.plain)
         ):
             return None
         covered |= mask
