@@ -62,7 +62,9 @@ class App:
         self._client = client
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
-        self.snapshot = Snapshot(State(features_of(version), programs), wake=self.debouncer.wake)
+        self.snapshot = Snapshot(
+            State(features_of(version), programs), wake=self.debouncer.wake, schedulers=settings.schedulers
+        )
         self.lease = Lease(
             client,
             namespace=settings.namespace,

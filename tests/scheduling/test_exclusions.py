@@ -52,3 +52,35 @@ def test_one_refusal_that_is_seen_many_times_counts_once() -> None:
         exclusions.refuse_device(device)
     clock.now += 10
     assert exclusions.devices() == frozenset()
+
+
+def test_a_claim_that_was_given_back_rests_twice_as_long_each_time() -> None:
+    """From the time that its policy allows, to an hour; once a pod has reserved it, all begins anew."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    pauses = []
+    for _ in range(8):
+        pauses.append(exclusions.rest("claim", least=60))
+        assert exclusions.rests("claim") == pauses[-1]
+        clock.now += pauses[-1]
+        assert exclusions.rests("claim") == 0
+    assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    exclusions.forget_claims(lambda _: False)
+    assert exclusions.rest("claim", least=60) == 60
+
+
+def test_the_epoch_changes_when_one_exclusion_ends_as_another_begins() -> None:
+    """A demand that was refused is asked again: what kept it off may be what has ended."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    epochs = [exclusions.epoch()]
+    exclusions.refuse_node("pod", NODE)
+    epochs.append(exclusions.epoch())
+    clock.now += 10
+    exclusions.refuse_device(DeviceId("d", "p", "gpu-0"))
+    epochs.append(exclusions.epoch())
+    clock.now += 10
+    exclusions.rest("claim", least=60)
+    epochs.append(exclusions.epoch())
+    assert exclusions.epoch() == epochs[-1]
+    assert len(set(epochs)) == len(epochs)

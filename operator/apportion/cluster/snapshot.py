@@ -25,16 +25,23 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
-from apportion.dra.pod import Pod
+from apportion.dra.pod import DEFAULT_SCHEDULER, Pod
 from apportion.dra.slice import Slice
 
 
 class Snapshot:
     """Everything that apportion has seen, by kind and UID."""
 
-    def __init__(self, state: State, *, wake: Callable[[], None]) -> None:
-        """`state` is the allocator's; `wake` is called after every change."""
+    def __init__(
+        self,
+        state: State,
+        *,
+        wake: Callable[[], None],
+        schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER}),
+    ) -> None:
+        """`state` is the allocator's; `wake` is called after every change; `schedulers` bind the pods that we serve."""
         self.state = state
+        self.schedulers = schedulers
         self.assumed = AssumedAllocations()
         self.deallocations: deque[Deallocation] = deque(maxlen=10_000)
         """Filled by `observe`, emptied by the cycle."""

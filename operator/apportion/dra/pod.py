@@ -17,6 +17,8 @@ GROUP = "apportion.dev/pod-group"
 """Label: the group's name, within the namespace."""
 LEAST = "apportion.dev/pod-group-min-count"
 """Annotation: how many pods must get their devices together."""
+DEFAULT_SCHEDULER = "default-scheduler"
+"""What the API server writes into `spec.schedulerName` where a user wrote nothing."""
 _ONE_BY_ONE = ("kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving")
 """Annotations of Kueue's groups whose pods are created one after the other: waiting for all would never end."""
 _CONVENTIONS = ((GROUP, LEAST), ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"))
@@ -80,7 +82,7 @@ class Pod:
     phase: str = "Pending"
     deleting: bool = False
     created: str = ""
-    scheduler: str = "default-scheduler"
+    scheduler: str = DEFAULT_SCHEDULER
     group: PodGroup | None = None
     """The pod group that it belongs to."""
 
@@ -121,7 +123,7 @@ class Pod:
             phase=reading.text(status, "phase", at="status", default="Pending"),
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
-            scheduler=reading.text(spec, "schedulerName", at="spec", default="default-scheduler"),
+            scheduler=reading.text(spec, "schedulerName", at="spec", default=DEFAULT_SCHEDULER),
             group=PodGroup.from_metadata(metadata),
         )
 

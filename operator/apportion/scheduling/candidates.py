@@ -16,7 +16,7 @@ from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.hostcapacity import HostCapacity, requested
+from apportion.scheduling.hostcapacity import HostCapacity, against, requested
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -48,6 +48,11 @@ class Candidates:
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
         """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""
+        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
+            return (
+                "its devices were given back, because no scheduler took the pod and others waited for them: its other"
+                " Events say why; it is tried again after a pause, which doubles each time up to an hour"
+            )
         nodes, reasons = self._nodes(demand, capacity)
         if not nodes:
             parts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
@@ -61,6 +66,17 @@ class Candidates:
             host=HostDemand(requested(pods), capacity.taken) if pods else None,
             seed=f"{demand.key}/{self._pass}",
         )
+
+    def on_node(self, demand: WaitingDemand, node: str) -> Demand | None:
+        """Return what to ask about one node, if it had room beside devices; None where the pods can never go."""
+        found = self._snapshot.node(node)
+        pods = demand.pods
+        if found is None or any(pod.node not in (None, node) or against(found, pod) for pod in pods):
+            return None
+        if node in self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
+            return None
+        excluded = self._exclusions.devices()
+        return Demand(demand.claims, frozenset({node}), excluded, _TOLERATIONS, seed=demand.key)
 
     def _nodes(
         self, demand: WaitingDemand, capacity: HostCapacity

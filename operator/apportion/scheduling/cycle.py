@@ -30,8 +30,9 @@ from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import MOST_TOGETHER
+from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, waiting_demands
+from apportion.scheduling.waiting import Unservable, WaitingDemand, waiting_demands
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -80,6 +81,9 @@ class Cycle:
         )
         self._group_decider = GroupDecider(self._decider, clock)
         self._unused = UnusedAllocations(clock, manager=manager)
+        self._stalled = StalledAllocations(
+            snapshot, self._decider.candidates, self._exclusions, clock, manager=manager
+        )
         self._number = 0
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
@@ -142,6 +146,10 @@ class Cycle:
             self._writes.ungate(gated)
             for claim in self._unused.due(self._snapshot):
                 self._writes.clear(claim, "nobody wants it", "unwanted")
+            for claim in self._stalled.due(demands):
+                self._writes.clear(
+                    claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
+                )
             self._clear_failed_cuts()
             self._release_finalizers()
             if not demands:
@@ -190,7 +198,7 @@ class Cycle:
 
     # Deciding. --------------------------------------------------------------------------------------------------
 
-    def _report(self, demands: list[WaitingDemand], unservable: list[MixedClasses | UnknownClasses]) -> None:
+    def _report(self, demands: list[WaitingDemand], unservable: list[Unservable]) -> None:
         metrics.PENDING.set(len(demands))
         for found in unservable:
             events.unservable(self._recorder, found)
