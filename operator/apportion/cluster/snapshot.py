@@ -217,6 +217,7 @@ class Snapshot:
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
+            self._touch(before, after)
         if after is None:
             self._clearing.discard(uid)
             self.retry_epoch += before is not None
@@ -226,14 +227,22 @@ class Snapshot:
         """Let the allocator's state hold what the claim has or is about to get."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
-        if allocation == self._charged.get(uid):
+        before = self._charged.get(uid)
+        if allocation == before:
             return
+        self._touch(before, allocation)
         if allocation is not None:
             self._charged[uid] = allocation
             self.state.hold(uid, allocation.results)
         else:
             del self._charged[uid]
             self.state.release(uid)
+
+    def _touch(self, *allocations: Allocation | None) -> None:
+        """Have the cards of these allocations looked at again."""
+        for allocation in allocations:
+            for result in allocation.results if allocation is not None else ():
+                self.devices.touch(result.device)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
@@ -246,11 +255,13 @@ class Snapshot:
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if new is not None:
             self._node_uids[new.name] = uid
+            self.devices.put_node(new.name, exists=True)
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
             self.retry_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
+            self.devices.put_node(old.name, exists=False)
             self.state.drop_node(old.name)
 
     def _host_changed(self, name: str) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
 from apportion.api.contract import GUARD
-from apportion.api.partition import Phase
-from apportion.cluster.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
@@ -38,13 +36,7 @@ class Candidates:
     def begin(self, number: int) -> None:
         """Start a pass; its number seeds the choice among equals."""
         self._pass = number
-        self.idle = {
-            device_of(partition): 1
-            for partition in self._snapshot.partitions.values()
-            if partition.spec.holder is None
-            and partition.status.phase == Phase.IDLE
-            and partition.metadata.deletion_timestamp is None
-        }
+        self.idle = self._snapshot.devices.idle
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
         """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""

@@ -16,13 +16,14 @@ from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.deviceindex import device_of
+from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import capacity_of
-from apportion.scheduling.clearing import Overlap, UnusedAllocations, overlaps
+from apportion.scheduling.clearing import Overlaps, UnusedAllocations
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates
@@ -85,10 +86,12 @@ class Cycle:
             snapshot, self._decider.candidates, self._exclusions, clock, manager=manager
         )
         self._number = 0
+        self._reported = -1
+        """How far the changes of allocations were read."""
+        self._managed: ManagedClasses | None = None
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
-        self._overlaps: tuple[int, list[Overlap]] | None = None
-        """The device epoch in which overlaps were last looked for, and what was found."""
+        self._overlaps = Overlaps(snapshot)
         self._last = clock()
 
     def age(self) -> float:
@@ -183,9 +186,7 @@ class Cycle:
 
     def _settle_overlaps(self) -> frozenset[str]:
         """Clear or report overlapping allocations; returns the UIDs of their claims."""
-        if self._overlaps is None or self._overlaps[0] != self._snapshot.device_epoch:
-            self._overlaps = (self._snapshot.device_epoch, overlaps(self._snapshot))
-        found = self._overlaps[1]
+        found = self._overlaps.find()
         metrics.OVERLAPS.set(len(found))
         for overlap in found:
             loser = overlap.loser
@@ -208,12 +209,19 @@ class Cycle:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():
                 events.broken_pool(self._recorder, finding, self._snapshot)
-        for manager, uids in self._snapshot.claim_index.by_allocator.items():
-            if manager not in ("", self._manager):
-                for claim in self._snapshot.claims_of(uids):
-                    if self._snapshot.managed.owns(claim):
-                        events.foreign(self._recorder, claim)
+        self._report_foreign()
         self._writes.keep(demand.key for demand in demands)
+
+    def _report_foreign(self) -> None:
+        """Tell of allocations by others, once each; of all anew when other classes are managed."""
+        managed, index = self._snapshot.managed, self._snapshot.claim_index
+        self._reported, changed = index.changes.since(self._reported)
+        if managed is not self._managed:
+            self._managed, changed = managed, None
+        for claim in self._snapshot.claims_of(index.allocated if changed is None else changed):
+            others = claim.allocation is not None and claim.allocated_by not in ("", self._manager)
+            if others and managed.owns(claim):
+                events.foreign(self._recorder, claim)
 
     def _serve(self, queued: Queued, capacity: HostCapacity) -> int:
         """Decide for one; an unexpected exception is logged and counted, and the others go on."""
@@ -234,11 +242,9 @@ class Cycle:
 
     def _clear_failed_cuts(self) -> None:
         """Clear allocations whose partition could not be cut, as long as no pod has reserved them."""
-        for partition in self._snapshot.partitions.values():
+        for partition in self._snapshot.devices.failed.values():
             holder = partition.spec.holder
-            if partition.status.phase != Phase.FAILED or holder is None:
-                continue
-            claim = self._snapshot.claims.get(holder.uid)
+            claim = self._snapshot.claims.get(holder.uid) if holder is not None else None
             if claim is None or claim.allocation is None or claim.reserved_for:
                 continue
             device = device_of(partition)
