@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.allocator.state import State
 from apportion.api.layout import PartitionLayout
@@ -27,6 +28,9 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import DEFAULT_SCHEDULER, Pod
 from apportion.dra.slice import Slice
+
+MOST_CHANGES = 65_536
+"""Changes of nodes, and of pods, that are remembered; who is further behind looks at all of them."""
 
 
 class Snapshot:
@@ -53,6 +57,10 @@ class Snapshot:
         """Grows whenever a slice changed."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
+        self.host_changes: ChangeLog[str] = ChangeLog()
+        """Names of nodes that changed, or whose bound pods did."""
+        self.pod_changes: ChangeLog[str] = ChangeLog()
+        """UIDs of pods that changed, or whose claims got or lost an allocation, assumed ones included."""
         self._store = store = ObjectStore()
         self.broken = store.broken
         """Objects that cannot be read, by UID."""
@@ -221,16 +229,19 @@ class Snapshot:
         if after is None:
             self._clearing.discard(uid)
             self.retry_epoch += before is not None
-        self._charge(uid)
+        self._charge(uid, old)
 
-    def _charge(self, uid: str) -> None:
-        """Let the allocator's state hold what the claim has or is about to get."""
+    def _charge(self, uid: str, gone: Claim | None = None) -> None:
+        """Let the allocator's state hold what the claim has or is about to get; `gone`: the claim, if it was deleted."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
         before = self._charged.get(uid)
         if allocation == before:
             return
         self._touch(before, allocation)
+        named = claim or gone
+        for user in self.pod_index.users(named.namespace, named.name) if named is not None else ():
+            self.pod_changes.add(user, most=MOST_CHANGES)
         if allocation is not None:
             self._charged[uid] = allocation
             self.state.hold(uid, allocation.results)
@@ -246,6 +257,7 @@ class Snapshot:
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
+        self.pod_changes.add(uid, most=MOST_CHANGES)
         for pod in (old, new):
             if pod is not None and pod.node is not None:
                 self._host_changed(pod.node)
@@ -263,10 +275,12 @@ class Snapshot:
             del self._node_uids[old.name]
             self.devices.put_node(old.name, exists=False)
             self.state.drop_node(old.name)
+            self.host_changes.add(old.name, most=MOST_CHANGES)
 
     def _host_changed(self, name: str) -> None:
         """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
         node = self.node(name)
+        self.host_changes.add(name, most=MOST_CHANGES)
         if node is not None:
             used = HostResources.of(self.pod_index.load(name))
             self.state.put_host(name, HostResources.of(node.allocatable).less(used))

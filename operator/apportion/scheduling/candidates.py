@@ -29,6 +29,9 @@ class Candidates:
         self._snapshot = snapshot
         self._exclusions = exclusions
         self._still_prepared = still_prepared
+        self._capacity = HostCapacity((), snapshot.pod_index.load)
+        self._hosts = self._pods = -1
+        """How far the changes of nodes and pods were read."""
         self._pass = 0
         self.idle: Mapping[DeviceId, int] = {}
         """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
@@ -37,6 +40,27 @@ class Candidates:
         """Start a pass; its number seeds the choice among equals."""
         self._pass = number
         self.idle = self._snapshot.devices.idle
+
+    def capacity(self) -> HostCapacity:
+        """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
+
+        It is always the same object; what changed since the last call is looked at again.
+        """
+        snapshot, capacity = self._snapshot, self._capacity
+        self._hosts, hosts = snapshot.host_changes.since(self._hosts)
+        nodes = (node.name for node in snapshot.nodes.values())
+        for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
+            capacity.put(name, snapshot.node(name))
+        self._pods, pods = snapshot.pod_changes.since(self._pods)
+        for uid in {*snapshot.pod_index.unbound, *capacity.promised} if pods is None else {*pods}:
+            pod = snapshot.pods.get(uid)
+            unbound = pod is not None and uid in snapshot.pod_index.unbound
+            node = _promised_node(pod, snapshot) if pod is not None and unbound else None
+            if pod is not None and node is not None:
+                capacity.take(node, pod)
+            else:
+                capacity.drop(uid)
+        return capacity
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
         """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""
@@ -100,16 +124,6 @@ class Candidates:
         if avoid:
             reasons["kube-scheduler refused the node before"] = len(avoid)
         return allowed - avoid if avoid else allowed, reasons
-
-
-def capacity_of(snapshot: Snapshot) -> HostCapacity:
-    """Return the capacity of all nodes: bound pods count, and those that an allocation sends there."""
-    capacity = HostCapacity(snapshot.nodes.values(), snapshot.pod_index.load)
-    for pod in snapshot.pods_of(snapshot.pod_index.unbound):
-        node = _promised_node(pod, snapshot)
-        if node is not None:
-            capacity.take(node, pod)
-    return capacity
 
 
 def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:

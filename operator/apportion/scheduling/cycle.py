@@ -22,7 +22,6 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.clearing import Overlaps, UnusedAllocations
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
@@ -129,7 +128,7 @@ class Cycle:
             # 3. Freeze for this pass what layouts reserve, which partitions are idle, how full the nodes are.
             if self._partitions.reserve():
                 self._partitions.wake()
-            capacity = capacity_of(self._snapshot)
+            capacity = self._decider.candidates.capacity()
             queue = by_group(demands, self._snapshot)
             groups = [each for each in queue if isinstance(each, WaitingGroup)]
             keys = frozenset([*(each.key for each in demands), *(each.key for each in groups)])
