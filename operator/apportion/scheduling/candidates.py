@@ -4,7 +4,7 @@ In: a demand, the capacity of nodes, the node of claims that are allocated alrea
 allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
@@ -15,6 +15,7 @@ from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, against, requested
+from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -83,6 +84,10 @@ class Candidates:
             seed=f"{demand.key}/{self._pass}",
         )
 
+    def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
+        """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""
+        return parts(demand, unplaced(demand, self._snapshot), capacity, self._snapshot)
+
     def on_node(self, demand: WaitingDemand, node: str) -> Demand | None:
         """Return what to ask about one node, if it had room beside devices; None where the pods can never go."""
         found = self._snapshot.node(node)
@@ -132,9 +137,10 @@ def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
 
 
 def _promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
-    """Return the node to which an allocation, assumed ones included, sends an unbound pod."""
+    """Return the node to which an allocation, assumed ones included, sends an unbound pod, if it could take it."""
     for claim in snapshot.named_claims(pod):
         allocation = snapshot.allocation(claim) if claim is not None else None
         if allocation is not None and allocation.node is not None:
-            return allocation.node
+            # A pod that shares its claims with others may not fit on the node that was chosen for them.
+            return allocation.node if fits_alone(pod, allocation.node, snapshot) else None
     return None

@@ -24,6 +24,9 @@ MOST_KEPT = 64
 MOST_CHANGES = 16_384
 """Changes of nodes that are remembered: an answer that is older looks at every node again."""
 
+_TRIES = 8
+"""How many choices among pods that do not fit together are looked at."""
+
 
 @dataclass(slots=True)
 class _Fit:
@@ -174,12 +177,45 @@ class HostCapacity:
             reason = against(node, pod)
             if reason is not None:
                 return reason
-        load, promised = self._load(node.name), self._promised.get(node.name, {})
-        for resource, amount in wanted.items():
-            used = load.get(resource, 0) + promised.get(resource, 0)
-            if amount and used + amount > node.allocatable.get(resource, 0):
-                return f"too little {resource}"
-        return None
+        short = lacking(node, wanted, self._load(node.name), self._promised.get(node.name, {}))
+        return f"too little {short}" if short is not None else None
+
+    def largest(self, pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+        """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones."""
+        shapes: dict[object, list[Pod]] = {}
+        for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
+            shapes.setdefault(_constraints(pod), []).append(pod)
+        equal = sorted(shapes.values(), key=lambda shape: HostResources.of(shape[0].requests))
+        fits = [self.fitting(shape[:1])[0] for shape in equal]
+        found = Counter[tuple[int, ...]]()
+        for name in frozenset().union(*fits):
+            node, load, promised = self.nodes[name], self._load(name), self._promised.get(name, {})
+            taken, counts = Counter(promised), list[int]()
+            for shape, nodes in zip(equal, fits, strict=True):
+                count = len(shape) if name in nodes else 0
+                for resource, amount in total(shape[:1]).items():
+                    left = node.allocatable.get(resource, 0) - load.get(resource, 0) - taken[resource]
+                    count = min(count, max(0, left) // amount) if amount else count
+                for resource, amount in total(shape[:count]).items():
+                    taken[resource] += amount
+                counts.append(count)
+            found[tuple(counts)] += 1
+        best = sorted(found, key=lambda counts: (-sum(counts), -found[counts]))[:_TRIES]
+        return [
+            tuple(pod for shape, count in zip(equal, counts, strict=True) for pod in shape[:count])
+            for counts in best
+            if any(counts)
+        ]
+
+
+def lacking(node: Node, wanted: Resources, *used: Resources) -> str | None:
+    """Return a resource of which a node has too little beside what is used; None when it has enough of each."""
+    for resource, amount in wanted.items():
+        if amount and sum(each.get(resource, 0) for each in used) + amount > node.allocatable.get(
+            resource, 0
+        ):
+            return resource
+    return None
 
 
 def against(node: Node, pod: Pod) -> str | None:

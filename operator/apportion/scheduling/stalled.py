@@ -17,6 +17,7 @@ from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.sharing import shut_out
 from apportion.scheduling.waiting import WaitingDemand, claims_of, immediate
 
 _PAUSE = 10.0
@@ -92,7 +93,8 @@ class StalledAllocations:
             if GATE in pod.gates:
                 claims = claims_of(pod, self._snapshot)
                 # All is there but the partition: it is being cut.
-                if claims is not None and all(self._has(each) for each in claims):
+                has_all = claims is not None and all(self._has(each) for each in claims)
+                if has_all and not shut_out(pod, self._snapshot):
                     return False
         return True
 
