@@ -22,7 +22,16 @@ from apportion.cel import Programs
 from apportion.cluster.client import Client, connect, require_version
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.health import Health
-from apportion.cluster.kinds import NODES, PODS, SLICES, TAINT_RULES, ResourceKind
+from apportion.cluster.kinds import (
+    NODES,
+    PODS,
+    SLICES,
+    STORAGE_CLASSES,
+    TAINT_RULES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    ResourceKind,
+)
 from apportion.cluster.lease import Lease
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
@@ -96,6 +105,11 @@ class App:
             Reflector(client, kind, self.observe, optional=kind == TAINT_RULES)
             for kind in (NODES, PODS, SLICES, TAINT_RULES)
         ]
+        self._volumes = [
+            Reflector(client, kind, self.observe, optional=True)
+            for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
+        ]
+        self._reflectors += self._volumes
         self._comparer = SnapshotComparer(client, self.snapshot, handlers.FED_BY_KOPF)
         self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self._unready)
@@ -194,6 +208,7 @@ class App:
     async def _synced(self) -> None:
         for reflector in self._reflectors:
             await reflector.synced.wait()
+        self.snapshot.volumes.complete = all(reflector.listed for reflector in self._volumes)
         await self._comparer.complete()
 
     def _sick(self) -> str | None:

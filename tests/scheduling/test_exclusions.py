@@ -1,8 +1,10 @@
 """Places that did not work out."""
 
+from itertools import count
+
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
-from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.exclusions import ZONE, Exclusions
 from tests.clock import Clock
 
 NODE = Node("n1", "uid")
@@ -22,6 +24,41 @@ def test_a_refused_node_is_left_out_for_longer_each_time() -> None:
     assert exclusions.nodes(["other"], lambda _: NODE) == frozenset()
     clock.now += 301
     assert exclusions.nodes(["pod"], lambda _: NODE) == frozenset()
+
+
+def tries(exclusions: Exclusions, nodes: list[Node], good: str) -> int:
+    """Return how many nodes are tried until one of the good zone is, each time the first that is not left out."""
+    current = {node.name: node for node in nodes}.get
+    for number in count(1):
+        left_out = exclusions.nodes(["pod"], current)
+        node = next(node for node in nodes if node.name not in left_out)
+        if node.labels[ZONE] == good:
+            return number
+        exclusions.refuse_node("pod", node, nodes)
+    raise AssertionError
+
+
+def test_a_zone_that_does_not_suit_is_left_after_a_few_tries() -> None:
+    """Each refusal leaves out twice as many nodes of the zone, and nodes of other zones stay."""
+    nodes = [Node(f"n{number}", "u", labels={ZONE: "bad"}) for number in range(400)]
+    nodes.append(Node("only", "u", labels={ZONE: "good"}))
+    assert tries(Exclusions(Clock()), nodes, "good") <= 10
+
+
+def test_nodes_that_were_left_out_with_another_come_back_before_it_is_left_out_for_longer() -> None:
+    """They were not tried: what rules the other out may not concern them."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    nodes = [Node(f"n{number}", "u", labels={ZONE: "a"}) for number in range(4)]
+    current = {node.name: node for node in nodes}.get
+    exclusions.refuse_node("pod", nodes[3], nodes)
+    exclusions.refuse_node("pod", nodes[2], nodes)
+    assert exclusions.nodes(["pod"], current) == {"n0", "n2", "n3"}
+    exclusions.refuse_node("pod", nodes[1], nodes)
+    assert exclusions.nodes(["pod"], current) == {"n0", "n1", "n2", "n3"}
+    clock.now += 10
+    assert exclusions.refuse_node("pod", nodes[3], nodes) == 20
+    assert exclusions.refuse_node("pod", nodes[0], nodes) == 10
 
 
 def test_a_node_that_changed_gets_another_chance_at_once() -> None:

@@ -19,6 +19,7 @@ Observe = Callable[[ResourceKind, str, Object], None]
 """Takes the kind, the event's type (ADDED, MODIFIED, DELETED) and the object."""
 
 _PAGE = "500"
+_FORBIDDEN = 403
 _log = structlog.get_logger()
 
 
@@ -36,7 +37,7 @@ class Reflector:
     ) -> None:
         """Prepare; nothing is read before `run`.
 
-        `optional`: a kind that this server does not serve counts as empty; `params`: server-side selectors.
+        `optional`: a kind that this server does not serve, or does not let us read, counts as empty; `params`: server-side selectors.
         """
         self._client = client
         self._kind = kind
@@ -46,6 +47,8 @@ class Reflector:
         self._known: dict[str, Object] = {}
         self._version = ""
         """Where the next watch starts; empty: list first."""
+        self.listed = False
+        """Whether the kind was listed at least once."""
         self.synced = asyncio.Event()
         """Set once the first list was observed whole."""
 
@@ -57,6 +60,7 @@ class Reflector:
             try:
                 if not self._version:
                     self._version = await self._relist()
+                    self.listed = True
                     self.synced.set()
                 await self._follow()
                 pause = 0.0
@@ -72,6 +76,10 @@ class Reflector:
                 pause = min(pause * 2 or 0.2, 5.0)
                 log.warning("reflector.unreachable", error=str(error), retry_in=pause)
             except ApiError as error:
+                if self._optional and error.status == _FORBIDDEN:
+                    log.warning("reflector.not_permitted", error=str(error))
+                    self.synced.set()
+                    return
                 # A refusal (403) may be a role that is being updated; saying it again every few seconds is enough.
                 pause, self._version = 5.0, ""
                 log.error("reflector.refused", error=str(error), retry_in=pause)  # noqa: TRY400 - the text says all

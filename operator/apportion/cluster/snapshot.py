@@ -22,6 +22,7 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
 from apportion.cluster.podindex import PodIndex
+from apportion.cluster.volumeindex import VolumeIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
@@ -76,6 +77,7 @@ class Snapshot:
         self.claim_index = ClaimIndex()
         self.pod_index = PodIndex()
         self.prepared = PreparedIndex()
+        self.volumes = VolumeIndex()
         self._wake = wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
@@ -202,6 +204,15 @@ class Snapshot:
                 self.prepared.put_partition(uid, old, new)
                 self.partition_epoch += 1
                 self.retry_epoch += 1
+            case kinds.VOLUME_CLAIMS:
+                self.volumes.put_claim(old, new)
+                self.retry_epoch += old != new
+            case kinds.VOLUMES:
+                self.volumes.put_volume(old, new)
+                self.retry_epoch += old != new
+            case kinds.STORAGE_CLASSES:
+                self.volumes.put_class(old, new)
+                self.retry_epoch += old != new
             case kinds.LAYOUTS:
                 self.partition_epoch += 1
             case kinds.POLICIES:

@@ -83,6 +83,8 @@ class Pod:
     deleting: bool = False
     created: str = ""
     scheduler: str = DEFAULT_SCHEDULER
+    volumes: tuple[str, ...] = ()
+    """Names of the PersistentVolumeClaims of a pod with claims for devices."""
     group: PodGroup | None = None
     """The pod group that it belongs to."""
 
@@ -124,6 +126,7 @@ class Pod:
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             scheduler=reading.text(spec, "schedulerName", at="spec", default=DEFAULT_SCHEDULER),
+            volumes=_volumes(metadata, spec) if spec.get("resourceClaims") else (),
             group=PodGroup.from_metadata(metadata),
         )
 
@@ -138,6 +141,20 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
         name = reading.text(row, "name", at=path)
         direct = reading.text(row, "resourceClaimName", at=path, default="") or None
         found.append(PodClaim(name, direct or made.get(name), needless=name in made and made[name] is None))
+    return tuple(found)
+
+
+def _volumes(metadata: Json, spec: Json) -> tuple[str, ...]:
+    found = []
+    for path, row in reading.rows(spec, "volumes", at="spec"):
+        if row.get("persistentVolumeClaim") is not None:
+            at = f"{path}.persistentVolumeClaim"
+            found.append(
+                reading.text(reading.table(row, "persistentVolumeClaim", at=path), "claimName", at=at)
+            )
+        elif row.get("ephemeral") is not None:
+            # controller-manager makes its claim (KEP-1698) under this name.
+            found.append(f"{metadata['name']}-{reading.text(row, 'name', at=path)}")
     return tuple(found)
 
 

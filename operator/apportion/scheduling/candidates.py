@@ -84,6 +84,20 @@ class Candidates:
             seed=f"{demand.key}/{self._pass}",
         )
 
+    def _conditioned(
+        self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
+    ) -> frozenset[str]:
+        """Return which of these nodes suit the pod's volumes; adds to `reasons` what rules the others out."""
+        for condition in self._snapshot.volumes.conditions(pod):
+            if isinstance(condition, str):
+                reasons[condition] = len(allowed)
+                return frozenset()
+            suited = frozenset(name for name in allowed if condition.holds(capacity.nodes[name]))
+            if len(suited) < len(allowed):
+                reasons[condition.reason] = len(allowed) - len(suited)
+                allowed = suited
+        return allowed
+
     def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
         """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""
         return parts(demand, unplaced(demand, self._snapshot), capacity, self._snapshot)
@@ -109,6 +123,8 @@ class Candidates:
         for pod in demand.pods:
             if pod.node is not None:
                 allowed &= {pod.node}
+            else:
+                allowed = self._conditioned(pod, allowed, capacity, reasons)
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
             selector = allocation.node_selector if allocation else None
@@ -127,7 +143,7 @@ class Candidates:
         unbound = [pod.uid for pod in demand.pods if pod.node is None]
         avoid = self._exclusions.nodes(unbound, self._snapshot.node) & allowed
         if avoid:
-            reasons["kube-scheduler refused the node before"] = len(avoid)
+            reasons["kube-scheduler refused the node or others of its zone before"] = len(avoid)
         return allowed - avoid if avoid else allowed, reasons
 
 

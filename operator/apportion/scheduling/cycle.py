@@ -172,7 +172,7 @@ class Cycle:
                     continue
                 if pod.node is None and not pod.finished and not pod.deleting:
                     metrics.TAKE_BACKS.inc()
-                    seconds = self._exclusions.refuse_node(pod.uid, node)
+                    seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())
                     events.node_refused(self._recorder, pod, node.name, seconds)
                     _log.info(
                         "claim.taken_back",

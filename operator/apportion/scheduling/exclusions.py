@@ -8,13 +8,14 @@ ends at once when the node changes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from typing import TypeVar
+from heapq import heappop, heappush, nsmallest
+from typing import Final, TypeVar
 
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
 
 _K = TypeVar("_K")
+ZONE: Final = "topology.kubernetes.io/zone"
 _FIRST = 10.0
 _LONGEST = 300.0
 _LONGEST_REST = 3600.0
@@ -33,6 +34,8 @@ class Exclusions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._nodes: dict[str, dict[str, _Exclusion]] = {}
+        self._tried: dict[str, int] = {}
+        """How many nodes a pod was refused on while others were left out for it."""
         self._devices: dict[DeviceId, _Exclusion] = {}
         self._claims: dict[str, _Exclusion] = {}
         self._ends: list[float] = []
@@ -40,9 +43,25 @@ class Exclusions:
         self._changes = 0
         """How many exclusions have begun, and how many have ended."""
 
-    def refuse_node(self, pod: str, node: Node) -> float:
-        """Leave a node out for a pod (UID); returns for how many seconds."""
-        return self._refuse(self._nodes.setdefault(pod, {}), node.name, node)
+    def refuse_node(self, pod: str, node: Node, nodes: Iterable[Node] = ()) -> float:
+        """Leave a node out for a pod (UID); returns for how many seconds.
+
+        What rules a node out often rules out its whole zone. So from the second refusal on `nodes` of its zone are left out
+        with it: one, then three, then seven, until the pod has tried elsewhere or no exclusion is in force any more.
+        """
+        kept, now = self._nodes.setdefault(pod, {}), self._clock()
+        in_force = {name for name, each in kept.items() if each.until > now}
+        seconds = self._refuse(kept, node.name, node)
+        if node.name in in_force and kept[node.name].node == node:
+            return seconds  # the same refusal, seen again
+        tried = self._tried[pod] = self._tried.get(pod, 0) + 1 if in_force else 1
+        zone = node.labels.get(ZONE)
+        left = (each for each in nodes if each.name != node.name and each.name not in in_force)
+        alike = (each for each in left if each.labels.get(ZONE) == zone)
+        for other in nsmallest(2 ** (tried - 1) - 1, alike, key=lambda each: each.name):
+            before = kept.get(other.name)
+            self._begin(kept, other.name, _Exclusion(now + seconds, before.times if before else 0, other))
+        return seconds
 
     def refuse_device(self, device: DeviceId) -> float:
         """Leave a device out for all; returns for how many seconds."""
@@ -74,6 +93,7 @@ class Exclusions:
         """Drop the exclusions of pods that no longer exist."""
         for pod in [pod for pod in self._nodes if not alive(pod)]:
             del self._nodes[pod]
+            self._tried.pop(pod, None)
 
     def forget_claims(self, alive: Callable[[str], bool]) -> None:
         """Drop the exclusions of claims that no longer exist, or that a pod has reserved."""
@@ -102,7 +122,10 @@ class Exclusions:
             return left  # the same refusal, seen again
         times = before.times + 1 if before is not None else 1
         seconds: float = min(first * 2.0 ** (times - 1), longest)
-        kept[key] = _Exclusion(self._clock() + seconds, times, node)
-        heappush(self._ends, self._clock() + seconds)
-        self._changes += 1
+        self._begin(kept, key, _Exclusion(self._clock() + seconds, times, node))
         return seconds
+
+    def _begin(self, kept: dict[_K, _Exclusion], key: _K, exclusion: _Exclusion) -> None:
+        kept[key] = exclusion
+        heappush(self._ends, exclusion.until)
+        self._changes += 1
