@@ -56,6 +56,8 @@ class Snapshot:
         """Grows whenever live allocations or devices changed."""
         self.slice_epoch = 0
         """Grows whenever a slice changed."""
+        self.node_epoch = 0
+        """Grows whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
         self.host_changes: ChangeLog[str] = ChangeLog()
@@ -183,6 +185,7 @@ class Snapshot:
                 if old == new:
                     return  # a heartbeat
                 self._node_changed(uid, old, new)
+                self.node_epoch += 1
                 self.partition_epoch += 1
             case kinds.SLICES:
                 self.devices.put_slice(uid, old, new)

@@ -6,13 +6,16 @@ Of a group all pods get their devices, or none. Two conventions are read: our ow
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from apportion.dra import reading
 from apportion.dra.node import Resources, resources
-from apportion.dra.reading import Json
+from apportion.dra.podrelations import PodRelations
+from apportion.dra.reading import Json, Sharing
 from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
 
+NO_RELATIONS = PodRelations()
 GROUP = "apportion.dev/pod-group"
 """Label: the group's name, within the namespace."""
 LEAST = "apportion.dev/pod-group-min-count"
@@ -85,6 +88,9 @@ class Pod:
     scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims of a pod with claims for devices."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    relations: PodRelations = NO_RELATIONS
+    """What it asks of the pods beside it."""
     group: PodGroup | None = None
     """The pod group that it belongs to."""
 
@@ -127,6 +133,8 @@ class Pod:
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
             scheduler=reading.text(spec, "schedulerName", at="spec", default=DEFAULT_SCHEDULER),
             volumes=_volumes(metadata, spec) if spec.get("resourceClaims") else (),
+            labels=_LABELS.read(metadata.get("labels"), "metadata.labels", _labels),
+            relations=_relations(metadata, spec),
             group=PodGroup.from_metadata(metadata),
         )
 
@@ -142,6 +150,18 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
         direct = reading.text(row, "resourceClaimName", at=path, default="") or None
         found.append(PodClaim(name, direct or made.get(name), needless=name in made and made[name] is None))
     return tuple(found)
+
+
+_LABELS: Sharing[Mapping[str, str]] = Sharing(8192)
+
+
+def _labels(raw: Any, _at: str) -> Mapping[str, str]:
+    return dict(raw or {})
+
+
+def _relations(metadata: Json, spec: Json) -> PodRelations:
+    found = PodRelations.from_json(reading.text(metadata, "namespace", at="metadata", default=""), spec)
+    return NO_RELATIONS if found == NO_RELATIONS else found
 
 
 def _volumes(metadata: Json, spec: Json) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, against, requested
+from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
@@ -33,6 +34,7 @@ class Candidates:
         self._capacity = HostCapacity((), snapshot.pod_index.load)
         self._hosts = self._pods = -1
         """How far the changes of nodes and pods were read."""
+        self._neighbours = Neighbours(snapshot, lambda pod: pod.node or _promised_node(pod, snapshot))
         self._pass = 0
         self.idle: Mapping[DeviceId, int] = {}
         """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
@@ -87,7 +89,7 @@ class Candidates:
     def _conditioned(
         self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
     ) -> frozenset[str]:
-        """Return which of these nodes suit the pod's volumes; adds to `reasons` what rules the others out."""
+        """Return which of these nodes suit the pod's volumes and neighbours; adds to `reasons` what rules the others out."""
         for condition in self._snapshot.volumes.conditions(pod):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
@@ -96,6 +98,10 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
+        for reason, nodes in self._neighbours.ruled_out(pod):
+            if nodes & allowed:
+                reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
+                allowed -= nodes
         return allowed
 
     def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:

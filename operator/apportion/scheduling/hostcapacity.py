@@ -2,8 +2,7 @@
 
 In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could take given pods
 together, and how many others each reason rules out. Modelled: cpu, memory, pod count, every other resource,
-nodeSelector, required node affinity, taints, `unschedulable`. Not modelled: spread, pod affinity, volumes, host ports;
-kube-scheduler refuses a node for those, which is then excluded. An answer is kept, and only nodes that changed since are
+nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes are looked at by `Candidates`. An answer is kept, and only nodes that changed since are
 looked at again.
 """
 
