@@ -59,6 +59,13 @@ def operator(
     lease_duration: Annotated[
         float, typer.Option(help="Seconds after which another replica may take over.", min=9.0)
     ] = 15.0,
+    schedulers: Annotated[
+        str,
+        typer.Option(
+            help="Schedulers whose pods are served (spec.schedulerName), separated by commas.",
+            envvar="SCHEDULERS",
+        ),
+    ] = "default-scheduler",
 ) -> None:
     """Run the operator: allocate claims, own partitions."""
     from apportion.app import run_operator
@@ -69,6 +76,7 @@ def operator(
         identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
         kubeconfig=kubeconfig,
         health_port=health_port,
+        schedulers=frozenset(name.strip() for name in schedulers.split(",") if name.strip()),
     )
     lease = replace(settings.lease, duration=lease_duration)
     _run(run_operator, replace(settings, lease=lease))

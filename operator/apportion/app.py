@@ -34,7 +34,10 @@ from apportion.cluster.kinds import (
     PODS,
     POLICIES,
     SLICES,
+    STORAGE_CLASSES,
     TAINT_RULES,
+    VOLUME_CLAIMS,
+    VOLUMES,
 )
 from apportion.cluster.lease import Lease
 from apportion.cluster.ownthread import run_in_own_thread
@@ -89,7 +92,9 @@ class App:
         self._within = settings.lease.acting
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
-        self.snapshot = Snapshot(State(features_of(version), programs), wake=self.debouncer.wake)
+        self.snapshot = Snapshot(
+            State(features_of(version), programs), wake=self.debouncer.wake, schedulers=settings.schedulers
+        )
         self.lease = Lease(
             namespace=settings.namespace,
             name=settings.lease.name,
@@ -121,6 +126,11 @@ class App:
         self._reflectors = [
             Reflector(client, kind, self.snapshot.observe, optional=kind == TAINT_RULES) for kind in OBSERVED
         ]
+        self._volumes = [
+            Reflector(client, kind, self.snapshot.observe, optional=True)
+            for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
+        ]
+        self._reflectors += self._volumes
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         self._pending = PendingClaims(self.snapshot, now)
@@ -239,6 +249,7 @@ class App:
 
     async def _caught_up(self) -> None:
         await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))
+        self.snapshot.volumes.complete = all(reflector.listed for reflector in self._volumes)
 
     # What others may know. --------------------------------------------------------------------------------------
 

@@ -60,5 +60,8 @@ class OperatorSettings:
     health_port: int = 8080
     """Port of /healthz, /readyz and /metrics; 0: none."""
 
+    schedulers: frozenset[str] = frozenset({"default-scheduler"})
+    """Schedulers (`spec.schedulerName`) whose pods are served: devices given to a pod that nobody binds are lost to others."""
+
     cycle: CycleSettings = field(default_factory=CycleSettings)
     lease: LeaseSettings = field(default_factory=LeaseSettings)

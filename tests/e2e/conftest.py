@@ -19,7 +19,9 @@ async def installation(binaries: Binaries) -> AsyncIterator[Installation]:
     """Install on a control plane of its own: other tests install things too."""
     async with (
         ControlPlane(binaries=binaries) as cluster,
-        Installation(cluster, demo_nodes(), operator_options=LEASE) as installed,
+        Installation(
+            cluster, demo_nodes(), operator_options=(*LEASE, "--schedulers=default-scheduler,nobody")
+        ) as installed,
     ):
         await serving(installed)
         yield installed

@@ -22,13 +22,20 @@ async def with_gpus(team: Tenant, name: str, group: str, least: str, count: int 
     await team.make(member(name, group, least))
 
 
-def against(label: str) -> dict[str, Any]:
-    """Return the affinity of a pod that will not stand beside pods of this label."""
+_NAMESPACES = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
+"""All namespaces, by a selector that the operator does not follow: it learns of these terms by take-backs."""
+
+
+def against(label: str, *, known: bool = False) -> dict[str, Any]:
+    """Return the affinity of a pod that will not stand beside pods of this label; `known`: so that the operator knows."""
     term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
+    if not known:
+        term["namespaceSelector"] = _NAMESPACES
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def beside(label: str) -> dict[str, Any]:
     """Return the affinity of a pod that stands only beside pods of this label."""
     term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
+    term["namespaceSelector"] = _NAMESPACES
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -18,6 +18,7 @@ from tests.e2e.tenant import (
     chip,
     claim,
     device_class,
+    devices,
     pod,
     profile,
     request,
@@ -65,6 +66,28 @@ async def test_what_nobody_reserved_and_no_pod_needs_is_given_back(
     await tenant.make(claim("next", request(NPU, chip("910B4", 2))))
     await tenant.make(pod("next", "next"))
     await tenant.running("next")
+
+
+async def test_a_pod_that_no_scheduler_takes_yields_to_one_that_waits(team: Tenant, hasty: str) -> None:
+    """As kube-scheduler would, which holds nothing for a pod that cannot start."""
+    await team.make(claim("kept", request(hasty, chip("910B4", 2))))
+    await team.make(pod("never", "kept", schedulerName="nobody"))
+    assert await team.allocated("kept") == ["ascend-910b4-a/npu-2"]
+
+    await team.make(claim("next", request(NPU, chip("910B4", 2))))
+    await team.make(pod("next", "next"))
+
+    await team.running("next")
+    await team.event("kept", "GivenBack", "others wait")
+    await team.event("never", "ClaimsNotAllocated", "given back")
+
+
+async def test_a_pod_of_an_unknown_scheduler_holds_nothing_and_is_warned(team: Tenant) -> None:
+    """A typing error is read in the pod's Events."""
+    await team.make(claim("c", request(NPU)))
+    await team.make(pod("lost", "c", schedulerName="mistyped"))
+    await team.event("lost", "UnknownScheduler", "mistyped", "--schedulers")
+    assert devices(await team.claim("c")) == []
 
 
 async def test_an_immediate_claim_keeps_its_device_between_pods(

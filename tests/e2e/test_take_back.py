@@ -1,13 +1,63 @@
-"""Take-backs: kube-scheduler refuses our node for a reason that we do not model. Another node, and never a loop."""
+"""Take-backs: kube-scheduler refuses our node for a reason that we do not look at. Another node, and never a loop."""
 
 import asyncio
 
 from testbed.installation import Installation
 from tests.e2e.specialpods import against, beside
-from tests.e2e.tenant import NPU, Tenant, chip, claim, first_available, metric, pod, request
+from tests.e2e.tenant import NPU, Tenant, chip, claim, devices, first_available, metric, pod, request
 
 MOST = 3
 """A handful: what the requirement allows for one pod."""
+
+
+async def test_a_node_that_a_neighbour_rules_out_is_not_tried(
+    installation: Installation, team: Tenant
+) -> None:
+    """The pod's anti-affinity is looked at before a node is chosen."""
+    await team.make(pod("neighbour", nodeSelector={"kubernetes.io/hostname": "ascend-910b4-a"}))
+    await team.running("neighbour")
+    before = await metric(installation, "apportion_take_backs_total")
+    await team.make(claim("npu", first_available((NPU, chip("910B4", 1)), (NPU, chip("310P", 1)))))
+    await team.make(pod("shy", "npu", affinity=against("neighbour", known=True)))
+
+    [running] = await team.running("shy")
+
+    assert running["spec"]["nodeName"] == "ascend-310p-a"
+    assert await metric(installation, "apportion_take_backs_total") == before
+
+
+async def test_a_pod_waits_for_its_volume_claim(installation: Installation, team: Tenant) -> None:
+    """It holds no device meanwhile, and runs once the volume is there."""
+    await team.make(claim("npu", request(NPU)))
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    await team.make(pod("patient", "npu", volumes=[volume]))
+    await team.event("patient", "ClaimsNotAllocated", "PersistentVolumeClaim data does not exist")
+    assert devices(await team.claim("npu")) == []
+
+    api, path = installation.cluster.api, f"/api/v1/namespaces/{team.namespace}/persistentvolumeclaims"
+    common = {"storageClassName": "", "accessModes": ["ReadWriteOnce"]}
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["ascend-310p-a"]}
+    await api.create(
+        "/api/v1/persistentvolumes",
+        {
+            "metadata": {"name": team.namespace},
+            "spec": {
+                **common,
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": "/tmp"},  # noqa: S108 - nothing is written there
+                "claimRef": {"namespace": team.namespace, "name": "data"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            },
+        },
+    )
+    wanted = {**common, "volumeName": team.namespace, "resources": {"requests": {"storage": "1Gi"}}}
+    await api.create(path, {"metadata": {"name": "data"}, "spec": wanted})
+
+    [running] = await team.running("patient")
+    assert running["spec"]["nodeName"] == "ascend-310p-a"
+    await team.delete("Pod", "patient")
+    await api.delete(f"{path}/data")
+    await api.delete(f"/api/v1/persistentvolumes/{team.namespace}")
 
 
 async def test_a_refused_node_is_left_for_another(installation: Installation, team: Tenant) -> None:

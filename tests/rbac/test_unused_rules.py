@@ -42,7 +42,9 @@ async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Re
     """Lead one installation along every path; gives its control plane and what was asked of it."""
     async with ControlPlane(binaries=binaries) as cluster:
         async with Installation(
-            cluster, demo_nodes(), operator_options=("--lease-duration", "9")
+            cluster,
+            demo_nodes(),
+            operator_options=("--lease-duration", "9", "--schedulers=nobody,default-scheduler"),
         ) as installation:
             namespace = await cluster.make_namespace("rights", {"apportion.dev/managed": "true"})
             paths = Paths(installation, namespace)

@@ -3,7 +3,6 @@
 from apportion.cluster.client import Client
 from apportion.dra.node import Resources
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.groupdecider import GroupDecider
@@ -56,7 +55,7 @@ class Deciding:
     def decide(self, meanwhile: float = 0.0) -> dict[str, int]:
         """Make a pass in which so many seconds go by between plan and decisions; return what each claim was granted."""
         demands, _ = waiting_demands(self._world.snapshot)
-        capacity = capacity_of(self._world.snapshot)
+        capacity = self._decider.candidates.capacity()
         self._decider.begin(1, frozenset(demand.key for demand in demands))
         self._decider.planner.plan(demands, capacity, self._decider.rests)
         self._world.clock.now += meanwhile

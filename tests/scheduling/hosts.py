@@ -1,8 +1,12 @@
 """Nodes and pods by what they offer and request beside devices."""
 
+from itertools import count
+
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
+
+_NUMBERS = count()
 
 
 def node(name: str, **changes: object) -> Node:
@@ -16,7 +20,10 @@ def node(name: str, **changes: object) -> Node:
 
 def pod(**spec: object) -> Pod:
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    raw = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": resources}], **spec}}
+    raw = {
+        "metadata": {"name": "p", "uid": f"uid-{next(_NUMBERS)}"},
+        "spec": {"containers": [{"name": "c", "resources": resources}], **spec},
+    }
     return Pod.from_json(raw)
 
 

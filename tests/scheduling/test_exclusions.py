@@ -1,8 +1,10 @@
 """Places that did not work out."""
 
+from itertools import count
+
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
-from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.exclusions import ZONE, Exclusions
 from tests.clock import Clock
 
 NODE = Node("n1", "uid")
@@ -22,6 +24,41 @@ def test_a_refused_node_is_left_out_for_longer_each_time() -> None:
     assert exclusions.nodes(["other"], lambda _: NODE) == frozenset()
     clock.now += 301
     assert exclusions.nodes(["pod"], lambda _: NODE) == frozenset()
+
+
+def tries(exclusions: Exclusions, nodes: list[Node], good: str) -> int:
+    """Return how many nodes are tried until one of the good zone is, each time the first that is not left out."""
+    current = {node.name: node for node in nodes}.get
+    for number in count(1):
+        left_out = exclusions.nodes(["pod"], current)
+        node = next(node for node in nodes if node.name not in left_out)
+        if node.labels[ZONE] == good:
+            return number
+        exclusions.refuse_node("pod", node, nodes)
+    raise AssertionError
+
+
+def test_a_zone_that_does_not_suit_is_left_after_a_few_tries() -> None:
+    """Each refusal leaves out twice as many nodes of the zone, and nodes of other zones stay."""
+    nodes = [Node(f"n{number}", "u", labels={ZONE: "bad"}) for number in range(400)]
+    nodes.append(Node("only", "u", labels={ZONE: "good"}))
+    assert tries(Exclusions(Clock()), nodes, "good") <= 10
+
+
+def test_nodes_that_were_left_out_with_another_come_back_before_it_is_left_out_for_longer() -> None:
+    """They were not tried: what rules the other out may not concern them."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    nodes = [Node(f"n{number}", "u", labels={ZONE: "a"}) for number in range(4)]
+    current = {node.name: node for node in nodes}.get
+    exclusions.refuse_node("pod", nodes[3], nodes)
+    exclusions.refuse_node("pod", nodes[2], nodes)
+    assert exclusions.nodes(["pod"], current) == {"n0", "n2", "n3"}
+    exclusions.refuse_node("pod", nodes[1], nodes)
+    assert exclusions.nodes(["pod"], current) == {"n0", "n1", "n2", "n3"}
+    clock.now += 10
+    assert exclusions.refuse_node("pod", nodes[3], nodes) == 20
+    assert exclusions.refuse_node("pod", nodes[0], nodes) == 10
 
 
 def test_a_node_that_changed_gets_another_chance_at_once() -> None:
@@ -52,3 +89,35 @@ def test_one_refusal_that_is_seen_many_times_counts_once() -> None:
         exclusions.refuse_device(device)
     clock.now += 10
     assert exclusions.devices() == frozenset()
+
+
+def test_a_claim_that_was_given_back_rests_twice_as_long_each_time() -> None:
+    """From the time that its policy allows, to an hour; once a pod has reserved it, all begins anew."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    pauses = []
+    for _ in range(8):
+        pauses.append(exclusions.rest("claim", least=60))
+        assert exclusions.rests("claim") == pauses[-1]
+        clock.now += pauses[-1]
+        assert exclusions.rests("claim") == 0
+    assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    exclusions.forget_claims(lambda _: False)
+    assert exclusions.rest("claim", least=60) == 60
+
+
+def test_the_epoch_changes_when_one_exclusion_ends_as_another_begins() -> None:
+    """A demand that was refused is asked again: what kept it off may be what has ended."""
+    clock = Clock()
+    exclusions = Exclusions(clock)
+    epochs = [exclusions.epoch()]
+    exclusions.refuse_node("pod", NODE)
+    epochs.append(exclusions.epoch())
+    clock.now += 10
+    exclusions.refuse_device(DeviceId("d", "p", "gpu-0"))
+    epochs.append(exclusions.epoch())
+    clock.now += 10
+    exclusions.rest("claim", least=60)
+    epochs.append(exclusions.epoch())
+    assert exclusions.epoch() == epochs[-1]
+    assert len(set(epochs)) == len(epochs)

@@ -98,29 +98,60 @@ KINDS = (
     st.lists(
         st.one_of(
             st.tuples(st.just("take"), st.sampled_from(["n", "m", "b", "gone"]), st.sampled_from(KINDS)),
+            st.tuples(st.just("drop"), st.sampled_from(KINDS)),
+            st.tuples(st.just("bind"), st.sampled_from(["n", "m", "b"]), st.integers(0, 2000)),
+            st.tuples(st.just("cordon"), st.sampled_from(["n", "m", "b"]), st.booleans()),
+            st.tuples(st.just("remove"), st.sampled_from(["n", "m", "b"])),
             st.tuples(st.just("ask"), st.lists(st.sampled_from(KINDS), min_size=1, max_size=2)),
             st.tuples(st.just("try"), st.sampled_from(["n", "m", "b"])),
         ),
-        max_size=12,
+        max_size=20,
     )
 )
 def test_what_was_found_out_before_changes_no_answer(steps: list[Any]) -> None:
-    """The same questions again and again while promises are made, and beside promises that are only tried."""
-    nodes = [node("n"), node("m"), node("b", metadata={"name": "b", "labels": {"zone": "b"}})]
-    capacity, taken = HostCapacity(nodes), list[tuple[str, Pod]]()
+    """The same questions while promises come and go, nodes change, pods are bound, and beside promises only tried."""
+    nodes = {name: node(name) for name in ("n", "m")}
+    nodes["b"] = node("b", metadata={"name": "b", "labels": {"zone": "b"}})
+    load: dict[str, dict[str, int]] = {name: {} for name in nodes}
+    taken = dict[str, tuple[str, Pod]]()
+    capacity = HostCapacity(nodes.values(), load.__getitem__)
     for kind, *what in steps:
         match kind:
             case "take":
-                taken.append((what[0], what[1]))
-                capacity.take(*taken[-1])
+                taken[what[1].uid] = what[0], what[1]
+                capacity.take(*what)
+            case "drop":
+                taken.pop(what[0].uid, None)
+                capacity.drop(what[0].uid)
+            case "bind":
+                load[what[0]] = {"cpu": what[1], "pods": 1}
+                capacity.put(what[0], nodes.get(what[0]))
+            case "cordon":
+                nodes[what[0]] = node(what[0], spec={"unschedulable": what[1]})
+                capacity.put(what[0], nodes[what[0]])
+            case "remove":
+                nodes.pop(what[0], None)
+                capacity.put(what[0], None)
             case "ask":
-                fresh = HostCapacity(nodes)
-                for one in taken:
+                fresh = HostCapacity(nodes.values(), load.__getitem__)
+                for one in taken.values():
                     fresh.take(*one)
                 assert capacity.fitting(what[0]) == fresh.fitting(what[0])
+                assert capacity.taken == fresh.taken
             case _:
                 tried = capacity.copy()
-                before = tried.fitting([pod()])[0]
-                tried.take(what[0], pod())
-                tried.take(what[0], pod())
+                before = capacity.fitting([pod()])[0]
+                for _ in range(3):
+                    tried.take(what[0], pod())
                 assert tried.fitting([pod()])[0] == before - {what[0]}
+                assert capacity.fitting([pod()])[0] == before
+
+
+def test_a_pod_counts_once_on_the_node_where_it_was_promised_last() -> None:
+    """What a pass decided is seen again in the next one, on the node where it was written."""
+    capacity, one = HostCapacity([node("n"), node("m")]), pod()
+    capacity.take("n", one)
+    capacity.take("m", one)
+    assert capacity.taken == {"m": (1000, 1 << 30)}
+    capacity.drop(one.uid)
+    assert capacity.taken == {}

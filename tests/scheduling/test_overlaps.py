@@ -1,29 +1,32 @@
 """Two live allocations of one device: who gives way."""
 
-from apportion.scheduling.clearing import overlaps
+from apportion.cluster.kinds import CLAIMS
+from apportion.scheduling.clearing import Overlaps
 from tests.observedcluster import ObservedCluster
+from tests.partitions.manycards import many
 from tests.scheduling.overlapping import EARLY, LATE, RESERVED, world_with
+from tests.steps import steps
 
 
 def test_the_later_unreserved_allocation_loses() -> None:
     """Whatever the order in which we saw them."""
-    (found,) = overlaps(world_with({"timestamp": LATE}, {"timestamp": EARLY}).snapshot)
+    (found,) = Overlaps(world_with({"timestamp": LATE}, {"timestamp": EARLY}).snapshot).find()
     assert found.loser is not None
     assert found.loser.name == "first"
 
 
 def test_a_reserved_allocation_wins_over_an_older_free_one() -> None:
     """A pod may run with it."""
-    (found,) = overlaps(
+    (found,) = Overlaps(
         world_with({"timestamp": EARLY}, {"timestamp": LATE, "reservedFor": RESERVED}).snapshot
-    )
+    ).find()
     assert found.loser is not None
     assert found.loser.name == "first"
 
 
 def test_two_reserved_allocations_are_a_tie() -> None:
     """Nobody's pod is harmed by us; the node refuses the later one."""
-    (found,) = overlaps(world_with({"reservedFor": RESERVED}, {"reservedFor": RESERVED}).snapshot)
+    (found,) = Overlaps(world_with({"reservedFor": RESERVED}, {"reservedFor": RESERVED}).snapshot).find()
     assert found.loser is None
 
 
@@ -33,10 +36,12 @@ def test_a_card_and_a_partition_of_it_overlap_by_their_counters() -> None:
     world.node("n1")
     world.card("n1")
     world.allocate(world.claim("whole"), "n1", "gpu-0", timestamp=EARLY)
-    assert overlaps(world.snapshot) == []
+    overlaps = Overlaps(world.snapshot)
+    assert overlaps.find() == []
     world.allocate(world.claim("part"), "n1", "gpu-0-mig-1g10gb-19-3", timestamp=LATE)
-    found = overlaps(world.snapshot)
-    assert {overlap.loser.name for overlap in found if overlap.loser} == {"part"}
+    assert {overlap.loser.name for overlap in overlaps.find() if overlap.loser} == {"part"}
+    world.gone(CLAIMS, world.claim("part"))
+    assert overlaps.find() == []
 
 
 def test_two_disjoint_partitions_do_not_overlap() -> None:
@@ -46,4 +51,37 @@ def test_two_disjoint_partitions_do_not_overlap() -> None:
     world.card("n1")
     for start in (0, 1):
         world.allocate(world.claim(f"c{start}"), "n1", f"gpu-0-mig-1g10gb-19-{start}")
-    assert overlaps(world.snapshot) == []
+    assert Overlaps(world.snapshot).find() == []
+
+
+def test_a_pass_looks_only_where_something_changed() -> None:
+    """However many allocations there are; a reservation that comes later decides who gives way."""
+    counts = []
+    for nodes in (5, 50):
+        world = many(nodes)
+        overlaps = Overlaps(world.snapshot)
+        assert overlaps.find() == []
+        late = world.allocate(world.claim("late"), "n0", "gpu-0", timestamp=LATE, reservedFor=RESERVED)
+        counts.append(steps(overlaps.find))
+        (found,) = overlaps.find()
+        assert found.loser is not None
+        assert found.loser.name == "c0"
+        late["status"]["reservedFor"] = []
+        world.see(CLAIMS, late)
+        (found,) = overlaps.find()
+        assert found.loser is not None
+        assert found.loser.name == "late"
+    assert counts[0] == counts[1]
+
+
+def test_slices_that_come_after_the_allocations_show_the_overlap() -> None:
+    """Only they say which counters the devices share."""
+    world = ObservedCluster()
+    world.node("n1")
+    overlaps = Overlaps(world.snapshot)
+    world.allocate(world.claim("whole"), "n1", "gpu-0", timestamp=EARLY)
+    world.allocate(world.claim("part"), "n1", "gpu-0-mig-1g10gb-19-3", timestamp=LATE)
+    assert overlaps.find() == []
+    world.card("n1")
+    (found,) = overlaps.find()
+    assert [claim.name for claim in found.claims] == ["whole", "part"]

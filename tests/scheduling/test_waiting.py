@@ -2,7 +2,7 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, waiting_demands
+from apportion.scheduling.waiting import MixedClasses, UnknownClasses, UnknownScheduler, waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.queued import names, world
 
@@ -103,6 +103,20 @@ def test_a_claim_that_mixes_classes_is_reported_and_its_pod_is_not_served() -> N
         frozenset({"gpu"}),
         frozenset({"theirs"}),
     )
+
+
+def test_a_pod_whose_scheduler_nobody_knows_gets_no_devices_and_a_warning() -> None:
+    """Nobody would bind it, so others would lose them; a pod that has its node needs no scheduler."""
+    made = world()
+    made.claim("c")
+    pod = made.pod("p", "c", gates=[GATE], spec={"schedulerName": "mistyped"})
+    demands, (found,) = waiting_demands(made.snapshot)
+    assert demands == []
+    assert isinstance(found, UnknownScheduler)
+    assert (found.pod.name, found.known) == ("p", {"default-scheduler"})
+    pod["spec"]["nodeName"], pod["spec"]["schedulingGates"] = "n1", []
+    made.see(PODS, pod)
+    assert names(made) == [["c"]]
 
 
 def test_an_unknown_class_behind_our_gate_is_reported_until_it_exists() -> None:

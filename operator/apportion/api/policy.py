@@ -153,8 +153,8 @@ class AllocationPolicySpec(Model):
     partitions: PartitionSettings = PartitionSettings()
     """How dynamic partitions are kept and released."""
     unused_timeout: Duration = duration.default("60s")
-    """How long an allocation without a pod that uses it is kept before it is given back, as a duration (60s).
-    Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
+    """How long an allocation is kept that no pod uses, as a duration (60s), before it is given back. An allocation
+    of a pod that no scheduler takes is given back after the same time if others wait for its devices. Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
     queue: Queue = Queue()
     """The order of pending claims."""
 

@@ -1,17 +1,23 @@
 """ClaimIndex: claims by name, by state and by device.
 
-In: claims as they come and go. Out: the few that a pass has to look at, without going through all of them.
+In: claims as they come and go. Out: the few that a pass has to look at, and how many claims wait and are served, without
+going through all of them.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 
+MOST_CHANGES = 65_536
+"""New allocations that are remembered; who is further behind looks at every claim."""
+
 
 class ClaimIndex:
-    """UIDs of claims by state, allocator, name and device."""
+    """UIDs of claims by state, name and device."""
 
     def __init__(self) -> None:
         self.unallocated: set[str] = set()
@@ -21,10 +27,15 @@ class ClaimIndex:
         """Allocated, and not reserved."""
         self.leaving: set[str] = set()
         """Being deleted."""
-        self.by_allocator: dict[str, set[str]] = {}
-        """By the field manager that wrote the allocation."""
+        self.changes: ChangeLog[str] = ChangeLog()
+        """Claims that were seen with a new allocation."""
+        self.contended: set[DeviceId] = set()
+        """Devices that more than one live allocation has for itself."""
         self._names: dict[tuple[str, str], str] = {}
-        self._on_device: dict[DeviceId, set[str]] = {}
+        self._on_device: dict[DeviceId, dict[str, bool]] = {}
+        """By claim, whether it has the device for itself."""
+        self._counts: Counter[tuple[frozenset[str], bool]] = Counter()
+        """By the classes that the claims name, and whether they are allocated."""
 
     def put(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         """Replace a claim. `old` None: it is new; `new` None: it is deleted."""
@@ -40,36 +51,52 @@ class ClaimIndex:
             (self.leaving, new is not None and new.deleting),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
-        if old is not None and old.allocation is not None:
-            self.by_allocator.get(old.allocated_by, set()).discard(uid)
-        if new is not None and allocated:
-            self.by_allocator.setdefault(new.allocated_by, set()).add(uid)
+        for claim, sign in ((old, -1), (new, 1)):
+            if claim is not None:
+                key = claim.classes, claim.allocation is not None
+                self._counts[key] += sign
+                if not self._counts[key]:
+                    del self._counts[key]
+        if new is not None and allocated and (old is None or old.allocation != new.allocation):
+            self.changes.add(uid, most=MOST_CHANGES)
 
     def move(self, uid: str, before: Allocation | None, after: Allocation | None) -> None:
         """Replace the allocation of a claim in the index by device."""
         for result in before.results if before else ():
-            uids = self._on_device.get(result.device, set())
-            uids.discard(uid)
-            if not uids:
+            holders = self._on_device.get(result.device, {})
+            holders.pop(uid, None)
+            if not holders:
                 self._on_device.pop(result.device, None)
+            self._contend(result.device)
         for result in after.results if after else ():
-            if not result.admin_access and result.share_id is None:
-                self._on_device.setdefault(result.device, set()).add(uid)
+            if not result.admin_access:
+                holders = self._on_device.setdefault(result.device, {})
+                holders[uid] = holders.get(uid, False) or result.share_id is None
+                self._contend(result.device)
 
     def named(self, namespace: str, name: str) -> str | None:
         """Return the UID of the claim of this name."""
         return self._names.get((namespace, name))
 
     def on_device(self, device: DeviceId) -> frozenset[str]:
-        """Return the claims whose live allocation names the device."""
-        return frozenset(self._on_device.get(device, ()))
+        """Return the claims whose live allocation has the device for itself."""
+        return frozenset(uid for uid, alone in self._on_device.get(device, {}).items() if alone)
 
-    @property
-    def in_use(self) -> Iterator[DeviceId]:
-        """Yield every device that a live allocation has for itself."""
-        return iter(self._on_device)
+    def holders(self, device: DeviceId) -> Collection[str]:
+        """Return the claims whose live allocation names the device or a share of it, for other than admin access."""
+        return self._on_device.get(device, {}).keys()
 
-    @property
-    def contended(self) -> Iterator[DeviceId]:
-        """Yield devices that more than one live allocation names."""
-        return (device for device, uids in self._on_device.items() if len(uids) > 1)
+    def counts(self, classes: frozenset[str]) -> tuple[int, int]:
+        """Return how many claims that name one of these classes are without an allocation, and how many have one."""
+        found = [0, 0]
+        for (named, allocated), count in self._counts.items():
+            if named & classes:
+                found[allocated] += count
+        return found[0], found[1]
+
+    def _contend(self, device: DeviceId) -> None:
+        holders = self._on_device.get(device, {})
+        if len(holders) > 1 and sum(holders.values()) > 1:
+            self.contended.add(device)
+        else:
+            self.contended.discard(device)

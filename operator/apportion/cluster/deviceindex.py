@@ -3,53 +3,151 @@
 PreparedIndex: on which nodes agents report a claim as prepared, whatever its allocation says: by the taint
 `apportion.dev/held` of a device, or by `status.preparedBy` of a Partition.
 
-In: slices and Partitions as they come and go. Out: look-ups by device, by card and by claim, without going through all slices.
+In: slices and Partitions as they come and go. Out: look-ups by device, by card and by claim, and the cards that changed,
+without going through all slices or all Partitions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.api.contract import HELD
-from apportion.api.partition import Partition
+from apportion.api.partition import HolderKind, Partition, Phase
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import Slice
+
+MOST_CHANGES = 65_536
+"""Changes of cards that are remembered; who is further behind looks at every card."""
+_K = TypeVar("_K", bound=Hashable)
+
+
+class _Published(NamedTuple):
+    slice: str
+    """Its UID."""
+    device: Device
+    node: str | None
+    part: PublishedPartition | None
+    """The partition that the device stands for."""
 
 
 class DeviceIndex:
     """Devices and partitions by name and by card."""
 
     def __init__(self) -> None:
-        self._devices: dict[DeviceId, tuple[str, Device, str | None]] = {}
-        """Slice UID, device, node."""
+        self._devices: dict[DeviceId, _Published] = {}
         self._published: dict[DeviceId, dict[str, PublishedPartition]] = {}
         self._partitions: dict[DeviceId, dict[str, Partition]] = {}
+        self._by_device: dict[DeviceId, Partition] = {}
+        self._by_node: dict[str, dict[str, Partition]] = {}
+        self._nodes: set[str] = set()
+        self._of_layouts: dict[str, dict[str, Partition]] = {}
+        self.idle: dict[DeviceId, int] = {}
+        """Devices whose partition is cut and held by nobody, each with 1: choosing one cuts nothing."""
+        self.failed: dict[str, Partition] = {}
+        """Partitions that have a holder and could not be cut, by UID."""
+        self.nodeless: set[str] = set()
+        """Names of nodes that have Partitions and no Node object."""
+        self.changes: ChangeLog[DeviceId] = ChangeLog()
+        """Cards whose slices, Partitions or allocations changed."""
 
     def put_slice(self, uid: str, old: Slice | None, new: Slice | None) -> None:
         """Replace a slice. `old` None: it is new; `new` None: it is deleted."""
+        cards: dict[DeviceId, None] = {}
         for device in old.devices if old is not None else ():
+            found = self._devices.get(device.id)
             # In a new pool generation another slice may publish the device already.
-            if self._devices.get(device.id, ("",))[0] == uid:
+            if found is not None and found.slice == uid:
+                cards[self.card(device.id)] = None
                 del self._devices[device.id]
-                part = published_partition(device)
-                if part is not None:
-                    self._published.get(part.card, {}).pop(device.name, None)
+                if found.part is not None:
+                    self._published.get(found.part.card, {}).pop(device.name, None)
         for device in new.devices if new is not None else ():
-            self._devices[device.id] = (uid, device, new.availability.node if new is not None else None)
             part = published_partition(device)
+            node = new.availability.node if new is not None else None
+            self._devices[device.id] = _Published(uid, device, node, part)
+            cards[self.card(device.id)] = None
             if part is not None:
                 self._published.setdefault(part.card, {})[device.name] = part
+        for card in cards:
+            self.changes.add(card, most=MOST_CHANGES)
 
     def put_partition(self, uid: str, old: Partition | None, new: Partition | None) -> None:
         """Replace a Partition object. `old` None: it is new; `new` None: it is deleted."""
         if old is not None:
-            self._partitions.get(card_of(old), {}).pop(uid, None)
+            device = device_of(old)
+            self.touch(device)
+            if self._by_device.get(device) is old:
+                del self._by_device[device]
+                self.idle.pop(device, None)
+            self.failed.pop(uid, None)
+            _remove(self._partitions, card_of(old), uid)
+            _remove(self._by_node, old.spec.node_name, uid)
+            _remove(self._of_layouts, _layout(old), uid)
+            self._check_node(old.spec.node_name)
         if new is not None:
+            device = device_of(new)
+            self._by_device[device] = new
+            if is_idle(new):
+                self.idle[device] = 1
+            if new.status.phase == Phase.FAILED and new.spec.holder is not None:
+                self.failed[uid] = new
             self._partitions.setdefault(card_of(new), {})[uid] = new
+            self._by_node.setdefault(new.spec.node_name, {})[uid] = new
+            if _layout(new):
+                self._of_layouts.setdefault(_layout(new), {})[uid] = new
+            self._check_node(new.spec.node_name)
+            self.touch(device)
+
+    def put_node(self, name: str, *, exists: bool) -> None:
+        """Note that there is a Node object of this name, or that there is none any more."""
+        (self._nodes.add if exists else self._nodes.discard)(name)
+        self._check_node(name)
+
+    def touch(self, device: DeviceId) -> None:
+        """Note that something changed about a device: its card is looked at again."""
+        self.changes.add(self.card(device), most=MOST_CHANGES)
+
+    def card(self, device: DeviceId) -> DeviceId:
+        """Return the card whose counters a device draws from: the device itself where it is no partition."""
+        found = self._devices.get(device)
+        if found is not None and found.part is not None:
+            return found.part.card
+        partition = self._by_device.get(device)
+        return card_of(partition) if partition is not None else device
+
+    def partition(self, device: DeviceId) -> Partition | None:
+        """Return the Partition object that stands for a device."""
+        return self._by_device.get(device)
+
+    def on_node(self, node: str) -> list[Partition]:
+        """Return the Partition objects of a node."""
+        return list(self._by_node.get(node, {}).values())
+
+    @property
+    def layouts(self) -> list[str]:
+        """Return the UIDs of the layouts that have Partition objects."""
+        return list(self._of_layouts)
+
+    def of_layout(self, uid: str) -> list[Partition]:
+        """Return the Partition objects of a layout (UID)."""
+        return list(self._of_layouts.get(uid, {}).values())
+
+    def _check_node(self, name: str) -> None:
+        if name in self._by_node and name not in self._nodes:
+            self.nodeless.add(name)
+        else:
+            self.nodeless.discard(name)
 
     def published(self, device: DeviceId) -> tuple[Device, str] | None:
         """Return a device and its node; None when no slice has it, or its slice is not for one node."""
         found = self._devices.get(device)
-        return (found[1], found[2]) if found and found[2] is not None else None
+        return (found.device, found.node) if found is not None and found.node is not None else None
+
+    def published_partition(self, device: DeviceId) -> PublishedPartition | None:
+        """Return the partition that a published device stands for; None when it needs no cut."""
+        found = self._devices.get(device)
+        return found.part if found is not None else None
 
     def published_partitions(self, card: DeviceId) -> Mapping[str, PublishedPartition]:
         """Return the partitions that slices offer on a card, by device name."""
@@ -111,6 +209,28 @@ def device_of(partition: Partition) -> DeviceId:
 def card_of(partition: Partition) -> DeviceId:
     """Return the whole device that a partition is cut from."""
     return DeviceId(partition.spec.driver, partition.spec.pool, partition.spec.parent)
+
+
+def is_idle(partition: Partition) -> bool:
+    """Say whether a partition is cut, held by nobody, and to stay."""
+    return (
+        partition.spec.holder is None
+        and partition.status.phase == Phase.IDLE
+        and partition.metadata.deletion_timestamp is None
+    )
+
+
+def _layout(partition: Partition) -> str:
+    """Return the UID of the layout that holds a partition; empty for other partitions."""
+    holder = partition.spec.holder
+    return holder.uid if holder is not None and holder.kind == HolderKind.LAYOUT else ""
+
+
+def _remove(index: dict[_K, dict[str, Partition]], key: _K, uid: str) -> None:
+    found = index.get(key, {})
+    found.pop(uid, None)
+    if not found:
+        index.pop(key, None)
 
 
 def _held(found: Slice | None) -> Iterator[str]:

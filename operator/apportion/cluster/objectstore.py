@@ -25,6 +25,7 @@ from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.dra.slice import Slice
 from apportion.dra.taintrule import DeviceTaintRule
+from apportion.dra.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from apportion.errors import BrokenInput
 
 _log = structlog.get_logger()
@@ -41,6 +42,9 @@ _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.PARTITIONS: Partition.from_json,
     kinds.LAYOUTS: PartitionLayout.from_json,
     kinds.POLICIES: AllocationPolicy.from_json,
+    kinds.VOLUME_CLAIMS: PersistentVolumeClaim.from_json,
+    kinds.VOLUMES: PersistentVolume.from_json,
+    kinds.STORAGE_CLASSES: StorageClass.from_json,
 }
 
 

@@ -41,6 +41,7 @@ _UNSERVED = 2.0
 """Seconds until a kind that the server does not serve is asked for again."""
 _LOGGED = 60.0
 """Seconds between two log lines about failures."""
+_FORBIDDEN = 403
 _log = structlog.get_logger()
 
 
@@ -67,7 +68,7 @@ class Reflector:
     ) -> None:
         """Prepare; nothing is read before `run`.
 
-        `optional`: a kind that this server does not serve counts as empty; `params`: server-side selectors.
+        `optional`: a kind that this server does not serve, or does not let us read, counts as empty; `params`: server-side selectors.
         """
         self.kind = kind
         self.synced = asyncio.Event()
@@ -89,7 +90,7 @@ class Reflector:
         """The resourceVersion that `catch_up` waits for."""
         self._reached = asyncio.Event()
         self._watching: asyncio.Timeout | None = None
-        self._complete = False
+        self.listed = False
         """Whether a first list was observed whole."""
         self._failures = 0
         self._older = 0
@@ -117,6 +118,8 @@ class Reflector:
             except ApiError as error:
                 # A refusal (403) may be a role that is being updated; asking every few seconds is enough.
                 pause, self._version = 5.0, ""
+                if self._optional and error.status == _FORBIDDEN:
+                    pause = self._unserved(error)
                 self._say("reflector.refused", error, pause)
             if pause:
                 await asyncio.sleep(pause)
@@ -151,6 +154,8 @@ class Reflector:
                 if self._optional:
                     return 0
             except ApiError as error:
+                if self._optional and error.status == _FORBIDDEN:
+                    return 0
                 self._say("reflector.unreachable", error, 0.5)
             await asyncio.sleep(0.5)
 
@@ -159,7 +164,7 @@ class Reflector:
         self._lists = False
         found: set[str] = set()
         changed: list[Object] = []
-        first, token, version = not self._complete, "", ""
+        first, token, version = not self.listed, "", ""
         while True:
             more = {"continue": token} if token else {}
             page = await self._client.list(self.kind, limit=_PAGE, **self._params, **more)
@@ -192,7 +197,7 @@ class Reflector:
             self._report("RESTORED" if restored else "ADDED", item)
         if restored:
             _log.warning("reflector.history_replaced", kind=self.kind.plural, version=version)
-        self._observed, self._complete = 0, True
+        self._observed, self.listed = 0, True
         self._advance(version)
         self.synced.set()
 
@@ -251,8 +256,8 @@ class Reflector:
 
     # Failures. ------------------------------------------------------------------------------------------------
 
-    def _unserved(self, error: Missing) -> float:
-        """A kind that the server does not serve (yet, or any more); returns the pause."""
+    def _unserved(self, error: ApiError) -> float:
+        """A kind that the server does not serve (yet, or any more), or does not let us read; returns the pause."""
         self._version = ""
         if self._optional:
             self._heard = self._clock()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.allocator.state import State
 from apportion.api.layout import PartitionLayout
@@ -22,20 +23,31 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
 from apportion.cluster.podindex import PodIndex
+from apportion.cluster.volumeindex import VolumeIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
-from apportion.dra.pod import Pod
+from apportion.dra.pod import DEFAULT_SCHEDULER, Pod
 from apportion.dra.slice import Slice
+
+MOST_CHANGES = 65_536
+"""Changes of nodes, and of pods, that are remembered; who is further behind looks at all of them."""
 
 
 class Snapshot:
     """Everything that apportion has seen, by kind and UID."""
 
-    def __init__(self, state: State, *, wake: Callable[[], None]) -> None:
-        """`state` is the allocator's; `wake` is called after every change."""
+    def __init__(
+        self,
+        state: State,
+        *,
+        wake: Callable[[], None],
+        schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER}),
+    ) -> None:
+        """`state` is the allocator's; `wake` is called after every change; `schedulers` bind the pods that we serve."""
         self.state = state
+        self.schedulers = schedulers
         self.assumed = AssumedAllocations()
         self.deallocations: deque[Deallocation] = deque(maxlen=10_000)
         """Filled by `observe`, emptied by the cycle."""
@@ -47,8 +59,14 @@ class Snapshot:
         """Grows whenever live allocations or devices changed."""
         self.slice_epoch = 0
         """Grows whenever a slice changed."""
+        self.node_epoch = 0
+        """Grows whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
+        self.host_changes: ChangeLog[str] = ChangeLog()
+        """Names of nodes that changed, or whose bound pods did."""
+        self.pod_changes: ChangeLog[str] = ChangeLog()
+        """UIDs of pods that changed, or whose claims got or lost an allocation, assumed ones included."""
         self._store = store = ObjectStore()
         self.broken = store.broken
         """Objects that cannot be read, by UID."""
@@ -65,6 +83,7 @@ class Snapshot:
         self.pod_index = PodIndex()
         self.ended = EndedAllocations(self.pods)
         self.prepared = PreparedIndex()
+        self.volumes = VolumeIndex()
         self._wake = wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
@@ -186,6 +205,7 @@ class Snapshot:
                 if old == new:
                     return  # a heartbeat
                 self._node_changed(uid, old, new)
+                self.node_epoch += 1
                 self.partition_epoch += 1
             case kinds.SLICES:
                 self.devices.put_slice(uid, old, new)
@@ -207,6 +227,15 @@ class Snapshot:
                 self.prepared.put_partition(uid, old, new)
                 self.partition_epoch += 1
                 self.retry_epoch += 1
+            case kinds.VOLUME_CLAIMS:
+                self.volumes.put_claim(old, new)
+                self.retry_epoch += old != new
+            case kinds.VOLUMES:
+                self.volumes.put_volume(old, new)
+                self.retry_epoch += old != new
+            case kinds.STORAGE_CLASSES:
+                self.volumes.put_class(old, new)
+                self.retry_epoch += old != new
             case kinds.LAYOUTS:
                 self.partition_epoch += 1
             case kinds.POLICIES:
@@ -235,17 +264,23 @@ class Snapshot:
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
+            self._touch(before, after)
         if after is None:
             self._clearing.discard(uid)
             self.retry_epoch += before is not None
-        self._charge(uid)
+        self._charge(uid, old)
 
-    def _charge(self, uid: str) -> None:
-        """Let the allocator's state hold what the claim has or is about to get."""
+    def _charge(self, uid: str, gone: Claim | None = None) -> None:
+        """Let the allocator's state hold what the claim has or is about to get; `gone`: the claim, if it was deleted."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
-        if allocation == self._charged.get(uid):
+        before = self._charged.get(uid)
+        if allocation == before:
             return
+        self._touch(before, allocation)
+        named = claim or gone
+        for user in self.pod_index.users(named.namespace, named.name) if named is not None else ():
+            self.pod_changes.add(user, most=MOST_CHANGES)
         if allocation is not None:
             self._charged[uid] = allocation
             self.state.hold(uid, allocation.results)
@@ -262,8 +297,15 @@ class Snapshot:
         else:
             self.state.release(key)
 
+    def _touch(self, *allocations: Allocation | None) -> None:
+        """Have the cards of these allocations looked at again."""
+        for allocation in allocations:
+            for result in allocation.results if allocation is not None else ():
+                self.devices.touch(result.device)
+
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
+        self.pod_changes.add(uid, most=MOST_CHANGES)
         for claim in self.ended.of_pod(uid):
             self._charge_ended(claim)
         for pod in (old, new):
@@ -277,18 +319,22 @@ class Snapshot:
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if new is not None:
             self._node_uids[new.name] = uid
+            self.devices.put_node(new.name, exists=True)
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
             self.host_epoch += 1
             self.retry_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
+            self.devices.put_node(old.name, exists=False)
             self.state.drop_node(old.name)
             self.host_epoch += 1
+            self.host_changes.add(old.name, most=MOST_CHANGES)
 
     def _host_changed(self, name: str) -> None:
         """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
         node = self.node(name)
+        self.host_changes.add(name, most=MOST_CHANGES)
         if node is not None:
             used = HostResources.of(self.pod_index.load(name))
             self.state.put_host(name, HostResources.of(node.allocatable).less(used))

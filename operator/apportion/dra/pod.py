@@ -6,17 +6,22 @@ Of a group all pods get their devices, or none. Two conventions are read: our ow
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from apportion.dra import reading
 from apportion.dra.node import Resources, resources
-from apportion.dra.reading import Json
+from apportion.dra.podrelations import PodRelations
+from apportion.dra.reading import Json, Sharing
 from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
 
+NO_RELATIONS = PodRelations()
 GROUP = "apportion.dev/pod-group"
 """Label: the group's name, within the namespace."""
 LEAST = "apportion.dev/pod-group-min-count"
 """Annotation: how many pods must get their devices together."""
+DEFAULT_SCHEDULER = "default-scheduler"
+"""What the API server writes into `spec.schedulerName` where a user wrote nothing."""
 _ONE_BY_ONE = ("kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving")
 """Annotations of Kueue's groups whose pods are created one after the other: waiting for all would never end."""
 _CONVENTIONS = ((GROUP, LEAST), ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"))
@@ -80,7 +85,12 @@ class Pod:
     phase: str = "Pending"
     deleting: bool = False
     created: str = ""
-    scheduler: str = "default-scheduler"
+    scheduler: str = DEFAULT_SCHEDULER
+    volumes: tuple[str, ...] = ()
+    """Names of the PersistentVolumeClaims of a pod with claims for devices."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    relations: PodRelations = NO_RELATIONS
+    """What it asks of the pods beside it."""
     group: PodGroup | None = None
     """The pod group that it belongs to."""
 
@@ -121,7 +131,10 @@ class Pod:
             phase=reading.text(status, "phase", at="status", default="Pending"),
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
-            scheduler=reading.text(spec, "schedulerName", at="spec", default="default-scheduler"),
+            scheduler=reading.text(spec, "schedulerName", at="spec", default=DEFAULT_SCHEDULER),
+            volumes=_volumes(metadata, spec) if spec.get("resourceClaims") else (),
+            labels=_LABELS.read(metadata.get("labels"), "metadata.labels", _labels),
+            relations=_relations(metadata, spec),
             group=PodGroup.from_metadata(metadata),
         )
 
@@ -136,6 +149,32 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
         name = reading.text(row, "name", at=path)
         direct = reading.text(row, "resourceClaimName", at=path, default="") or None
         found.append(PodClaim(name, direct or made.get(name), needless=name in made and made[name] is None))
+    return tuple(found)
+
+
+_LABELS: Sharing[Mapping[str, str]] = Sharing(8192)
+
+
+def _labels(raw: Any, _at: str) -> Mapping[str, str]:
+    return dict(raw or {})
+
+
+def _relations(metadata: Json, spec: Json) -> PodRelations:
+    found = PodRelations.from_json(reading.text(metadata, "namespace", at="metadata", default=""), spec)
+    return NO_RELATIONS if found == NO_RELATIONS else found
+
+
+def _volumes(metadata: Json, spec: Json) -> tuple[str, ...]:
+    found = []
+    for path, row in reading.rows(spec, "volumes", at="spec"):
+        if row.get("persistentVolumeClaim") is not None:
+            at = f"{path}.persistentVolumeClaim"
+            found.append(
+                reading.text(reading.table(row, "persistentVolumeClaim", at=path), "claimName", at=at)
+            )
+        elif row.get("ephemeral") is not None:
+            # controller-manager makes its claim (KEP-1698) under this name.
+            found.append(f"{metadata['name']}-{reading.text(row, 'name', at=path)}")
     return tuple(found)
 
 

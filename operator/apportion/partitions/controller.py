@@ -17,13 +17,12 @@ from apportion.api.model import ObjectMeta
 from apportion.api.partition import Partition, Phase
 from apportion.cel import Programs
 from apportion.cluster.client import Client
-from apportion.cluster.deviceindex import device_of
 from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, ResourceKind
-from apportion.cluster.publishedpartition import published_partition
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 from apportion.partitions.actions import Action, Create, Delete, SetHolder
@@ -37,6 +36,8 @@ _GONE_AFTER = 60.0
 """Seconds without a Node object after which its Partitions are let go."""
 _IDLE = 1.0
 """Seconds after which it acts although nothing changed: idle timeouts end by the clock."""
+_STATUS_PAUSE = 1.0
+"""Seconds between two statuses of a policy: its counts move with every claim."""
 
 
 class PartitionController:
@@ -61,7 +62,9 @@ class PartitionController:
         self._clock = clock
         self._now = now
         self._dynamic = DynamicPartitions(clock)
-        self._reserved: set[str] = set()
+        self._reserved: dict[str, DeviceId] = {}
+        self._compared: dict[str, float] = {}
+        """When the status of each policy (UID) was last compared."""
         self._gone_since: dict[str, float] = {}
         self._planned = (-1, -1)
         """Device and partition epoch that the plans were made in."""
@@ -71,11 +74,11 @@ class PartitionController:
     def phase(self, claim: Claim) -> Phase | None:
         """Return the worst phase of the partitions that the claim's devices need; None when it needs none."""
         worst: Phase | None = None
-        by_device = {device_of(p): p for p in self._snapshot.partitions.values()}
+        devices = self._snapshot.devices
         for result in claim.allocation.results if claim.allocation else ():
-            partition = by_device.get(result.device)
+            partition = devices.partition(result.device)
             if partition is None:
-                if _needs_cut(self._snapshot, result):
+                if devices.published_partition(result.device) is not None:
                     return Phase.PENDING
                 continue
             holder = partition.spec.holder
@@ -105,9 +108,11 @@ class PartitionController:
         wanted = {f"layout:{device}": device for plan in self._plans for device in plan.reserved}
         for key, device in wanted.items():
             self._snapshot.state.hold(key, (DeviceResult(request="layout", device=device),))
-        for key in self._reserved - wanted.keys():
+        for key in self._reserved.keys() - wanted.keys():
             self._snapshot.state.release(key)
-        self._reserved = set(wanted)
+            # What is kept warm may have room there now.
+            self._snapshot.devices.touch(self._reserved[key])
+        self._reserved = wanted
         return True
 
     async def run(self) -> None:
@@ -212,6 +217,9 @@ class PartitionController:
         await self._status(LAYOUTS, metadata, plan.layout.status.to_json(), status)
 
     async def _policy(self, uid: str) -> None:
+        if self._clock() - self._compared.get(uid, -_STATUS_PAUSE) < _STATUS_PAUSE:
+            return
+        self._compared[uid] = self._clock()
         policy = self._snapshot.policies[uid]
         status = policy_status(policy, self._snapshot, self._now())
         metadata = policy.metadata
@@ -235,14 +243,10 @@ class PartitionController:
 
     def _gone(self) -> list[Partition]:
         """Return Partitions whose Node object has been missing for so long that no agent will ever answer."""
-        found = self._snapshot.partitions.values()
-        now = self._clock()
-        self._gone_since = {
-            name: self._gone_since.get(name, now)
-            for name in {p.spec.node_name for p in found}
-            - {node.name for node in self._snapshot.nodes.values()}
-        }
-        return [p for p in found if now - self._gone_since.get(p.spec.node_name, now) >= _GONE_AFTER]
+        now, devices = self._clock(), self._snapshot.devices
+        self._gone_since = {name: self._gone_since.get(name, now) for name in devices.nodeless}
+        gone = [name for name, since in self._gone_since.items() if now - since >= _GONE_AFTER]
+        return [partition for name in gone for partition in devices.on_node(name)]
 
     async def _let_go(self, partition: Partition) -> None:
         self._fence()
@@ -256,11 +260,6 @@ class PartitionController:
         except Missing:
             return
         _log.info("partition.let_go", partition=metadata.name, node=partition.spec.node_name)
-
-
-def _needs_cut(snapshot: Snapshot, result: DeviceResult) -> bool:
-    published = snapshot.devices.published(result.device)
-    return published is not None and published_partition(published[0]) is not None
 
 
 def _body(partition: Partition) -> dict[str, Any]:

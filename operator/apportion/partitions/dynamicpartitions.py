@@ -2,19 +2,20 @@
 
 In: the snapshot and the clock. Out: actions. What is wanted is a function of live allocations and warm counts, so a crash
 between writing an allocation and creating its Partition heals by itself. Idle partitions are kept for the policy's
-idleTimeout and deleted before it when something else needs their room.
+idleTimeout and deleted before it when something else needs their room. Only cards of which something changed are looked
+at, and those whose actions are not yet seen done.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cluster.deviceindex import device_of
-from apportion.cluster.publishedpartition import published_partition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
+from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
 
 
 class DynamicPartitions:
@@ -22,72 +23,99 @@ class DynamicPartitions:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._idle_since: dict[str, float] = {}
-        self._idle_timeouts: dict[str, float] = {}
-        """Idle timeout of the policy that the last holder obeyed, in seconds, by Partition UID."""
+        self._idle = IdlePartitions(clock)
+        self._cursor = -1
+        """How far the changes of cards were read."""
+        self._unfinished: set[DeviceId] = set()
+        """Cards whose last look found something to do."""
+        self._holders: dict[DeviceId, dict[str, Claim | None]] = {}
+        """By card and Partition (UID): the claim that held it last."""
+        self._full: set[str] = set()
+        """Profiles kept warm for which no card had room; only a card that changes can have it."""
 
     def actions(self, snapshot: Snapshot) -> list[Action]:
         """Return what to do about all partitions but those of layouts."""
-        holders = dict(_held(snapshot))
-        live = {device_of(p): p for p in snapshot.partitions.values() if not is_static(p)}
+        self._cursor, changed = snapshot.devices.changes.since(self._cursor)
+        if changed is None:
+            changed = [*snapshot.devices.cards, *snapshot.devices.partitioned, *self._holders]
+        cards = {*changed, *self._unfinished}
         found: list[Action] = []
-        for device, claim in holders.items():
-            found.extend(_for_claim(device, claim, live.get(device), snapshot))
-        policies = {
-            partition.metadata.uid: snapshot.managed.policy(holders[device])
-            for device, partition in live.items()
-            if device in holders
-        }
-        kept = {p.metadata.uid for p in live.values()} & self._idle_timeouts.keys()
-        self._idle_timeouts = {uid: self._idle_timeouts[uid] for uid in kept} | {
-            uid: policy.partitions.idle_timeout.total_seconds() for uid, policy in policies.items()
-        }
-        idle: dict[str, float] = {}
-        for device, partition in live.items():
-            if device in holders or partition.metadata.deletion_timestamp is not None:
-                continue
-            if partition.spec.holder is not None:
-                found.append(SetHolder(partition, None))
-            elif not partition.status.prepared_by:
-                uid = partition.metadata.uid
-                idle[uid] = self._idle_since.get(uid, self._clock())
-        self._idle_since = idle
-        found.extend(self._idle_actions(snapshot, holders, live))
+        for card in cards:
+            todo = list(self._look(card, snapshot))
+            (self._unfinished.add if todo else self._unfinished.discard)(card)
+            found += todo
+        if self._idle.follow(snapshot):
+            self._full.clear()
+        found += [Delete(partition, "idle for too long") for partition in self._idle.due(snapshot)]
+        for created in self._warm_up(cards, snapshot):
+            self._unfinished.add(snapshot.devices.card(device_of(created.partition)))
+            found.append(created)
         return found
 
-    def _idle_actions(
-        self, snapshot: Snapshot, holders: Mapping[DeviceId, Claim], live: Mapping[DeviceId, Partition]
-    ) -> Iterator[Action]:
-        idle = [p for p in live.values() if p.metadata.uid in self._idle_since]
-        blocking = set()
-        for where in list(snapshot.devices.partitioned):
-            found = partitionable_card(snapshot, where)
-            for partition in _blocking(found, holders, self._idle_since) if found else ():
-                blocking.add(partition.metadata.uid)
-                yield Delete(partition, "its room is needed")
-        keep, longest = _warm(snapshot), _idle_timeout(snapshot)
-        for partition in sorted(idle, key=lambda p: (-self._idle_since[p.metadata.uid], p.metadata.name)):
-            uid, profile = partition.metadata.uid, partition.spec.profile
-            if uid in blocking:
+    def _look(self, where: DeviceId, snapshot: Snapshot) -> Iterator[Action]:
+        """Yield what claims want of one card, and what its idle partitions are in the way of."""
+        devices = snapshot.devices
+        live = {device_of(p): p for p in devices.partitions_on(where).values() if not is_static(p)}
+        parts = (part.device.id for part in devices.published_partitions(where).values())
+        wanted = {device: claim for device in {where, *parts, *live} if (claim := _holder(device, snapshot))}
+        for device, claim in sorted(wanted.items()):
+            yield from _for_claim(device, claim, live.get(device), snapshot)
+        before = self._holders.pop(where, {})
+        last = {p.metadata.uid: wanted.get(d, before.get(p.metadata.uid)) for d, p in live.items()}
+        if last:
+            self._holders[where] = last
+        for uid in before.keys() - last.keys():
+            self._idle.put(uid, None, snapshot)
+        idle: dict[str, float] = {}
+        for device, partition in live.items():
+            uid = partition.metadata.uid
+            if device not in wanted and partition.metadata.deletion_timestamp is None:
+                if partition.spec.holder is not None:
+                    yield SetHolder(partition, None)
+                elif not partition.status.prepared_by:
+                    since = self._idle.since(uid)
+                    idle[uid] = since if since is not None else self._clock()
+                    continue
+            self._idle.put(uid, None, snapshot)
+        card = partitionable_card(snapshot, where) if idle else None
+        blocking = {p.metadata.uid for p in _blocking(card, wanted, idle)} if card is not None else set()
+        for partition in live.values():
+            uid = partition.metadata.uid
+            if uid not in idle:
                 continue
-            if partition.status.phase == Phase.FAILED:
-                yield Delete(partition, "it could not be cut")
-            elif keep.get(profile, 0) > 0:
-                keep[profile] -= 1
-            elif self._clock() - self._idle_since[uid] >= self._idle_timeouts.get(uid, longest):
-                yield Delete(partition, "idle for too long")
-        yield from _warm_up(keep, snapshot, live)
+            failed = partition.status.phase == Phase.FAILED
+            leaving = failed or uid in blocking
+            self._idle.put(uid, IdlePartition(partition, idle[uid], last[uid], leaving), snapshot)
+            if leaving:
+                yield Delete(
+                    partition, "it could not be cut" if uid not in blocking else "its room is needed"
+                )
+
+    def _warm_up(self, changed: Iterable[DeviceId], snapshot: Snapshot) -> Iterator[Create]:
+        """Yield partitions to cut ahead of demand, where they fit beside everything that is there."""
+        left = self._idle.missing()
+        self._full &= left.keys()
+        everywhere = bool(left.keys() - self._full)
+        for where in sorted(snapshot.devices.cards if everywhere else changed) if left else ():
+            card = partitionable_card(snapshot, where)
+            if card is None or not any(left.values()):
+                continue
+            taken = {p.spec.device for p in card.partitions}
+            taken |= card.held(snapshot)
+            for name, part in sorted(card.published.items()):
+                free = snapshot.devices.partition(part.device.id) is None
+                if left.get(part.profile, 0) > 0 and free and card.fits(taken | {name}):
+                    taken.add(name)
+                    left[part.profile] -= 1
+                    yield Create(partition_for(part, card.node, Origin.WARM, None))
+        if everywhere:
+            self._full = {profile for profile, count in left.items() if count > 0}
 
 
-def _held(snapshot: Snapshot) -> Iterator[tuple[DeviceId, Claim]]:
-    """Yield every device that a live allocation names; the first claim by age where two do."""
-    seen = set()
-    allocated = snapshot.claims_of(snapshot.claim_index.allocated)
-    for claim in sorted(allocated, key=lambda c: (c.created, c.uid)):
-        for result in claim.allocation.results if claim.allocation else ():
-            if not result.admin_access and result.device not in seen:
-                seen.add(result.device)
-                yield result.device, claim
+def _holder(device: DeviceId, snapshot: Snapshot) -> Claim | None:
+    """Return the claim whose live allocation names a device; the first by age where two do."""
+    claims = snapshot.claims_of(snapshot.claim_index.holders(device))
+    return min(claims, key=lambda claim: (claim.created, claim.uid), default=None)
 
 
 def _for_claim(
@@ -96,10 +124,9 @@ def _for_claim(
     holder = Holder(kind=HolderKind.CLAIM, namespace=claim.namespace, name=claim.name, uid=claim.uid)
     if partition is None:
         published = snapshot.devices.published(device)
-        part = published_partition(published[0]) if published else None
+        part = snapshot.devices.published_partition(device)
         if published is not None and part is not None:
-            node = published[1]
-            yield Create(partition_for(part, node, Origin.CLAIM, holder))
+            yield Create(partition_for(part, published[1], Origin.CLAIM, holder))
     elif partition.metadata.deletion_timestamp is None and partition.spec.holder != holder:
         yield SetHolder(partition, holder)
 
@@ -117,35 +144,3 @@ def _blocking(
     while staying and not card.fits(needed | {p.spec.device for p in staying}):
         going.append(staying.pop(0))
     return going
-
-
-def _warm(snapshot: Snapshot) -> dict[str, int]:
-    wanted: dict[str, int] = {}
-    for policy in snapshot.policies.values():
-        for entry in policy.spec.partitions.warm:
-            wanted[entry.profile] = max(wanted.get(entry.profile, 0), entry.count)
-    return wanted
-
-
-def _idle_timeout(snapshot: Snapshot) -> float:
-    """Return the longest idle timeout of all policies in force, in seconds: for partitions whose holder we never saw."""
-    specs = snapshot.managed.policies.values()
-    return max((spec.partitions.idle_timeout.total_seconds() for spec in specs), default=300.0)
-
-
-def _warm_up(
-    missing: Mapping[str, int], snapshot: Snapshot, live: Mapping[DeviceId, Partition]
-) -> Iterator[Action]:
-    """Yield partitions to cut ahead of demand, where they fit beside everything that is there."""
-    left = {profile: count for profile, count in missing.items() if count > 0}
-    for where in sorted(snapshot.devices.cards) if left else ():
-        card = partitionable_card(snapshot, where)
-        if card is None or not any(left.values()):
-            continue
-        taken = {p.spec.device for p in card.partitions}
-        taken |= card.held(snapshot)
-        for name, part in sorted(card.published.items()):
-            if left.get(part.profile, 0) > 0 and part.device.id not in live and card.fits(taken | {name}):
-                taken.add(name)
-                left[part.profile] -= 1
-                yield Create(partition_for(part, card.node, Origin.WARM, None))

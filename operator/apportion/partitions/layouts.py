@@ -63,11 +63,11 @@ def orphans(snapshot: Snapshot, planned: Iterable[LayoutPlan]) -> list[Delete]:
     kept = {plan.layout.metadata.uid for plan in planned} | snapshot.left_out(LAYOUTS)
     return [
         Delete(partition, "its layout is gone")
-        for partition in snapshot.partitions.values()
+        for layout in snapshot.devices.layouts
+        if layout not in kept
+        for partition in snapshot.devices.of_layout(layout)
         if is_static(partition)
         and partition.metadata.deletion_timestamp is None
-        and partition.spec.holder is not None
-        and partition.spec.holder.uid not in kept
         and not _in_use(partition, snapshot)
     ]
 
@@ -96,8 +96,8 @@ def _fill(
         claimed.setdefault(card.whole.id, []).extend(part.device.name for part in wanted)
         _converge(plan, card, wanted, snapshot, changing, allowed)
     surplus = {card.whole.id for card in selected}
-    for partition in snapshot.partitions.values():
-        if _ours(partition, layout) and card_of(partition) not in surplus:
+    for partition in snapshot.devices.of_layout(layout.metadata.uid):
+        if card_of(partition) not in surplus:
             _drop(plan, partition, snapshot)
     if selected and impossible is not None and plan.desired <= set(plan.blocked):
         raise impossible

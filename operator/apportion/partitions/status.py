@@ -47,7 +47,7 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     """Return the status of a policy."""
     managed, metadata = snapshot.managed, policy.metadata
     own = {name for name in managed.known if managed.policy_names.get(name) == metadata.name}
-    allocated = [c.allocation is not None for c in snapshot.claims.values() if c.classes & own]
+    pending, allocated = snapshot.claim_index.counts(frozenset(own))
     message = "; ".join(
         f"spec.deviceClasses: DeviceClass {name} already obeys AllocationPolicy {older}, which is older"
         for name, older in managed.conflicts.get(metadata.name, ())
@@ -56,8 +56,8 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     accepted = _condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
     return {
         "managedClasses": sorted(own),
-        "pending": allocated.count(False),
-        "allocated": allocated.count(True),
+        "pending": pending,
+        "allocated": allocated,
         "observedGeneration": metadata.generation,
         "conditions": [accepted],
     }

@@ -4,20 +4,20 @@ In: a demand, the capacity of nodes, the node of claims that are allocated alrea
 allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
 from apportion.api.contract import GUARD
-from apportion.api.partition import Phase
-from apportion.cluster.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.hostcapacity import HostCapacity, constraints_of, requested
+from apportion.scheduling.hostcapacity import HostCapacity, against, constraints_of, requested
+from apportion.scheduling.neighbours import Neighbours
+from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -32,6 +32,10 @@ class Candidates:
         self._snapshot = snapshot
         self._exclusions = exclusions
         self._still_prepared = still_prepared
+        self._capacity = HostCapacity((), snapshot.pod_index.load)
+        self._hosts = self._pods = -1
+        """How far the changes of nodes and pods were read."""
+        self._neighbours = Neighbours(snapshot, lambda pod: pod.node or _promised_node(pod, snapshot))
         self._pass = 0
         self.idle: Mapping[DeviceId, int] = {}
         """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
@@ -39,16 +43,36 @@ class Candidates:
     def begin(self, number: int) -> None:
         """Start a pass; its number seeds the choice among equals."""
         self._pass = number
-        self.idle = {
-            device_of(partition): 1
-            for partition in self._snapshot.partitions.values()
-            if partition.spec.holder is None
-            and partition.status.phase == Phase.IDLE
-            and partition.metadata.deletion_timestamp is None
-        }
+        self.idle = self._snapshot.devices.idle
+
+    def capacity(self) -> HostCapacity:
+        """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
+
+        It is always the same object; what changed since the last call is looked at again.
+        """
+        snapshot, capacity = self._snapshot, self._capacity
+        self._hosts, hosts = snapshot.host_changes.since(self._hosts)
+        nodes = (node.name for node in snapshot.nodes.values())
+        for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
+            capacity.put(name, snapshot.node(name))
+        self._pods, pods = snapshot.pod_changes.since(self._pods)
+        for uid in {*snapshot.pod_index.unbound, *capacity.promised} if pods is None else {*pods}:
+            pod = snapshot.pods.get(uid)
+            unbound = pod is not None and uid in snapshot.pod_index.unbound
+            node = _promised_node(pod, snapshot) if pod is not None and unbound else None
+            if pod is not None and node is not None:
+                capacity.take(node, pod)
+            else:
+                capacity.drop(uid)
+        return capacity
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
         """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""
+        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
+            return (
+                "its devices were given back, because no scheduler took the pod and others waited for them: its other"
+                " Events say why; it is tried again after a pause, which doubles each time up to an hour"
+            )
         nodes, reasons = self._nodes(demand, capacity)
         if not nodes:
             parts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
@@ -67,12 +91,19 @@ class Candidates:
         """Return what decides the answer to a demand: demands of equal shape could stand for each other.
 
         None where more decides: an allocated claim or a bound pod ties it to a node, a node is left out for its pods or
-        claims alone, or its claims are broken.
+        claims alone, volumes or neighbours of its pods rule nodes out, its claims rest, or they are broken.
         """
         state, pods = self._snapshot.state, demand.pods
         if demand.tied or any(pod.node is not None for pod in pods):
             return None
         if self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
+            return None
+        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
+            return None
+        if any(
+            any(self._snapshot.volumes.conditions(pod)) or any(self._neighbours.ruled_out(pod))
+            for pod in pods
+        ):
             return None
         if any(self._still_prepared.nodes(claim.uid) for claim in demand.claims):
             return None
@@ -81,6 +112,39 @@ class Candidates:
         except BrokenInput:
             return None
         return query, tuple([constraints_of(pod) for pod in pods])
+
+    def _conditioned(
+        self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
+    ) -> frozenset[str]:
+        """Return which of these nodes suit the pod's volumes and neighbours; adds to `reasons` what rules the others out."""
+        for condition in self._snapshot.volumes.conditions(pod):
+            if isinstance(condition, str):
+                reasons[condition] = len(allowed)
+                return frozenset()
+            suited = frozenset(name for name in allowed if condition.holds(capacity.nodes[name]))
+            if len(suited) < len(allowed):
+                reasons[condition.reason] = len(allowed) - len(suited)
+                allowed = suited
+        for reason, nodes in self._neighbours.ruled_out(pod):
+            if nodes & allowed:
+                reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
+                allowed -= nodes
+        return allowed
+
+    def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
+        """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""
+        return parts(demand, unplaced(demand, self._snapshot), capacity, self._snapshot)
+
+    def on_node(self, demand: WaitingDemand, node: str) -> Demand | None:
+        """Return what to ask about one node, if it had room beside devices; None where the pods can never go."""
+        found = self._snapshot.node(node)
+        pods = demand.pods
+        if found is None or any(pod.node not in (None, node) or against(found, pod) for pod in pods):
+            return None
+        if node in self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
+            return None
+        excluded = self._exclusions.devices()
+        return Demand(demand.claims, frozenset({node}), excluded, _TOLERATIONS, seed=demand.key)
 
     def _nodes(
         self, demand: WaitingDemand, capacity: HostCapacity
@@ -92,6 +156,8 @@ class Candidates:
         for pod in demand.pods:
             if pod.node is not None:
                 allowed &= {pod.node}
+            else:
+                allowed = self._conditioned(pod, allowed, capacity, reasons)
         for claim in demand.tied:
             allocation = self._snapshot.allocation(claim)
             selector = allocation.node_selector if allocation else None
@@ -110,18 +176,8 @@ class Candidates:
         unbound = [pod.uid for pod in demand.pods if pod.node is None]
         avoid = self._exclusions.nodes(unbound, self._snapshot.node) & allowed
         if avoid:
-            reasons["kube-scheduler refused the node before"] = len(avoid)
+            reasons["kube-scheduler refused the node or others of its zone before"] = len(avoid)
         return allowed - avoid if avoid else allowed, reasons
-
-
-def capacity_of(snapshot: Snapshot) -> HostCapacity:
-    """Return the capacity of all nodes: bound pods count, and those that an allocation sends there."""
-    capacity = HostCapacity(snapshot.nodes.values(), snapshot.pod_index.load)
-    for pod in snapshot.pods_of(snapshot.pod_index.unbound):
-        node = _promised_node(pod, snapshot)
-        if node is not None:
-            capacity.take(node, pod)
-    return capacity
 
 
 def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
@@ -130,9 +186,10 @@ def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:
 
 
 def _promised_node(pod: Pod, snapshot: Snapshot) -> str | None:
-    """Return the node to which an allocation, assumed ones included, sends an unbound pod."""
+    """Return the node to which an allocation, assumed ones included, sends an unbound pod, if it could take it."""
     for claim in snapshot.named_claims(pod):
         allocation = snapshot.allocation(claim) if claim is not None else None
         if allocation is not None and allocation.node is not None:
-            return allocation.node
+            # A pod that shares its claims with others may not fit on the node that was chosen for them.
+            return allocation.node if fits_alone(pod, allocation.node, snapshot) else None
     return None

@@ -1,7 +1,7 @@
 """Allocations to clear: overlapping ones, and ours that no pod has reserved and no live pod names.
 
 In: the snapshot, the clock. Out: overlaps, each with the claim whose allocation is cleared; claims whose allocation is unused.
-Nothing in Kubernetes prevents two claims from naming one device (dra.md 4.5), so the snapshot is checked in every pass.
+Nothing in Kubernetes prevents two claims from naming one device (dra.md 4.5), so the snapshot is checked in every pass, where something changed.
 controller-manager deallocates only what was once reserved, so an allocation whose pod was deleted before it was scheduled
 would stay for ever.
 """
@@ -9,7 +9,6 @@ would stay for ever.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from apportion.cluster.publishedpartition import published_partition
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
@@ -34,30 +33,40 @@ class Overlap:
         return self.claims[0] if not self.claims[0].reserved_for else None
 
 
-def overlaps(snapshot: Snapshot) -> list[Overlap]:
-    """Return all overlaps of live allocations; assumed ones cannot overlap, the allocator made them."""
-    found = [
-        Overlap(str(device), _ranked(snapshot, snapshot.claim_index.on_device(device)))
-        for device in sorted(snapshot.claim_index.contended)
-    ]
-    for card, devices in _by_card(snapshot).items():
-        short = _overdrawn(snapshot, card, devices) if len(devices) > 1 else None
-        if short is not None:
-            uids = {uid for device in devices for uid in snapshot.claim_index.on_device(device)}
+class Overlaps:
+    """Follows the cards that change; assumed allocations cannot overlap, the allocator made them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._cursor = -1
+        self._overdrawn: dict[DeviceId, str] = {}
+        """By card, a counter of which live allocations use more than there is."""
+
+    def find(self) -> list[Overlap]:
+        """Return all overlaps of live allocations."""
+        snapshot, index = self._snapshot, self._snapshot.claim_index
+        self._cursor, changed = snapshot.devices.changes.since(self._cursor)
+        for card in {*(changed if changed is not None else snapshot.devices.cards)}:
+            used = self._used(card)
+            short = _overdrawn(snapshot, card, used) if len(used) > 1 else None
+            if short is not None:
+                self._overdrawn[card] = short
+            else:
+                self._overdrawn.pop(card, None)
+        found = [
+            Overlap(str(device), _ranked(snapshot, index.on_device(device)))
+            for device in sorted(index.contended)
+        ]
+        for card, short in sorted(self._overdrawn.items()):
+            uids = {uid for device in self._used(card) for uid in index.on_device(device)}
             found.append(Overlap(f"{card} (counter {short})", _ranked(snapshot, uids)))
-    return [overlap for overlap in found if len(overlap.claims) > 1]
+        return [overlap for overlap in found if len(overlap.claims) > 1]
 
-
-def _by_card(snapshot: Snapshot) -> dict[DeviceId, list[DeviceId]]:
-    """Group the devices in use by the card whose counters they draw from."""
-    found: dict[DeviceId, list[DeviceId]] = {}
-    for device in snapshot.claim_index.in_use:
-        published = snapshot.devices.published(device)
-        if published is None or not published[0].consumes:
-            continue
-        part = published_partition(published[0])
-        found.setdefault(part.card if part is not None else device, []).append(device)
-    return found
+    def _used(self, card: DeviceId) -> list[DeviceId]:
+        """Return the devices in use that draw from the counters of a card."""
+        parts = self._snapshot.devices.published_partitions(card).values()
+        devices = (card, *(part.device.id for part in parts))
+        return [device for device in devices if self._snapshot.claim_index.on_device(device)]
 
 
 def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) -> str | None:

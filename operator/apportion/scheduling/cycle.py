@@ -19,19 +19,21 @@ from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.deviceindex import device_of
 from apportion.cluster.kinds import POLICIES
+from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.clearing import Overlap, UnusedAllocations, overlaps
+from apportion.scheduling.clearing import Overlaps, UnusedAllocations
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
+from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, waiting_demands
+from apportion.scheduling.waiting import Unservable, WaitingDemand, waiting_demands
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -86,11 +88,16 @@ class Cycle:
             snapshot, partitions, recorder, decider, GroupDecider(decider, clock), clock=clock
         )
         self._unused = UnusedAllocations(clock, manager=manager)
+        self._stalled = StalledAllocations(
+            snapshot, decider.candidates, self._exclusions, clock, manager=manager
+        )
         self._number = 0
+        self._reported = -1
+        """How far the changes of allocations were read."""
+        self._managed: ManagedClasses | None = None
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
-        self._overlaps: tuple[int, list[Overlap]] | None = None
-        """The device epoch in which overlaps were last looked for, and what was found."""
+        self._overlaps = Overlaps(snapshot)
         self._ended_since: dict[str, float] = {}
         """When claims were first seen to have lost devices that pods use, by UID."""
         self._last = clock()
@@ -161,6 +168,10 @@ class Cycle:
             yield
             for claim in self._unused.due(self._snapshot):
                 self._writes.clear(claim, "nobody wants it", "unwanted")
+            for claim in self._stalled.due(demands):
+                self._writes.clear(
+                    claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
+                )
             self._clear_failed_cuts()
             self._release_finalizers()
             if not demands:
@@ -181,7 +192,7 @@ class Cycle:
                     continue
                 if pod.node is None and not pod.finished and not pod.deleting:
                     metrics.TAKE_BACKS.inc()
-                    seconds = self._exclusions.refuse_node(pod.uid, node)
+                    seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())
                     events.node_refused(self._recorder, pod, node.name, seconds)
                     _log.info(
                         "claim.taken_back",
@@ -194,9 +205,7 @@ class Cycle:
 
     def _settle_overlaps(self) -> frozenset[str]:
         """Clear or report overlapping allocations; returns the UIDs of their claims."""
-        if self._overlaps is None or self._overlaps[0] != self._snapshot.device_epoch:
-            self._overlaps = (self._snapshot.device_epoch, overlaps(self._snapshot))
-        found = self._overlaps[1]
+        found = self._overlaps.find()
         metrics.OVERLAPS.set(len(found))
         for overlap in found:
             loser = overlap.loser
@@ -209,7 +218,7 @@ class Cycle:
 
     # Deciding. --------------------------------------------------------------------------------------------------
 
-    def _report(self, demands: list[WaitingDemand], unservable: list[MixedClasses | UnknownClasses]) -> None:
+    def _report(self, demands: list[WaitingDemand], unservable: list[Unservable]) -> None:
         metrics.PENDING.set(len(demands))
         for found in unservable:
             events.unservable(self._recorder, found)
@@ -222,11 +231,7 @@ class Cycle:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():
                 events.broken_pool(self._recorder, finding, self._snapshot)
-        for manager, uids in self._snapshot.claim_index.by_allocator.items():
-            if manager not in ("", self._manager):
-                for claim in self._snapshot.claims_of(uids):
-                    if self._snapshot.managed.owns(claim):
-                        events.foreign(self._recorder, claim)
+        self._report_foreign()
         now = self._clock()
         self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
         for claim, pod in self._snapshot.ended:
@@ -234,15 +239,24 @@ class Cycle:
                 events.claim_ended(self._recorder, pod, claim)
         self._writes.keep(demand.key for demand in demands)
 
+    def _report_foreign(self) -> None:
+        """Tell of allocations by others, once each; of all anew when other classes are managed."""
+        managed, index = self._snapshot.managed, self._snapshot.claim_index
+        self._reported, changed = index.changes.since(self._reported)
+        if managed is not self._managed:
+            self._managed, changed = managed, None
+        for claim in self._snapshot.claims_of(index.allocated if changed is None else changed):
+            others = claim.allocation is not None and claim.allocated_by not in ("", self._manager)
+            if others and managed.owns(claim):
+                events.foreign(self._recorder, claim)
+
     # Tidying up. ------------------------------------------------------------------------------------------------
 
     def _clear_failed_cuts(self) -> None:
         """Clear allocations whose partition could not be cut, as long as no pod has reserved them."""
-        for partition in self._snapshot.partitions.values():
+        for partition in self._snapshot.devices.failed.values():
             holder = partition.spec.holder
-            if partition.status.phase != Phase.FAILED or holder is None:
-                continue
-            claim = self._snapshot.claims.get(holder.uid)
+            claim = self._snapshot.claims.get(holder.uid) if holder is not None else None
             if claim is None or claim.allocation is None or claim.reserved_for:
                 continue
             device = device_of(partition)

@@ -6,11 +6,12 @@ In: a demand, the capacity of nodes. Out: a decision that is assumed at once and
 from collections.abc import Callable
 
 from apportion import metrics
-from apportion.allocator.allocate import allocate
+from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -19,6 +20,7 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
 from apportion.scheduling.refusals import Refusals
+from apportion.scheduling.sharing import fits_alone
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -75,6 +77,8 @@ class Decider:
             return 0
         asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
         if isinstance(asked, str):
+            if granted := self._grant_part(demand, capacity):
+                return granted
             self.refusals.refuse(demand.key, "no node")
             events.not_allocated(self.recorder, demand, asked)
             self._clear_tied_claims(demand)
@@ -93,12 +97,28 @@ class Decider:
             return 0
         self.learn(demand, answer)
         if isinstance(answer, Refusal):
+            if granted := self._grant_part(demand, capacity):
+                return granted
             self.refusals.refuse(demand.key, answer.verdict)
             events.refused(self.recorder, demand, answer.explanation, self.snapshot)
             self._clear_tied_claims(demand)
             return 0
         self.grant(demand, answer, capacity)
         return len(demand.claims)
+
+    def _grant_part(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
+        """Serve as many of the pods that share claims as fit together; returns how many claims were granted."""
+        terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
+        for part in self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ():
+            asked = self.candidates.ask(part, capacity)
+            if isinstance(asked, str):
+                continue
+            decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+            if decision is not None:
+                self.learn(part, decision)
+                self.grant(part, decision, capacity)
+                return len(part.claims)
+        return 0
 
     def learn(self, demand: WaitingDemand, answer: Decision | Refusal) -> None:
         """Let the allocator learn what was asked for, once per demand however often it is tried."""
@@ -116,11 +136,26 @@ class Decider:
             self.snapshot.assume(claim, allocation)
         self.writes.write(demand, pairs, since=self._first_seen.get(demand.key))
 
+    def _is_served(self, pod: Pod) -> bool:
+        """Say whether a live pod is bound, or has all of its claims and fits on their node."""
+        if pod.finished or pod.deleting:
+            return False
+        if pod.node is not None:
+            return True
+        found = [
+            self.snapshot.allocation(claim) if claim is not None else None
+            for claim in self.snapshot.named_claims(pod)
+        ]
+        return all(
+            each is not None and (each.node is None or fits_alone(pod, each.node, self.snapshot))
+            for each in found
+        )
+
     def _clear_tied_claims(self, demand: WaitingDemand) -> None:
         """Clear allocations that tie a demand to a node that cannot serve the rest of it, unless a pod reserved them."""
         own = {pod.uid for pod in demand.pods}
         for claim in demand.tied:
             if claim.allocation is not None and not claim.reserved_for and claim.allocated_by == self.manager:
                 others = (pod for pod in self.snapshot.users(claim) if pod.uid not in own)
-                if not any(pod.node is not None and not pod.finished for pod in others):
+                if not any(self._is_served(pod) for pod in others):
                     self.writes.clear(claim, "the pod's other claims cannot be served on its node", "untied")

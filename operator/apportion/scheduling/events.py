@@ -15,7 +15,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand
+from apportion.scheduling.waiting import UnknownClasses, UnknownScheduler, Unservable, WaitingDemand
 
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -70,8 +70,15 @@ def defect(recorder: Recorder, demands: Iterable[WaitingDemand]) -> None:
             recorder.warning(about, "Defect", text)
 
 
-def unservable(recorder: Recorder, found: MixedClasses | UnknownClasses) -> None:
-    """No allocator can serve the claim as it is."""
+def unservable(recorder: Recorder, found: Unservable) -> None:
+    """The claim or pod cannot be served as it is."""
+    if isinstance(found, UnknownScheduler):
+        text = (
+            f"spec.schedulerName: devices are given to pods of {', '.join(sorted(found.known))} only, and this one is"
+            f" left to {found.pod.scheduler}; the operator's option --schedulers names those that are served"
+        )
+        recorder.warning(_pod(found.pod), "UnknownScheduler", text)
+        return
     if isinstance(found, UnknownClasses):
         reason = "UnknownClass"
         text = f"spec.devices.requests: DeviceClass {', '.join(sorted(found.classes))} does not exist"

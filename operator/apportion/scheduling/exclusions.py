@@ -1,20 +1,24 @@
-"""Exclusions: nodes and devices that failed for a pod or for all, left out for a while.
+"""Exclusions: nodes, devices and claims that failed for a pod or for all, left out for a while.
 
-In: refusals by kube-scheduler (a node for a pod) and by the hardware (a partition that could not be cut). Out: the nodes
-to leave out for a pod, and the devices to leave out for all. Each exclusion lasts twice as long as the one before; that
-of a node ends at once when the node changes.
+In: refusals by kube-scheduler (a node for a pod) and by the hardware (a partition that could not be cut), and claims whose
+devices were given back because no scheduler took their pod. Out: the nodes to leave out for a pod, the devices to leave
+out for all, the claims that wait behind the others. Each exclusion lasts twice as long as the one before; that of a node
+ends at once when the node changes.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from heapq import heappop, heappush, nsmallest
+from typing import Final, TypeVar
 
 from apportion.dra.device import DeviceId
 from apportion.dra.node import Node
 
 _K = TypeVar("_K")
+ZONE: Final = "topology.kubernetes.io/zone"
 _FIRST = 10.0
 _LONGEST = 300.0
+_LONGEST_REST = 3600.0
 
 
 @dataclass(slots=True)
@@ -30,15 +34,42 @@ class Exclusions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._nodes: dict[str, dict[str, _Exclusion]] = {}
+        self._tried: dict[str, int] = {}
+        """How many nodes a pod was refused on while others were left out for it."""
         self._devices: dict[DeviceId, _Exclusion] = {}
+        self._claims: dict[str, _Exclusion] = {}
+        self._ends: list[float] = []
+        """When each exclusion in force ends: a heap."""
+        self._changes = 0
+        """How many exclusions have begun, and how many have ended."""
 
-    def refuse_node(self, pod: str, node: Node) -> float:
-        """Leave a node out for a pod (UID); returns for how many seconds."""
-        return self._refuse(self._nodes.setdefault(pod, {}), node.name, node)
+    def refuse_node(self, pod: str, node: Node, nodes: Iterable[Node] = ()) -> float:
+        """Leave a node out for a pod (UID); returns for how many seconds.
+
+        What rules a node out often rules out its whole zone. So from the second refusal on `nodes` of its zone are left out
+        with it: one, then three, then seven, until the pod has tried elsewhere or no exclusion is in force any more.
+        """
+        kept, now = self._nodes.setdefault(pod, {}), self._clock()
+        in_force = {name for name, each in kept.items() if each.until > now}
+        seconds = self._refuse(kept, node.name, node)
+        if node.name in in_force and kept[node.name].node == node:
+            return seconds  # the same refusal, seen again
+        tried = self._tried[pod] = self._tried.get(pod, 0) + 1 if in_force else 1
+        zone = node.labels.get(ZONE)
+        left = (each for each in nodes if each.name != node.name and each.name not in in_force)
+        alike = (each for each in left if each.labels.get(ZONE) == zone)
+        for other in nsmallest(2 ** (tried - 1) - 1, alike, key=lambda each: each.name):
+            before = kept.get(other.name)
+            self._begin(kept, other.name, _Exclusion(now + seconds, before.times if before else 0, other))
+        return seconds
 
     def refuse_device(self, device: DeviceId) -> float:
         """Leave a device out for all; returns for how many seconds."""
         return self._refuse(self._devices, device, None)
+
+    def rest(self, claim: str, least: float) -> float:
+        """Let a claim (UID) wait behind the others; returns for how many seconds, `least` at the first time."""
+        return self._refuse(self._claims, claim, None, max(least, _FIRST), _LONGEST_REST)
 
     def nodes(self, pods: Iterable[str], current: Callable[[str], Node | None]) -> frozenset[str]:
         """Return the names of the nodes that are left out now for one of the pods (UIDs)."""
@@ -53,23 +84,48 @@ class Exclusions:
         """Return the devices that are left out now."""
         return frozenset(device for device, e in self._devices.items() if e.until > self._clock())
 
+    def rests(self, claim: str) -> float:
+        """Return for how many seconds more a claim (UID) waits behind the others."""
+        found = self._claims.get(claim)
+        return max(0.0, found.until - self._clock()) if found is not None else 0.0
+
     def forget_pods(self, alive: Callable[[str], bool]) -> None:
         """Drop the exclusions of pods that no longer exist."""
         for pod in [pod for pod in self._nodes if not alive(pod)]:
             del self._nodes[pod]
+            self._tried.pop(pod, None)
+
+    def forget_claims(self, alive: Callable[[str], bool]) -> None:
+        """Drop the exclusions of claims that no longer exist, or that a pod has reserved."""
+        for claim in [claim for claim in self._claims if not alive(claim)]:
+            del self._claims[claim]
 
     def epoch(self) -> int:
-        """Return how many exclusions are in force: it changes when one begins or ends by the clock."""
+        """Return a number that grows whenever an exclusion begins, or ends by the clock."""
         now = self._clock()
-        kept = [e for nodes in self._nodes.values() for e in nodes.values()] + list(self._devices.values())
-        return sum(e.until > now for e in kept)
+        while self._ends and self._ends[0] <= now:
+            heappop(self._ends)
+            self._changes += 1
+        return self._changes
 
-    def _refuse(self, kept: dict[_K, _Exclusion], key: _K, node: Node | None) -> float:
+    def _refuse(
+        self,
+        kept: dict[_K, _Exclusion],
+        key: _K,
+        node: Node | None,
+        first: float = _FIRST,
+        longest: float = _LONGEST,
+    ) -> float:
         before = kept.get(key)
         left = before.until - self._clock() if before is not None and before.node == node else 0.0
         if left > 0:
             return left  # the same refusal, seen again
         times = before.times + 1 if before is not None else 1
-        seconds: float = min(_FIRST * 2.0 ** (times - 1), _LONGEST)
-        kept[key] = _Exclusion(self._clock() + seconds, times, node)
+        seconds: float = min(first * 2.0 ** (times - 1), longest)
+        self._begin(kept, key, _Exclusion(self._clock() + seconds, times, node))
         return seconds
+
+    def _begin(self, kept: dict[_K, _Exclusion], key: _K, exclusion: _Exclusion) -> None:
+        kept[key] = exclusion
+        heappush(self._ends, exclusion.until)
+        self._changes += 1

@@ -3,7 +3,8 @@
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every managed claim,
 without overlap, and (by policy) once the partitions behind it are cut. Pods without a managed claim lose the gate at
 once: admission cannot look into claims. They keep it while there is a policy of which nobody can read what classes it covers.
-The gates of a group are removed together, once enough of its pods are served.
+A pod that does not fit on the node of a shared claim waits until another pod has
+reserved it. The gates of a group are removed together, once enough of its pods are served.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
+from apportion.scheduling.sharing import shut_out
 from apportion.scheduling.waiting import claims_of
 
 PartitionPhase = Callable[[Claim], Phase | None]
@@ -35,7 +37,7 @@ def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: Partitio
         if GATE not in pod.gates:
             continue
         claims = claims_of(pod, snapshot)
-        if claims is None or not all(has(claim) for claim in claims):
+        if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
             continue
         if pod.group is not None:
             key = pod.namespace, pod.group.name

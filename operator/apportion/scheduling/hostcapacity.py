@@ -1,15 +1,16 @@
 """HostCapacity: which nodes could take a pod, as kube-scheduler will see them.
 
 In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could take given pods
-together, and the first reason against each other node. Modelled: cpu, memory, pod count, every other resource,
-nodeSelector, required node affinity, taints, `unschedulable`. Not modelled: spread, pod affinity, volumes, host ports;
-kube-scheduler refuses a node for those, which is then excluded.
+together, and how many others each reason rules out. Modelled: cpu, memory, pod count, every other resource,
+nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes are looked at by `Candidates`. An answer is kept, and only nodes that changed since are
+looked at again.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
+from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
@@ -19,53 +20,130 @@ _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
+MOST_CHANGES = 16_384
+"""Changes of nodes that are remembered: an answer that is older looks at every node again."""
+
+_TRIES = 8
+"""How many choices among pods that do not fit together are looked at."""
 
 
-class Fit(NamedTuple):
+@dataclass(slots=True)
+class _Fit:
     """Which nodes could take some pods."""
 
-    nodes: frozenset[str]
-    against: Mapping[str, str]
+    pods: Sequence[Pod]
+    wanted: Resources
+    seen: int = -1
+    """How far the changes of nodes were read."""
+    nodes: set[str] = field(default_factory=set)
+    against: dict[str, str] = field(default_factory=dict)
     """What rules the others out, by node."""
-    seen: int
-    """How many entries of the log of promises it takes into account."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    frozen: frozenset[str] | None = None
+    """The nodes as they were last returned; None: they changed since."""
+    shared: bool = False
+    """Whether a copy of the capacity reads it too: it is then replaced, not changed."""
+
+    def own(self) -> "_Fit":
+        """Return it, or a copy where it is shared."""
+        if not self.shared:
+            return self
+        return _Fit(
+            self.pods,
+            self.wanted,
+            self.seen,
+            set(self.nodes),
+            dict(self.against),
+            self.reasons.copy(),
+            self.frozen,
+        )
+
+    def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
+        """Note what rules a node out; None: nothing does."""
+        before = self.against.pop(node, None)
+        if before is not None:
+            self.reasons[before] -= 1
+            if not self.reasons[before]:
+                del self.reasons[before]
+        if exists and reason is None:
+            if node not in self.nodes:
+                self.nodes.add(node)
+                self.frozen = None
+            return
+        if node in self.nodes:
+            self.nodes.discard(node)
+            self.frozen = None
+        if exists and reason is not None:
+            self.against[node] = reason
+            self.reasons[reason] += 1
 
 
 class HostCapacity:
-    """What is left on every node, within one pass."""
+    """What is left on every node."""
 
-    def __init__(self, nodes: Iterable[Node], load: Callable[[str], Resources] = lambda _: {}) -> None:
+    def __init__(self, nodes: Iterable[Node] = (), load: Callable[[str], Resources] = lambda _: {}) -> None:
         """`load` returns what bound pods request of a node, by its name, `pods` included."""
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self._load = load
+        self._pods: dict[str, tuple[str, Pod]] = {}
+        """Pods that allocations send to a node, by UID."""
         self._promised: dict[str, dict[str, int]] = {}
         self._taken: dict[str, HostResources] = {}
         self._shared = False
         """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
-        self._log: list[str] = []
-        """The node of every promise, in order."""
-        self._fits: dict[object, Fit] = {}
+        self._changes: ChangeLog[str] = ChangeLog()
+        self._fits: dict[object, _Fit] = {}
 
     def copy(self) -> "HostCapacity":
         """Return a copy, in which pods can be counted that are only tried."""
         found = HostCapacity((), self._load)
         found.nodes = self.nodes
+        found._pods = dict(self._pods)
         found._promised = {node: dict(used) for node, used in self._promised.items()}
         found._taken = dict(self._taken)
-        found._log = list(self._log)
+        # What changes in one is looked at again in both.
+        found._changes = self._changes
+        for fit in self._fits.values():
+            fit.shared = True
         found._fits = dict(self._fits)
         return found
 
+    @property
+    def promised(self) -> list[str]:
+        """Return the pods (UIDs) that allocations send to a node."""
+        return list(self._pods)
+
+    def put(self, name: str, node: Node | None) -> None:
+        """Replace a node, or note that the pods bound to it changed; None: there is none any more."""
+        if node is not None:
+            self.nodes[name] = node
+        else:
+            self.nodes.pop(name, None)
+        self._changes.add(name, most=MOST_CHANGES)
+
     def take(self, node: str, pod: Pod) -> None:
-        """Count a pod that our allocation sends to the node."""
+        """Count a pod (by its UID once) that our allocation sends to the node."""
+        self.drop(pod.uid)
+        self._pods[pod.uid] = node, pod
+        self._count(node, pod, 1)
+
+    def drop(self, pod: str) -> None:
+        """Count a pod (UID) no longer: it is bound, or it lost its allocation."""
+        found = self._pods.pop(pod, None)
+        if found is not None:
+            self._count(*found, -1)
+
+    def _count(self, node: str, pod: Pod, sign: int) -> None:
         used = self._promised.setdefault(node, {})
-        for name, amount in pod.requests.items():
-            used[name] = used.get(name, 0) + amount
-        used["pods"] = used.get("pods", 0) + 1
+        for name, amount in (*pod.requests.items(), ("pods", 1)):
+            used[name] = used.get(name, 0) + sign * amount
         if self._shared:
             self._taken, self._shared = dict(self._taken), False
-        self._taken[node] = HostResources.of(used)
-        self._log.append(node)
+        if used["pods"]:
+            self._taken[node] = HostResources.of(used)
+        else:
+            del self._promised[node], self._taken[node]
+        self._changes.add(node, most=MOST_CHANGES)
 
     @property
     def taken(self) -> Mapping[str, HostResources]:
@@ -77,39 +155,66 @@ class HostCapacity:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
         key = tuple([constraints_of(pod) for pod in pods])
         fit = self._fits.get(key)
-        if fit is None or fit.seen < len(self._log):
-            if fit is None and len(self._fits) >= MOST_KEPT:
-                self._fits.clear()
-            fit = self._fits[key] = self._look(pods, fit)
-        return fit.nodes, Counter(fit.against.values())
-
-    def _look(self, pods: Sequence[Pod], former: Fit | None) -> Fit:
-        """Look at all nodes, or at those with promises made since the former look."""
-        wanted = total(pods)
-        names = self.nodes.keys() if former is None else self.nodes.keys() & self._log[former.seen :]
-        nodes = set(former.nodes) if former is not None else set()
-        against = dict(former.against) if former is not None else {}
-        for name in names:
-            reason = self._against(self.nodes[name], pods, wanted)
-            if reason is None:
-                nodes.add(name)
-            else:
-                # Promises are only added, so a node that is ruled out stays so.
-                nodes.discard(name)
-                against[name] = reason
-        return Fit(frozenset(nodes), against, len(self._log))
+        if fit is None:
+            if len(self._fits) >= MOST_KEPT:
+                del self._fits[next(iter(self._fits))]
+            fit = self._fits[key] = _Fit(tuple(pods), total(pods))
+        end, changed = self._changes.since(fit.seen)
+        if changed is None or changed:
+            fit = self._fits[key] = fit.own()
+            fit.seen = end
+            for name in {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}:
+                node = self.nodes.get(name)
+                reason = self._against(node, fit.pods, fit.wanted) if node is not None else None
+                fit.put(name, reason, exists=node is not None)
+        if fit.frozen is None:
+            fit.frozen = frozenset(fit.nodes)
+        return fit.frozen, fit.reasons.copy()
 
     def _against(self, node: Node, pods: Sequence[Pod], wanted: Resources) -> str | None:
         for pod in pods:
             reason = against(node, pod)
             if reason is not None:
                 return reason
-        load, promised = self._load(node.name), self._promised.get(node.name, {})
-        for resource, amount in wanted.items():
-            used = load.get(resource, 0) + promised.get(resource, 0)
-            if amount and used + amount > node.allocatable.get(resource, 0):
-                return f"too little {resource}"
-        return None
+        short = lacking(node, wanted, self._load(node.name), self._promised.get(node.name, {}))
+        return f"too little {short}" if short is not None else None
+
+    def largest(self, pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+        """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones."""
+        shapes: dict[object, list[Pod]] = {}
+        for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
+            shapes.setdefault(constraints_of(pod), []).append(pod)
+        equal = sorted(shapes.values(), key=lambda shape: HostResources.of(shape[0].requests))
+        fits = [self.fitting(shape[:1])[0] for shape in equal]
+        found = Counter[tuple[int, ...]]()
+        for name in frozenset().union(*fits):
+            node, load, promised = self.nodes[name], self._load(name), self._promised.get(name, {})
+            taken, counts = Counter(promised), list[int]()
+            for shape, nodes in zip(equal, fits, strict=True):
+                count = len(shape) if name in nodes else 0
+                for resource, amount in total(shape[:1]).items():
+                    left = node.allocatable.get(resource, 0) - load.get(resource, 0) - taken[resource]
+                    count = min(count, max(0, left) // amount) if amount else count
+                for resource, amount in total(shape[:count]).items():
+                    taken[resource] += amount
+                counts.append(count)
+            found[tuple(counts)] += 1
+        best = sorted(found, key=lambda counts: (-sum(counts), -found[counts]))[:_TRIES]
+        return [
+            tuple(pod for shape, count in zip(equal, counts, strict=True) for pod in shape[:count])
+            for counts in best
+            if any(counts)
+        ]
+
+
+def lacking(node: Node, wanted: Resources, *used: Resources) -> str | None:
+    """Return a resource of which a node has too little beside what is used; None when it has enough of each."""
+    for resource, amount in wanted.items():
+        if amount and sum(each.get(resource, 0) for each in used) + amount > node.allocatable.get(
+            resource, 0
+        ):
+            return resource
+    return None
 
 
 def against(node: Node, pod: Pod) -> str | None:

@@ -13,7 +13,6 @@ import structlog
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling import events
-from apportion.scheduling.candidates import capacity_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
@@ -106,7 +105,7 @@ class QueueWalk:
             self._partitions.wake()
         self._read_at = self._clock()
         self._decider.refresh()
-        return capacity_of(self._snapshot)
+        return self._decider.candidates.capacity()
 
     def _is_stale(self) -> bool:
         return self._clock() - self._read_at >= _FRESH and self._decider.refusals.outdated

@@ -1,14 +1,15 @@
 """The queue: what wants devices now.
 
 In: the snapshot. Out: demands (claims and pods that belong together, with the allocated claims that tie them to a node)
-in queue order; and the claims that pods want but that cannot be served as they are.
+in queue order; and the claims and pods that cannot be served as they are.
 
-A pod is ready when our gate is its only one. Claims that several ready pods share join these pods into one demand;
+A pod is ready when our gate is its only one. It is served when a scheduler that we know will bind it. Claims that several ready pods share join these pods into one demand;
 a pod that comes later finds the claim allocated and is tied to its node.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from apportion.api.contract import GATE
 from apportion.api.policy import QueueOrder
@@ -64,6 +65,18 @@ class UnknownClasses:
     classes: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownScheduler:
+    """A pod with claims of ours whose scheduler we do not know: perhaps nobody would ever bind it."""
+
+    pod: Pod
+    known: frozenset[str]
+
+
+Unservable: TypeAlias = MixedClasses | UnknownClasses | UnknownScheduler
+"""What cannot be served as it is."""
+
+
 def immediate(claim: Claim) -> bool:
     """Say whether the claim is to be allocated without a pod (our annotation)."""
     return claim.annotations.get(GATE) == IMMEDIATE
@@ -84,15 +97,15 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     return tuple(found)
 
 
-def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[MixedClasses | UnknownClasses]]:
-    """Return all demands in queue order, and the claims that nobody can allocate.
+def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
+    """Return all demands in queue order, and the claims and pods that cannot be served as they are.
 
     Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
     of its pods counts as 0: among such demands the older one goes first.
     """
     managed = snapshot.managed
     demands: list[WaitingDemand] = []
-    unservable: list[MixedClasses | UnknownClasses] = []
+    unservable: list[Unservable] = []
     seen: set[str] = set()
     for claim in snapshot.claims_of(snapshot.claim_index.unallocated):
         if claim.uid in seen or snapshot.allocation(claim) is not None:
@@ -106,6 +119,11 @@ def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Mixed
             if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
                 unservable.append(UnknownClasses(claim, missing))
             continue
+        unservable.extend(
+            UnknownScheduler(pod, snapshot.schedulers)
+            for pod in snapshot.users(claim)
+            if ready(pod) and not _has_scheduler(pod, snapshot)
+        )
         demand = _component(claim, snapshot)
         if demand is not None:
             seen.update(each.uid for each in demand.claims)
@@ -152,9 +170,14 @@ def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
     )
 
 
+def _has_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
+    """Say whether a scheduler that we know binds the pod, or it is bound already."""
+    return pod.node is not None or pod.scheduler in snapshot.schedulers
+
+
 def _ready_users(claim: Claim, snapshot: Snapshot) -> Iterator[tuple[Pod, tuple[Claim, ...]]]:
     for pod in snapshot.users(claim):
-        if ready(pod):
+        if ready(pod) and _has_scheduler(pod, snapshot):
             others = claims_of(pod, snapshot)
             # A pod with a claim that mixes classes can never start: serving its other claims would waste them.
             if others is not None and not any(snapshot.managed.mixes(other) for other in others):

@@ -1,0 +1,108 @@
+"""VolumeIndex: on which nodes the volumes of a pod can be used, as kube-scheduler will see it.
+
+In: PersistentVolumeClaims, PersistentVolumes and StorageClasses as they come and go; a pod. Out: why the pod cannot be
+scheduled anywhere, or the conditions on its node. Rules: k8s.io/kubernetes pkg/scheduler/framework/plugins/volumebinding.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from apportion.dra.node import Node
+from apportion.dra.pod import Pod
+from apportion.dra.selection import NodeSelector
+from apportion.dra.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """What a volume asks of the pod's node."""
+
+    reason: str
+    """What rules a node out, for people."""
+    holds: Callable[[Node], bool]
+
+
+class VolumeIndex:
+    """Volumes by name."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        """Whether they are watched; otherwise nothing is known, and nothing is asked of nodes."""
+        self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._unbound: dict[str, dict[str, PersistentVolume]] = {}
+        """Volumes that are for no claim yet, by StorageClass and name."""
+        self._kept: dict[tuple[str, str], PersistentVolume] = {}
+        """Volumes by the claim (namespace and name) that they are for."""
+        self._classes: dict[str, StorageClass] = {}
+
+    def put_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        """Replace a claim. `old` None: it is new; `new` None: it is deleted."""
+        if new is not None:
+            self._claims[new.namespace, new.name] = new
+        elif old is not None and self._claims.get((old.namespace, old.name)) is old:
+            del self._claims[old.namespace, old.name]
+
+    def put_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        """Replace a volume. `old` None: it is new; `new` None: it is deleted."""
+        if old is not None:
+            self._volumes.pop(old.name, None)
+            self._unbound.get(old.storage_class, {}).pop(old.name, None)
+            if old.claim is not None and self._kept.get(old.claim) is old:
+                del self._kept[old.claim]
+        if new is not None:
+            self._volumes[new.name] = new
+            if new.claim is not None:
+                self._kept[new.claim] = new
+            else:
+                self._unbound.setdefault(new.storage_class, {})[new.name] = new
+
+    def put_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        """Replace a class. `old` None: it is new; `new` None: it is deleted."""
+        if old is not None:
+            self._classes.pop(old.name, None)
+        if new is not None:
+            self._classes[new.name] = new
+
+    def conditions(self, pod: Pod) -> Iterator[NodeCondition | str]:
+        """Yield what the pod's volumes ask of its node; a text where no node can take the pod as things are."""
+        for name in pod.volumes if self.complete else ():
+            claim = self._claims.get((pod.namespace, name))
+            if claim is None:
+                yield f"PersistentVolumeClaim {name} does not exist"
+            elif claim.deleting:
+                yield f"PersistentVolumeClaim {name} is being deleted"
+            elif claim.volume is not None:
+                yield self._bound(claim, claim.volume)
+            else:
+                yield self._unbound_claim(claim)
+
+    def _bound(self, claim: PersistentVolumeClaim, name: str) -> NodeCondition | str:
+        volume = self._volumes.get(name)
+        if volume is None:
+            return f"PersistentVolume {name} of PersistentVolumeClaim {claim.name} does not exist"
+        return NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes))
+
+    def _unbound_claim(self, claim: PersistentVolumeClaim) -> NodeCondition | str:
+        known = self._classes.get(claim.storage_class)
+        if known is None or not known.waits:
+            return f"PersistentVolumeClaim {claim.name} is not bound yet"
+        if claim.selected_node is not None:
+            chosen = claim.selected_node
+            return NodeCondition(f"volume {claim.name} is made elsewhere", lambda node: node.name == chosen)
+        kept = self._kept.get((claim.namespace, claim.name))
+        if kept is not None:
+            return NodeCondition(f"node affinity of volume {claim.name}", _condition(kept.nodes))
+        usable = [
+            _condition(each.nodes) for each in self._unbound.get(known.name, {}).values() if each.suits(claim)
+        ]
+        if known.provisions:
+            usable.append(_condition(known.nodes))
+        return NodeCondition(
+            f"no volume for {claim.name} there (StorageClass {known.name})",
+            lambda node: any(holds(node) for holds in usable),
+        )
+
+
+def _condition(selector: NodeSelector | None) -> Callable[[Node], bool]:
+    return lambda node: selector is None or selector.matches(node.name, node.labels)

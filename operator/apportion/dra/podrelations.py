@@ -1,0 +1,134 @@
+"""What a pod asks of the pods beside it: required affinity and anti-affinity, spread, host ports (core/v1).
+
+In: metadata and spec of a Pod. Out: frozen values. Preferences are left to kube-scheduler, and so is a term whose
+`namespaceSelector` names labels: namespaces are not watched.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from apportion.dra import reading
+from apportion.dra.reading import Json
+from apportion.dra.selection import Requirement
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_ANY = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """Pods of some namespaces with some labels."""
+
+    namespaces: frozenset[str] | None
+    """None: all."""
+    labels: tuple[Requirement, ...] | None
+    """None: no pod."""
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Say whether it selects a pod."""
+        if self.labels is None or (self.namespaces is not None and namespace not in self.namespaces):
+            return False
+        return all(requirement.matches(labels.get(requirement.key)) for requirement in self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """One required term of pod affinity or anti-affinity: same value of a node's label as selected pods."""
+
+    topology_key: str
+    pods: PodSelection
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One topology spread constraint that must hold (`whenUnsatisfiable: DoNotSchedule`)."""
+
+    topology_key: str
+    pods: PodSelection
+    most_skew: int
+    least_domains: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that a container takes."""
+
+    protocol: str
+    address: str
+    port: int
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """Say whether a node has only one of them."""
+        same = (self.protocol, self.port) == (other.protocol, other.port)
+        return same and (self.address == other.address or bool(_ANY & {self.address, other.address}))
+
+
+@dataclass(frozen=True, slots=True)
+class PodRelations:
+    """All of it."""
+
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+
+    @classmethod
+    def from_json(cls, namespace: str, spec: Json) -> "PodRelations":
+        """Read a pod's spec; raises BrokenInput naming the field."""
+        affinity = reading.table(spec, "affinity", at="spec")
+        return cls(
+            tuple(_terms(affinity, "podAffinity", namespace)) if affinity else (),
+            tuple(_terms(affinity, "podAntiAffinity", namespace)) if affinity else (),
+            tuple(_spreads(spec, namespace)) if spec.get("topologySpreadConstraints") else (),
+            tuple(_ports(spec)),
+        )
+
+
+def _terms(affinity: Json, kind: str, namespace: str) -> Iterator[PodTerm]:
+    at = f"spec.affinity.{kind}"
+    for path, row in reading.rows(reading.table(affinity, kind, at="spec.affinity"), _REQUIRED, at=at):
+        named = frozenset(reading.words(row, "namespaces", at=path))
+        chosen = row.get("namespaceSelector")
+        if chosen:
+            continue
+        namespaces = None if chosen is not None else named or frozenset({namespace})
+        yield PodTerm(reading.text(row, "topologyKey", at=path), PodSelection(namespaces, _labels(row, path)))
+
+
+def _spreads(spec: Json, namespace: str) -> Iterator[Spread]:
+    for path, row in reading.rows(spec, "topologySpreadConstraints", at="spec"):
+        if row.get("whenUnsatisfiable") == "DoNotSchedule":
+            yield Spread(
+                reading.text(row, "topologyKey", at=path),
+                PodSelection(frozenset({namespace}), _labels(row, path)),
+                reading.number(row, "maxSkew", at=path, default=1),
+                reading.number(row, "minDomains", at=path, default=1),
+            )
+
+
+def _ports(spec: Json) -> Iterator[HostPort]:
+    for path, container in reading.rows(spec, "containers", at="spec"):
+        for at, row in reading.rows(container, "ports", at=path):
+            port = reading.number(row, "hostPort", at=at, default=0)
+            if port:
+                protocol = reading.text(row, "protocol", at=at, default="TCP")
+                yield HostPort(protocol, reading.text(row, "hostIP", at=at, default=""), port)
+
+
+def _labels(row: Json, at: str) -> tuple[Requirement, ...] | None:
+    """Read a label selector (meta/v1): absent selects nothing, empty everything."""
+    if row.get("labelSelector") is None:
+        return None
+    path = reading.join(at, "labelSelector")
+    selector = reading.table(row, "labelSelector", at=at)
+    equal = reading.table(selector, "matchLabels", at=path)
+    found = [Requirement(key, "In", (str(value),)) for key, value in sorted(equal.items())]
+    for where, each in reading.rows(selector, "matchExpressions", at=path):
+        found.append(
+            Requirement(
+                reading.text(each, "key", at=where),
+                reading.text(each, "operator", at=where),
+                reading.words(each, "values", at=where),
+            )
+        )
+    return tuple(found)

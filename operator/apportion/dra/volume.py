@@ -1,0 +1,131 @@
+"""The fields of volumes that decide on which nodes a pod can run (core/v1, storage.k8s.io/v1)."""
+
+from dataclasses import dataclass, field
+
+from apportion.dra import reading
+from apportion.dra.node import Resources, resources
+from apportion.dra.reading import Json
+from apportion.dra.selection import NodeSelector, Requirement, Term
+
+_BOUND = "pv.kubernetes.io/bind-completed"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolumeClaim:
+    """One PersistentVolumeClaim in one version."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    volume: str | None = None
+    """`spec.volumeName`, once bound."""
+    storage_class: str = ""
+    selected_node: str | None = None
+    """The node on which kube-scheduler has its volume made."""
+    requests: Resources = field(default_factory=dict)
+    modes: frozenset[str] = frozenset()
+    """`spec.accessModes`."""
+    deleting: bool = False
+
+    @classmethod
+    def from_json(cls, raw: Json) -> "PersistentVolumeClaim":
+        """Read a PersistentVolumeClaim; raises BrokenInput naming the field."""
+        metadata, spec = reading.table(raw, "metadata"), reading.table(raw, "spec")
+        annotations = reading.table(metadata, "annotations", at="metadata")
+        named = reading.text(spec, "volumeName", at="spec", default="") or None
+        wanted = reading.table(reading.table(spec, "resources", at="spec"), "requests", at="spec.resources")
+        return cls(
+            namespace=reading.text(metadata, "namespace", at="metadata", default=""),
+            name=reading.text(metadata, "name", at="metadata"),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
+            volume=named if _BOUND in annotations else None,
+            storage_class=reading.text(spec, "storageClassName", at="spec", default=""),
+            selected_node=reading.text(annotations, _SELECTED_NODE, default="") or None,
+            requests=resources(wanted, "spec.resources.requests"),
+            modes=frozenset(reading.words(spec, "accessModes", at="spec")),
+            deleting=metadata.get("deletionTimestamp") is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolume:
+    """One PersistentVolume in one version."""
+
+    name: str
+    uid: str = ""
+    nodes: NodeSelector | None = None
+    """`spec.nodeAffinity.required`; None: every node."""
+    storage_class: str = ""
+    capacity: Resources = field(default_factory=dict)
+    modes: frozenset[str] = frozenset()
+    claim: tuple[str, str] | None = None
+    """Namespace and name of the claim that it is bound to, or kept for."""
+
+    @classmethod
+    def from_json(cls, raw: Json) -> "PersistentVolume":
+        """Read a PersistentVolume; raises BrokenInput naming the field."""
+        metadata, spec = reading.table(raw, "metadata"), reading.table(raw, "spec")
+        required = reading.table(
+            reading.table(spec, "nodeAffinity", at="spec"), "required", at="spec.nodeAffinity"
+        )
+        claim = reading.table(spec, "claimRef", at="spec")
+        return cls(
+            name=reading.text(metadata, "name", at="metadata"),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
+            nodes=NodeSelector.from_json(required, "spec.nodeAffinity.required") if required else None,
+            storage_class=reading.text(spec, "storageClassName", at="spec", default=""),
+            capacity=resources(reading.table(spec, "capacity", at="spec"), "spec.capacity"),
+            modes=frozenset(reading.words(spec, "accessModes", at="spec")),
+            claim=(
+                reading.text(claim, "namespace", at="spec.claimRef", default=""),
+                reading.text(claim, "name", at="spec.claimRef", default=""),
+            )
+            if claim
+            else None,
+        )
+
+    def suits(self, claim: PersistentVolumeClaim) -> bool:
+        """Say whether a claim that waits for a volume may be bound to it (`volume.FindMatchingVolume` of component-helpers)."""
+        return (
+            self.claim is None
+            and self.storage_class == claim.storage_class
+            and claim.modes <= self.modes
+            and all(self.capacity.get(name, 0) >= amount for name, amount in claim.requests.items())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """One StorageClass in one version."""
+
+    name: str
+    uid: str = ""
+    waits: bool = False
+    """Whether a volume is made only when the pod has a node (`volumeBindingMode: WaitForFirstConsumer`)."""
+    provisions: bool = True
+    """Whether volumes are made for it at all."""
+    nodes: NodeSelector | None = None
+    """`allowedTopologies`; None: every node."""
+
+    @classmethod
+    def from_json(cls, raw: Json) -> "StorageClass":
+        """Read a StorageClass; raises BrokenInput naming the field."""
+        metadata = reading.table(raw, "metadata")
+        terms = tuple(
+            Term(
+                tuple(
+                    Requirement(reading.text(row, "key", at=at), "In", reading.words(row, "values", at=at))
+                    for at, row in reading.rows(term, "matchLabelExpressions", at=path)
+                )
+            )
+            for path, term in reading.rows(raw, "allowedTopologies")
+        )
+        return cls(
+            name=reading.text(metadata, "name", at="metadata"),
+            uid=reading.text(metadata, "uid", at="metadata", default=""),
+            waits=reading.text(raw, "volumeBindingMode", default="Immediate") == "WaitForFirstConsumer",
+            provisions=reading.text(raw, "provisioner", default="") != _NO_PROVISIONER,
+            nodes=NodeSelector(terms) if terms else None,
+        )

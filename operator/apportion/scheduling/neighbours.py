@@ -1,0 +1,188 @@
+"""Neighbours: the nodes that a pod's neighbours allow: required affinity and anti-affinity, hard spread, host ports.
+
+In: the snapshot with its pods, bound or sent to a node by an allocation; a pod. Out: what rules nodes out. Rules:
+k8s.io/kubernetes pkg/scheduler/framework/plugins (interpodaffinity, podtopologyspread, nodeports). Pods that match a
+selection are counted once, and then as they change.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.pod import Pod
+from apportion.dra.podrelations import HostPort, PodSelection, PodTerm, Spread
+
+MOST_COUNTED = 256
+"""Selections of pods that are counted; the oldest is dropped."""
+
+_Key: TypeAlias = PodSelection | tuple[HostPort, ...] | PodTerm
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Pods that match, by node."""
+
+    cursor: int = -1
+    pods: dict[str, str] = field(default_factory=dict)
+    """Node by pod (UID)."""
+    nodes: Counter[str] = field(default_factory=Counter)
+
+    def put(self, uid: str, node: str | None) -> None:
+        before = self.pods.pop(uid, None)
+        if before is not None:
+            self.nodes[before] -= 1
+            if not self.nodes[before]:
+                del self.nodes[before]
+        if node is not None:
+            self.pods[uid] = node
+            self.nodes[node] += 1
+
+
+class Neighbours:
+    """Pods beside which a pod would run."""
+
+    def __init__(self, snapshot: Snapshot, node_of: Callable[[Pod], str | None]) -> None:
+        """`node_of` returns the node to which a pod is bound or sent."""
+        self._snapshot = snapshot
+        self._node_of = node_of
+        self._counted: dict[_Key, _Counted] = {}
+        self._domains: dict[str, Mapping[str, frozenset[str]]] = {}
+        """Names of nodes by the value of a label, by the label's key."""
+        self._node_epoch = -1
+        self._averse = -1
+        """How far the changes of pods were read for anti-affinity."""
+        self._terms: dict[PodTerm, dict[str, None]] = {}
+        """Anti-affinity of pods on nodes: the pods (UIDs) by term."""
+        self._averse_pods: dict[str, tuple[PodTerm, ...]] = {}
+
+    def ruled_out(self, pod: Pod) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield reasons, for people, with the names of the nodes that each rules out."""
+        asked = pod.relations
+        if asked.ports:
+            taken = self._nodes(asked.ports, lambda other: _conflict(asked.ports, other), pod)
+            yield "host port", frozenset(taken)
+        for term in asked.anti_affinity:
+            yield "pod anti-affinity", self._around(term, self._matching(term.pods, pod))
+        for term, owners in self._averse_terms().items():
+            if term.pods.matches(pod.namespace, pod.labels):
+                nodes = (node for uid in owners if uid != pod.uid and (node := self._where(uid)) is not None)
+                yield "anti-affinity of a pod there", self._around(term, Counter(nodes))
+        if asked.affinity:
+            yield "pod affinity", self._without_company(pod)
+        for spread in asked.spread:
+            yield "topology spread", self._too_skewed(pod, spread)
+
+    def _without_company(self, pod: Pod) -> frozenset[str]:
+        """Return the nodes whose domains have no pod that matches all terms of the pod's affinity."""
+        terms = pod.relations.affinity
+        everywhere = frozenset(node.name for node in self._snapshot.nodes.values())
+        together = terms[0].pods
+        for term in terms[1:]:
+            together = _both(together, term.pods)
+        counted = self._matching(together, pod)
+        # The first of its kind: it needs no company but its own.
+        alone = not counted and all(term.pods.matches(pod.namespace, pod.labels) for term in terms)
+        allowed = everywhere
+        for term in terms:
+            domains = self._by_value(term.topology_key)
+            if alone:
+                allowed &= frozenset().union(*domains.values())
+            else:
+                allowed &= self._around(term, counted)
+        return everywhere - allowed
+
+    def _too_skewed(self, pod: Pod, spread: Spread) -> frozenset[str]:
+        """Return the nodes in whose domain one pod more would be too many, and those in no domain."""
+        domains, counted = self._by_value(spread.topology_key), self._matching(spread.pods, pod)
+        eligible = {
+            value: [name for name in names if self._is_eligible(pod, name)]
+            for value, names in domains.items()
+        }
+        counts = {value: sum(counted[name] for name in names) for value, names in eligible.items() if names}
+        least = min(counts.values(), default=0) if len(counts) >= spread.least_domains else 0
+        own = spread.pods.matches(pod.namespace, pod.labels)
+        allowed = [
+            domains[value] for value, count in counts.items() if count + own - least <= spread.most_skew
+        ]
+        return frozenset(node.name for node in self._snapshot.nodes.values()) - frozenset().union(*allowed)
+
+    def _is_eligible(self, pod: Pod, name: str) -> bool:
+        """Say whether the pod's selector and affinity allow a node (nodeAffinityPolicy: Honor)."""
+        node = self._snapshot.node(name)
+        if node is None or any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+            return False
+        return pod.affinity is None or any(term.matches(name, node.labels) for term in pod.affinity)
+
+    def _around(self, term: PodTerm, nodes: Mapping[str, int]) -> frozenset[str]:
+        """Return the nodes in the same domains as these."""
+        domains = self._by_value(term.topology_key)
+        found = [node for name in nodes if (node := self._snapshot.node(name)) is not None]
+        values = {node.labels.get(term.topology_key) for node in found}
+        return frozenset().union(*(domains[value] for value in values if value is not None))
+
+    def _by_value(self, key: str) -> Mapping[str, frozenset[str]]:
+        if self._node_epoch != self._snapshot.node_epoch:
+            self._node_epoch = self._snapshot.node_epoch
+            self._domains.clear()
+        if key not in self._domains:
+            found: dict[str, set[str]] = {}
+            for node in self._snapshot.nodes.values():
+                if key in node.labels:
+                    found.setdefault(node.labels[key], set()).add(node.name)
+            self._domains[key] = {value: frozenset(names) for value, names in found.items()}
+        return self._domains[key]
+
+    def _matching(self, selection: PodSelection, pod: Pod) -> Counter[str]:
+        return self._nodes(selection, lambda other: selection.matches(other.namespace, other.labels), pod)
+
+    def _nodes(self, key: _Key, matches: Callable[[Pod], bool], but: Pod) -> Counter[str]:
+        """Return how many pods match on each node, without one pod."""
+        counted = self._counted.get(key)
+        if counted is None:
+            if len(self._counted) >= MOST_COUNTED:
+                del self._counted[next(iter(self._counted))]
+            counted = self._counted[key] = _Counted()
+        counted.cursor, changed = self._snapshot.pod_changes.since(counted.cursor)
+        pods = self._snapshot.pods
+        for uid in {*pods, *counted.pods} if changed is None else changed:
+            pod = pods.get(uid)
+            node = self._where(uid) if pod is not None and matches(pod) else None
+            counted.put(uid, node)
+        own = counted.pods.get(but.uid)
+        return counted.nodes - Counter({own: 1}) if own is not None else counted.nodes
+
+    def _averse_terms(self) -> Mapping[PodTerm, Mapping[str, None]]:
+        self._averse, changed = self._snapshot.pod_changes.since(self._averse)
+        for uid in {*self._snapshot.pods, *self._averse_pods} if changed is None else changed:
+            pod = self._snapshot.pods.get(uid)
+            terms = pod.relations.anti_affinity if pod is not None else ()
+            if terms and self._where(uid) is None:
+                terms = ()
+            for term in self._averse_pods.pop(uid, ()):
+                self._terms[term].pop(uid, None)
+                if not self._terms[term]:
+                    del self._terms[term]
+            if terms:
+                self._averse_pods[uid] = terms
+                for term in terms:
+                    self._terms.setdefault(term, {})[uid] = None
+        return self._terms
+
+    def _where(self, uid: str) -> str | None:
+        pod = self._snapshot.pods.get(uid)
+        return self._node_of(pod) if pod is not None and not pod.finished else None
+
+
+def _both(first: PodSelection, second: PodSelection) -> PodSelection:
+    """Select the pods that both select."""
+    if first.labels is None or second.labels is None:
+        return replace(first, labels=None)
+    both = [each.namespaces for each in (first, second) if each.namespaces is not None]
+    namespaces = frozenset.intersection(*both) if both else None
+    return PodSelection(namespaces, (*first.labels, *second.labels))
+
+
+def _conflict(ports: tuple[HostPort, ...], other: Pod) -> bool:
+    return any(one.conflicts(taken) for one in ports for taken in other.relations.ports)

@@ -1,0 +1,61 @@
+"""Pods that share claims: which of them start, where not all can.
+
+In: a demand whose pods do not fit together, the capacity of nodes. Out: smaller demands, the one with the most pods first.
+A claim is allocated on one node, so its pods compete for the cpu, memory and labels of that node; those that it cannot
+take wait for the others' end, as they would for kube-scheduler.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.pod import Pod
+from apportion.scheduling.hostcapacity import HostCapacity, against, lacking, total
+from apportion.scheduling.waiting import WaitingDemand
+
+
+def parts(
+    demand: WaitingDemand, unplaced: list[Pod], capacity: HostCapacity, snapshot: Snapshot
+) -> Iterator[WaitingDemand]:
+    """Yield demands of fewer pods, with the claims that these name; those with the most pods first.
+
+    `unplaced`: its pods that no node has yet. Those that have one stay in every part.
+    """
+    waiting = {pod.uid for pod in unplaced}
+    placed = [pod for pod in demand.pods if pod.uid not in waiting]
+    for chosen in capacity.largest(unplaced):
+        if len(chosen) == len(unplaced):
+            continue  # no node has the devices and the room for all
+        pods = sorted((*placed, *chosen), key=lambda pod: pod.uid)
+        named = {claim.uid for pod in pods for claim in snapshot.named_claims(pod) if claim is not None}
+        claims = tuple(claim for claim in demand.claims if claim.uid in named)
+        tied = tuple(claim for claim in demand.tied if claim.uid in named)
+        if claims:
+            yield replace(demand, claims=claims, pods=tuple(pods), tied=tied)
+
+
+def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:
+    """Say whether a node could take a pod beside those that are bound to it."""
+    node = snapshot.node(name)
+    return (
+        node is not None
+        and against(node, pod) is None
+        and lacking(node, total((pod,)), snapshot.pod_index.load(name)) is None
+    )
+
+
+def shut_out(pod: Pod, snapshot: Snapshot) -> bool:
+    """Say whether a claim is on a node that cannot take the pod, and is there for another pod that has not reserved it yet.
+
+    kube-scheduler takes an allocation that nobody has reserved back from a pod that does not fit on its node.
+    """
+    for claim in snapshot.named_claims(pod):
+        node = claim.allocation.node if claim is not None and claim.allocation is not None else None
+        if claim is None or node is None or claim.reserved_for or fits_alone(pod, node, snapshot):
+            continue
+        others = (each for each in snapshot.users(claim) if each.uid != pod.uid)
+        if any(
+            not each.finished and not each.deleting and fits_alone(each, node, snapshot) for each in others
+        ):
+            return True
+    return False

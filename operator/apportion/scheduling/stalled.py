@@ -1,0 +1,147 @@
+"""StalledAllocations: allocations that live pods name and that no scheduler takes up, although others wait for the devices.
+
+In: the snapshot, the demands that wait, the clock. Out: the claims to clear. A pod can be kept from starting by what we do
+not decide: a volume claim that does not exist, another driver's devices, a scheduler that is not there. kube-scheduler
+would hold nothing for such a pod, so its devices go to others after the policy's unusedTimeout, and its claim then
+rests (`Exclusions.rest`), for twice as long each time.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.terms import Terms
+from apportion.api.contract import GATE
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.errors import BrokenInput
+from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.sharing import shut_out
+from apportion.scheduling.waiting import WaitingDemand, claims_of, immediate
+
+_PAUSE = 10.0
+"""Seconds until it is looked again whether others could use an allocation."""
+_ASKED = 16
+"""How many demands are asked about a node, the first of the queue."""
+_NODES = 8
+"""How many nodes are looked at in a pass."""
+
+
+class StalledAllocations:
+    """Watches how long allocations of live pods stay unreserved."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        candidates: Candidates,
+        exclusions: Exclusions,
+        clock: Callable[[], float],
+        *,
+        manager: str,
+    ) -> None:
+        """`manager` is our field manager: only what we wrote is cleared."""
+        self._snapshot = snapshot
+        self._candidates = candidates
+        self._exclusions = exclusions
+        self._clock = clock
+        self._manager = manager
+        self._since: dict[str, float] = {}
+        """By claim, the longest stalled first."""
+        self._asked: dict[str, float] = {}
+        """When it was last asked, by node, who could use its stalled allocations."""
+
+    def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
+        """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""
+        now, snapshot = self._clock(), self._snapshot
+        unreserved = snapshot.claims_of(snapshot.claim_index.unreserved)
+        stalled = {claim.uid: claim for claim in unreserved if self._is_stalled(claim)}
+        kept = [uid for uid in self._since if uid in stalled]
+        self._since = {uid: self._since.get(uid, now) for uid in [*kept, *stalled]}
+        self._exclusions.forget_claims(self._may_stall)
+        by_node: dict[str, list[Claim]] = {}
+        for uid, since in self._since.items():
+            claim = stalled[uid]
+            if now - since >= self._timeout(claim) and claim.allocation is not None:
+                by_node.setdefault(claim.allocation.node or "", []).append(claim)
+        self._asked = {node: at for node, at in self._asked.items() if node in by_node}
+        nodes = [node for node in by_node if now - self._asked.get(node, -_PAUSE) >= _PAUSE][:_NODES]
+        waiting = self._waiting(demands) if nodes else []
+        found: list[Claim] = []
+        for node in nodes:
+            self._asked[node] = now
+            found += self._wanted(node, by_node[node], waiting)
+        for claim in found:
+            self._exclusions.rest(claim.uid, self._timeout(claim))
+        return found
+
+    def _timeout(self, claim: Claim) -> float:
+        return self._snapshot.managed.policy(claim).unused_timeout.total_seconds()
+
+    def _may_stall(self, uid: str) -> bool:
+        claim = self._snapshot.claims.get(uid)
+        return claim is not None and not claim.reserved_for
+
+    def _is_stalled(self, claim: Claim) -> bool:
+        """Say whether we allocated it, live pods name it, and none of them is bound or about to start."""
+        if claim.allocated_by != self._manager or immediate(claim) or claim.deleting:
+            return False
+        pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
+        if not pods or any(pod.node is not None for pod in pods):
+            return False
+        for pod in pods:
+            if GATE in pod.gates:
+                claims = claims_of(pod, self._snapshot)
+                # All is there but the partition: it is being cut.
+                has_all = claims is not None and all(self._has(each) for each in claims)
+                if has_all and not shut_out(pod, self._snapshot):
+                    return False
+        return True
+
+    def _has(self, claim: Claim) -> bool:
+        managed = self._snapshot.managed
+        if managed.owns(claim):
+            return claim.allocation is not None
+        return managed.mixes(claim) is None and not managed.unknown(claim)
+
+    def _waiting(self, demands: Iterable[WaitingDemand]) -> list[WaitingDemand]:
+        """Return demands that were not served in this pass, without those that wait behind the others themselves."""
+        found = []
+        for demand in demands:
+            if not any(
+                self._snapshot.allocation(claim) is not None or self._exclusions.rests(claim.uid)
+                for claim in demand.claims
+            ):
+                found.append(demand)
+                if len(found) == _ASKED:
+                    break
+        return found
+
+    def _wanted(self, node: str, stalled: Sequence[Claim], waiting: Sequence[WaitingDemand]) -> list[Claim]:
+        """Return the stalled claims of a node, the longest stalled first, without whose devices one of these is served."""
+        state, freed = self._snapshot.state, list[Claim]()
+        asked = [
+            (ask, Terms.of(self._snapshot.managed.policy(demand.claims[0])))
+            for demand in waiting
+            if (ask := self._candidates.on_node(demand, node)) is not None
+        ]
+        try:
+            for claim in stalled if asked else ():
+                if claim.allocation is None or not self._published(claim):
+                    continue
+                state.release(claim.uid)
+                freed.append(claim)
+                for ask, terms in asked:
+                    with suppress(BrokenInput):
+                        if decide(state, ask, terms) is not None:
+                            return list(freed)
+            return []
+        finally:
+            for claim in freed:
+                if claim.allocation is not None:
+                    state.hold(claim.uid, claim.allocation.results)
+
+    def _published(self, claim: Claim) -> bool:
+        """Say whether slices have all of its devices: what a withdrawn device consumes is known only while it is held."""
+        results = claim.allocation.results if claim.allocation is not None else ()
+        return all(self._snapshot.devices.published(result.device) is not None for result in results)

@@ -1,0 +1,39 @@
+"""A server that does not let us read a kind."""
+
+import asyncio
+
+from aiohttp import web
+from kubernetes_asyncio.client import Configuration
+from structlog.testing import capture_logs
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import VOLUMES
+from apportion.cluster.reflector import Reflector
+from tests.cluster.seen import Seen
+
+
+async def refuse(_request: web.Request) -> web.Response:
+    return web.json_response({"kind": "Status", "message": "forbidden", "code": 403}, status=403)
+
+
+async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> None:
+    """Only where the operator can do without it: volumes."""
+    application = web.Application()
+    application.router.add_get("/{path:.*}", refuse)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        async with Client(
+            Configuration(host=f"http://{host}:{port}"), patience=5.0, manager="test"
+        ) as client:
+            reflector = Reflector(client, VOLUMES, Seen(), optional=True)
+            with capture_logs() as logs:
+                await asyncio.wait_for(reflector.run(), 5)
+    finally:
+        await runner.cleanup()
+    assert [line["event"] for line in logs] == ["reflector.not_permitted"]
+    assert reflector.synced.is_set()
+    assert not reflector.listed

@@ -1,0 +1,75 @@
+"""How much work partitions are to the operator: it follows what changed, not what there is."""
+
+from apportion.api.partition import Phase
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES
+from apportion.partitions.dynamicpartitions import DynamicPartitions, SetHolder
+from apportion.partitions.status import policy_status
+from testbed.cycle import now
+from tests.partitions.manycards import controller, first_claim, many
+from tests.partitions.onecard import FIRST
+from tests.steps import Steps, steps
+
+FEW, MANY = 5, 50
+
+
+async def test_the_phase_of_a_claim_costs_the_same_however_many_partitions_there_are(
+    unanswered: Client,
+) -> None:
+    """It is asked for every gated pod in every pass."""
+    counts = []
+    for nodes in (FEW, MANY):
+        world = many(nodes)
+        made, claim = controller(world, unanswered), first_claim(world)
+        assert made.phase(claim) == Phase.READY
+        counts.append(steps(lambda: made.phase(claim)))  # noqa: B023 - called at once
+    assert counts[0] == counts[1]
+
+
+def test_what_partitions_need_follows_what_changed() -> None:
+    """One claim ends: one card is looked at. Nothing changed: none is."""
+    idle, changed = [], []
+    for nodes in (FEW, MANY):
+        world = many(nodes)
+        wanted = DynamicPartitions(world.clock)
+        assert wanted.actions(world.snapshot) == []
+        idle.append(steps(lambda: wanted.actions(world.snapshot)))  # noqa: B023
+        world.gone(CLAIMS, world.claim("c0"))
+        changed.append(steps(lambda: wanted.actions(world.snapshot)))  # noqa: B023
+        [released] = wanted.actions(world.snapshot)
+        assert isinstance(released, SetHolder)
+    assert idle[0] == idle[1] < 50
+    assert changed[0] == changed[1]
+
+
+def test_an_action_is_wanted_until_the_watch_shows_it_done() -> None:
+    """A write can fail."""
+    world = many(2)
+    wanted = DynamicPartitions(world.clock)
+    world.gone(CLAIMS, world.claim("c0"))
+    for _ in range(3):
+        [released] = wanted.actions(world.snapshot)
+        assert released.partition.metadata.name == f"n0-{FIRST}"
+    world.see(PARTITIONS, released.partition.to_json() | {"spec": _without_holder(released)})
+    assert wanted.actions(world.snapshot) == []
+
+
+async def test_a_second_without_changes_costs_the_same_however_much_there_is(unanswered: Client) -> None:
+    """Statuses of policies, partitions whose node is gone and orphans of layouts included."""
+    counts = []
+    for nodes in (FEW, MANY):
+        world = many(nodes)
+        policy = world.policy()
+        (found,) = world.snapshot.policies.values()
+        world.see(POLICIES, policy | {"status": policy_status(found, world.snapshot, now())})
+        made = controller(world, unanswered)
+        await made.act()
+        with Steps() as counted:
+            await made.act()
+        counts.append(counted.count)
+    assert counts[1] < counts[0] + FEW
+
+
+def _without_holder(action: SetHolder) -> dict[str, object]:
+    spec = action.partition.to_json()["spec"]
+    return {key: value for key, value in spec.items() if key != "holder"}

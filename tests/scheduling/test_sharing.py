@@ -1,0 +1,108 @@
+"""Pods that share a claim: as many of them start as fit."""
+
+import pytest
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
+from apportion.scheduling.gates import open_gates
+from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.givenback import tried
+from tests.scheduling.queued import fleet
+
+
+def four_cores(**nodes: int) -> ObservedCluster:
+    """Return nodes of four cores with so many devices each."""
+    world = fleet({name: ("h100", count) for name, count in nodes.items()})
+    for name in nodes:
+        world.node(name, cpu="4", place=name)
+    return world
+
+
+def cores(count: int) -> Json:
+    return {"containers": [{"name": "main", "resources": {"requests": {"cpu": str(count)}}}]}
+
+
+def ungated(world: ObservedCluster) -> list[str]:
+    return sorted(
+        pod.name for pod in open_gates(world.snapshot, contested=frozenset(), phase=lambda _claim: None)
+    )
+
+
+async def test_of_five_pods_that_share_a_claim_four_start_where_four_fit(unanswered: Client) -> None:
+    """The fifth waits for their end, as it would without us."""
+    world = four_cores(n1=1, n2=0)
+    world.claim("shared")
+    for number in range(5):
+        world.pod(f"p{number}", "shared")
+    world.cycle(unanswered).once()
+    assert world.places() == {"shared": "n1"}
+
+
+async def test_a_pod_that_fits_nowhere_keeps_only_itself_from_starting(unanswered: Client) -> None:
+    """Its own claim gets nothing, and the shared one stays with those that can start."""
+    world = four_cores(n1=2)
+    world.claim("shared")
+    world.claim("own")
+    world.pod("fine", "shared")
+    world.pod("lost", "shared", "own", spec={"nodeSelector": {"place": "nowhere"}})
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {"shared": "n1"}
+    cycle.once()
+    assert world.places() == {"shared": "n1"}
+    assert ("lost", "ClaimsNotAllocated") in world.warned
+
+
+@pytest.mark.parametrize("large", [3, 4])
+async def test_the_node_with_room_for_most_of_them_is_chosen(unanswered: Client, large: int) -> None:
+    """And there the devices have to be."""
+    world = four_cores(n1=1, n2=1, n3=0)
+    world.claim("taken")
+    world.pod("bound", "taken", spec={"nodeName": "n1", **cores(large)})
+    world.claim("shared")
+    for number in range(5):
+        world.pod(f"p{number}", "shared", spec={"nodeSelector": {"place": "n2" if number < 2 else "n1"}})
+    world.cycle(unanswered).once()
+    assert world.places()["shared"] == "n2"
+
+
+async def test_the_gate_of_a_pod_that_the_node_cannot_take_stays_until_another_has_reserved_the_claim(
+    unanswered: Client,
+) -> None:
+    """kube-scheduler would take the allocation back for its sake."""
+    world = four_cores(n1=1)
+    shared = world.claim("shared")
+    world.pod("fine", "shared", gates=[GATE])
+    world.pod("lost", "shared", gates=[GATE], spec={"nodeSelector": {"place": "nowhere"}})
+    world.pod("large", "shared", gates=[GATE], spec=cores(5))
+    world.cycle(unanswered).once()
+    assert world.places() == {"shared": "n1"}
+    world.allocate(shared, "n1", "gpu-0")
+    assert ungated(world) == ["fine"]
+    shared["status"]["reservedFor"] = [{"resource": "pods", "name": "fine", "uid": "u"}]
+    world.see(CLAIMS, shared)
+    assert ungated(world) == ["fine", "large", "lost"]
+
+
+async def test_a_pod_that_the_node_cannot_take_takes_no_room_there(unanswered: Client) -> None:
+    """Another pod goes there."""
+    world = four_cores(n1=2)
+    shared = world.claim("shared")
+    world.allocate(shared, "n1", "gpu-0")
+    world.pod("large", "shared", spec=cores(5))
+    world.wait_for("other", request("gpu"))
+    world.cycle(unanswered).once()
+    assert world.places() == {"shared": "n1", "other": "n1"}
+
+
+async def test_a_claim_whose_other_pod_is_served_is_not_cleared(unanswered: Client) -> None:
+    """Two pods share it; the own claim of one cannot be served on its node."""
+    world = four_cores(n1=1, n2=1)
+    shared = world.claim("shared")
+    world.allocate(shared, "n1", "gpu-0")
+    world.claim("own")
+    world.pod("served", "shared")
+    world.pod("late", "shared", "own")
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == []

@@ -1,0 +1,109 @@
+"""Allocations of pods that no scheduler takes: given back when others wait for the devices."""
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from tests.observedcluster import request
+from tests.scheduling.givenback import UNUSED_TIMEOUT, hoarded, settled, tried
+from tests.scheduling.queued import fleet
+
+
+async def test_a_pod_that_no_scheduler_takes_does_not_keep_what_another_waits_for(unanswered: Client) -> None:
+    """A mistyped volume claim, another driver's devices that are not there: nobody ever reserves the allocation."""
+    world, _ = hoarded()
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == []
+    world.clock.now += UNUSED_TIMEOUT - 1
+    assert await tried(cycle) == []
+    world.clock.now += 2
+    assert await tried(cycle) == ["kept"]
+
+
+async def test_what_nobody_else_waits_for_is_kept(unanswered: Client) -> None:
+    """The pod may be waiting for a volume that is being made."""
+    world, _ = hoarded()
+    waiting = next(pod for pod in world.snapshot.pods.values() if pod.name == "waiting")
+    world.gone(PODS, {"metadata": {"name": "waiting", "uid": waiting.uid}})
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert await tried(cycle) == []
+
+
+async def test_those_who_wait_for_something_else_take_nothing_away(unanswered: Client) -> None:
+    """The device would not help them."""
+    world = fleet({"n1": ("h100", 1)})
+    world.allocate(world.claim("kept"), "n1", "gpu-0")
+    world.pod("stuck", "kept")
+    world.wait_for("waiting", request("gpu", count=2))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert await tried(cycle) == []
+
+
+async def test_only_as_much_is_given_back_as_is_waited_for(unanswered: Client) -> None:
+    """Of three, those that wait for two get the two that were kept the longest."""
+    world = fleet({"n1": ("h100", 3)})
+    cycle = world.cycle(unanswered)
+    for number in range(3):
+        name = f"kept-{number}"
+        world.allocate(world.claim(name), "n1", f"gpu-{number}")
+        world.pod(name, name)
+        await tried(cycle)
+        world.clock.now += 1
+    world.wait_for("waiting", request("gpu", count=2))
+    world.clock.now += UNUSED_TIMEOUT
+    assert await tried(cycle) == ["kept-0", "kept-1"]
+
+
+async def test_a_reserved_allocation_and_one_whose_partition_is_being_cut_are_kept(
+    unanswered: Client,
+) -> None:
+    """The pod is about to run."""
+    world, claim = hoarded(gates=(GATE,))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert await tried(cycle) == []
+    world, claim = hoarded()
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "stuck", "uid": "u"}]
+    world.see(CLAIMS, claim)
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert await tried(cycle) == []
+
+
+async def test_a_gated_pod_whose_other_claim_went_away_keeps_nothing(unanswered: Client) -> None:
+    """Its gate stays, so nobody else would ever give the devices back."""
+    world, _ = hoarded()
+    stuck = next(pod for pod in world.snapshot.pods.values() if pod.name == "stuck")
+    world.gone(PODS, {"metadata": {"name": "stuck", "uid": stuck.uid}})
+    world.pod("gated", "kept", "missing", gates=(GATE,))
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    assert await tried(cycle) == ["kept"]
+
+
+async def test_a_claim_that_was_given_back_waits_behind_the_others(unanswered: Client) -> None:
+    """The pod is tried again after a while, so that it starts once it can; its users can read until when it waits."""
+    world, claim = hoarded()
+    cycle = world.cycle(unanswered)
+    await tried(cycle)
+    world.clock.now += UNUSED_TIMEOUT + 1
+    await tried(cycle)
+    claim["status"] = {}
+    world.snapshot.clearing(claim["metadata"]["uid"])
+    world.see(CLAIMS, claim)
+    cycle.once()
+    assert world.places() == {"waiting": "n1"}
+    assert ("stuck", "ClaimsNotAllocated") in world.warned
+    await settled()
+    world.gone(PODS, {"metadata": {"name": "waiting", "uid": "uid-team-pods-waiting"}})
+    cycle.once()
+    assert world.places() == {}
+    world.clock.now += UNUSED_TIMEOUT + 1
+    cycle.once()
+    assert world.places() == {"kept": "n1"}

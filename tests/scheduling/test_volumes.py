@@ -1,0 +1,108 @@
+"""Pods go where their volumes can be used, without asking kube-scheduler node by node."""
+
+import pytest
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import VOLUME_CLAIMS
+from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.volumes import storage_class, volume, volume_claim, with_volume, zones
+
+
+def place(world: ObservedCluster, client: Client) -> str | None:
+    """Return the node that one pass chooses for a pod with the volume `data`."""
+    world.wait_for("c", request("gpu"), spec=with_volume())
+    world.cycle(client).once()
+    return world.places().get("c")
+
+
+@pytest.mark.parametrize("zone", ["a", "b"])
+async def test_a_bound_volume_says_where_its_pod_can_run(unanswered: Client, zone: str) -> None:
+    """By the node affinity of the PersistentVolume."""
+    world = zones(n1="a", n2="b")
+    volume(world, zone)
+    volume_claim(world, "pv")
+    assert place(world, unanswered) == {"a": "n1", "b": "n2"}[zone]
+
+
+async def test_a_pod_whose_volume_claim_does_not_exist_gets_nothing_until_it_does(unanswered: Client) -> None:
+    """kube-scheduler would never bind it; its users read the name that they mistyped."""
+    world = zones(n1="a")
+    storage_class(world)
+    world.wait_for("c", request("gpu"), spec=with_volume())
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+    assert ("c", "ClaimsNotAllocated") in world.warned
+    volume_claim(world)
+    cycle.once()
+    assert world.places() == {"c": "n1"}
+
+
+@pytest.mark.parametrize("zone", ["a", "b"])
+async def test_a_volume_that_is_still_to_be_made_goes_where_its_class_allows(
+    unanswered: Client, zone: str
+) -> None:
+    """`allowedTopologies` of a class that waits for the first consumer."""
+    world = zones(n1="a", n2="b")
+    storage_class(world, zone)
+    volume_claim(world)
+    assert place(world, unanswered) == {"a": "n1", "b": "n2"}[zone]
+
+
+async def test_a_volume_that_is_being_made_for_a_node_ties_the_pod_to_it(unanswered: Client) -> None:
+    """kube-scheduler has chosen it before."""
+    world = zones(n1="a", n2="b", n3="b")
+    storage_class(world)
+    volume_claim(world, annotations={"volume.kubernetes.io/selected-node": "n2"})
+    assert place(world, unanswered) == "n2"
+
+
+async def test_a_volume_that_waits_for_nobody_is_waited_for(unanswered: Client) -> None:
+    """It is made before the pod has a node, and says then where the pod can run."""
+    world = zones(n1="a")
+    storage_class(world, mode="Immediate")
+    volume_claim(world)
+    assert place(world, unanswered) is None
+
+
+@pytest.mark.parametrize(
+    ("unsuited", "chosen"),
+    [
+        ({"zone": "a", "size": "5Gi"}, "n2"),
+        ({"zone": "a", "accessModes": ["ReadOnlyMany"]}, "n2"),
+        ({"zone": "a", "claimRef": {"namespace": "team", "name": "other"}}, "n2"),
+        ({"zone": "a", "storageClassName": "others"}, "n2"),
+        ({"zone": "a", "claimRef": {"namespace": "team", "name": "data"}}, "n1"),
+    ],
+    ids=["small", "mode", "another's", "class", "kept for it"],
+)
+async def test_of_volumes_that_nobody_makes_a_fitting_one_has_to_be_there(
+    unanswered: Client, unsuited: Json, chosen: str
+) -> None:
+    """Local disks: `kubernetes.io/no-provisioner`."""
+    world = zones(n1="a", n2="b", n3="c")
+    storage_class(world, provisioner="kubernetes.io/no-provisioner")
+    volume_claim(world)
+    volume(world, name="first", **unsuited)
+    volume(world, "b", name="second")
+    assert place(world, unanswered) == chosen
+
+
+async def test_a_volume_claim_of_an_ephemeral_volume_is_found_by_its_name(unanswered: Client) -> None:
+    """Pod and volume name it."""
+    world = zones(n1="a", n2="b")
+    volume(world, "b")
+    claim = volume_claim(world, "pv")
+    claim["metadata"] |= {"name": "c-scratch", "uid": "u"}
+    world.see(VOLUME_CLAIMS, claim)
+    spec = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]}
+    world.wait_for("c", request("gpu"), spec=spec)
+    world.cycle(unanswered).once()
+    assert world.places() == {"c": "n2"}
+
+
+async def test_where_volumes_may_not_be_read_pods_are_served_all_the_same(unanswered: Client) -> None:
+    """kube-scheduler then refuses nodes, as before."""
+    world = zones(n1="a")
+    world.snapshot.volumes.complete = False
+    assert place(world, unanswered) == "n1"
