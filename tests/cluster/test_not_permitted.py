@@ -17,7 +17,7 @@ async def refuse(_request: web.Request) -> web.Response:
 
 
 async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> None:
-    """Only where the operator can do without it: volumes."""
+    """Only where the operator can do without it: volumes. `catch_up` does not wait for it."""
     application = web.Application()
     application.router.add_get("/{path:.*}", refuse)
     runner = web.AppRunner(application)
@@ -31,9 +31,12 @@ async def test_a_kind_that_may_not_be_read_is_said_once_and_done_without() -> No
         ) as client:
             reflector = Reflector(client, VOLUMES, Seen(), optional=True)
             with capture_logs() as logs:
-                await asyncio.wait_for(reflector.run(), 5)
+                observing = asyncio.ensure_future(reflector.run())
+                await asyncio.wait_for(reflector.synced.wait(), 5)
+                await asyncio.wait_for(reflector.catch_up(), 5)
+                observing.cancel()
     finally:
         await runner.cleanup()
-    assert [line["event"] for line in logs] == ["reflector.not_permitted"]
+    assert [line["event"] for line in logs] == ["reflector.refused"]
     assert reflector.synced.is_set()
     assert not reflector.listed
