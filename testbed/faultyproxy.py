@@ -22,9 +22,18 @@ from aiohttp import web
 
 from testbed import kubeconfig
 
-_HOP_BY_HOP = frozenset(
-    ("accept-encoding", "connection", "content-length", "host", "keep-alive", "transfer-encoding")
+_OF_ONE_CONNECTION = frozenset(
+    (
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "host",
+        "keep-alive",
+        "transfer-encoding",
+    )
 )
+"""Headers that are not handed on: they say how a body is sent, and what is handed on is not compressed."""
 _LONGEST_LINE = 64 << 20
 _MOST_REMEMBERED = 20
 """Watch events of one path that can be sent again, and reads whose answers can be given again."""
@@ -43,7 +52,7 @@ class Fault(StrEnum):
     GARBLE = "200 and a page that is no JSON, after the request was carried out"
     STALE = "a read is answered as the same read was answered before"
     CUT = "a watch breaks after its next event"
-    REPLAY = "a watch begins with its last events once more, in any order"
+    REPLAY = "a watch begins with its last events since the last list once more, in any order"
 
 
 _OF_WATCHES = (Fault.CUT, Fault.REPLAY)
@@ -110,9 +119,10 @@ class FaultyProxy:
         self.let_go()
         await self._stack.aclose()
 
-    def kubeconfig(self, path: Path) -> Path:
-        """Write a kubeconfig that leads through the proxy; it has the source's token, if there is one."""
-        return replace(self._access, server=self.server, certificate=None, key=None).write(path)
+    def kubeconfig(self, path: Path, user: Path | None = None) -> Path:
+        """Write a kubeconfig that leads through the proxy, with the token of the user's kubeconfig or of the source, if any."""
+        access = kubeconfig.read(user) if user is not None else self._access
+        return replace(access, server=self.server, certificate=None, key=None).write(path)
 
     def let_go(self) -> None:
         """Hand on every request and answer that is held now."""
@@ -172,6 +182,8 @@ class FaultyProxy:
             return _broken(request)
         self.answered.append(what)
         if request.method == "GET":
+            # Who has listed (a process that has just started) is never shown what was before.
+            self._events.pop(request.path, None)
             self._remember(what, answered.status, answer)
         await self._hold(drawn.get(Fault.HOLD_ANSWER))
         if Fault.LOSE_ANSWER in drawn:
@@ -222,7 +234,7 @@ def _is_watch(request: web.BaseRequest) -> bool:
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
+    return {name: value for name, value in headers.items() if name.lower() not in _OF_ONE_CONNECTION}
 
 
 def _broken(request: web.BaseRequest) -> web.Response:

@@ -18,6 +18,7 @@ import yaml
 
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from testbed.faultyproxy import FaultyProxy
 from testbed.kubelet import FakeKubelet
 from testbed.node import NodeShape
 from testbed.nodes import simulated_nodes
@@ -60,7 +61,9 @@ class Installation:
         manifests: Path = MANIFESTS,
         kubelet_options: Mapping[str, Any] | None = None,
         agents: bool = True,
+        proxy: FaultyProxy | None = None,
     ) -> None:
+        """`proxy` stands between the operators and the API server."""
         self.cluster = cluster
         self.nodes = {node.name: node for node in nodes}
         self.operators: list[Supervised] = []
@@ -73,6 +76,7 @@ class Installation:
         self._manifests = manifests
         self._kubelet_options = dict(kubelet_options or {})
         self._run_agents = agents
+        self._proxy = proxy
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -154,6 +158,8 @@ class Installation:
         """Start one more replica of the operator."""
         [port] = free_ports(1)
         token = await self.cluster.service_account_kubeconfig(NAMESPACE, "apportion-operator")
+        if self._proxy is not None:
+            token = self._proxy.kubeconfig(self.cluster.folder / f"operator-{index}.proxied", token)
         operator = Supervised(
             f"operator-{index}",
             [

@@ -44,6 +44,14 @@ async def test_what_no_rule_names_passes(api: Api, maps: str) -> None:
     assert (await api.get(f"{maps}/m"))["data"] == {"a": "0"}
 
 
+async def test_a_long_answer_passes(api: Api, maps: str) -> None:
+    """The server compresses answers from 128 KiB on."""
+    text = "0" * 300_000
+    await api.create(maps, {"metadata": {"name": "m"}, "data": {"a": text}})
+    found, _ = await api.items(maps, fieldSelector="metadata.name=m")
+    assert found[0]["data"] == {"a": text}
+
+
 async def test_a_token_is_handed_on(control_plane: ControlPlane, tmp_path: Path) -> None:
     """A user of the proxy keeps the rights of its own account."""
     account = await control_plane.service_account_kubeconfig("default", "default")
