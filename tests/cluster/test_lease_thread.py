@@ -13,6 +13,7 @@ from apportion.cluster.ownthread import run_in_own_thread
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer
+from tests.cluster.replica import elsewhere
 
 TERM, BLOCK = 2.0, 5.0
 
@@ -44,27 +45,6 @@ async def threaded(one: Lease, server: ApiServer | ControlPlane) -> AsyncIterato
     task = asyncio.ensure_future(run_in_own_thread("lease", hold))
     try:
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-@asynccontextmanager
-async def elsewhere(server: ApiServer) -> AsyncIterator[ApiServer]:
-    """Serve in another thread, so that this loop can be blocked."""
-    listening = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    async def serve() -> None:
-        async with server.serving():
-            loop.call_soon_threadsafe(listening.set)
-            await asyncio.Event().wait()
-
-    task = asyncio.ensure_future(run_in_own_thread("server", serve))
-    await listening.wait()
-    try:
-        yield server
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
