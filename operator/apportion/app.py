@@ -6,7 +6,6 @@ had accepted when the lease was gained.
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -58,8 +57,6 @@ MANAGER = "apportion-operator"
 
 _REST = 1.0
 """Seconds without a pass after which upkeep may run."""
-_STUCK = 60.0
-"""Seconds without a pass after which a leader counts as dead."""
 _SILENT = 180.0
 """Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
 OBSERVED = (CLASSES, NODES, SLICES, TAINT_RULES, PARTITIONS, LAYOUTS, POLICIES, CLAIMS, PODS)
@@ -90,6 +87,7 @@ class App:
         self._client = client
         self._connect = connect
         self._within = settings.lease.acting
+        self._stuck = settings.cycle.stuck
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
         self.snapshot = Snapshot(
@@ -134,7 +132,7 @@ class App:
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         self._pending = PendingClaims(self.snapshot, now)
-        self._acting = False
+        self._acting_since: float | None = None
         self._stop = stop
         self._health = Health(settings.health_port, alive=self._sick, ready=self.unready)
 
@@ -219,7 +217,7 @@ class App:
                 resting.cancel()
 
     def _set_acting(self, *, acting: bool) -> None:
-        self._acting = acting
+        self._acting_since = time.monotonic() if acting else None
         metrics.LEADING.set(acting)
 
     async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
@@ -227,12 +225,14 @@ class App:
         task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lease.lost.wait())
         try:
             await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)
-            return task.done()
+            ended = task.done()
         finally:
             lost.cancel()
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
+        return ended
 
     async def _act(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -263,14 +263,15 @@ class App:
         ]
         if missing:
             return f"{', '.join(missing)} are not listed"
-        if held > self._within and not self._acting:
+        if held > self._within and self._acting_since is None:
             return f"it did not act within {self._within:.0f} s"
         return self._sick()
 
     def _sick(self) -> str | None:
-        if self._acting and self.cycle.age() > _STUCK:
-            return f"no pass for {self.cycle.age():.0f} s"
-        return None
+        # A stand-by makes no passes: only what it did since it began to act counts.
+        since = self._acting_since
+        silent = 0.0 if since is None else min(self.cycle.age(), time.monotonic() - since)
+        return f"no pass for {silent:.0f} s" if silent > self._stuck else None
 
     def unready(self) -> str | None:
         """Say which kinds are not observed; None when all are."""

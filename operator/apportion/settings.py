@@ -17,6 +17,9 @@ class CycleSettings:
     idle: float = 2.0
     """Seconds after which a cycle starts although nothing changed, because time-outs and exclusions end."""
 
+    stuck: float = 60.0
+    """Seconds without a pass after which a leader counts as dead, and gives the lease back."""
+
     writes: int = 32
     """How many writes to the API server may run at once."""
 

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from apportion.app import App
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES, LEASES, NODES, SLICES
-from apportion.settings import LeaseSettings, OperatorSettings
+from apportion.cluster.ownthread import run_in_own_thread
+from apportion.settings import CycleSettings, LeaseSettings, OperatorSettings
 from tests.cluster.apiserver import ApiServer, Json
 from tests.observedcluster import ObservedCluster
 
@@ -16,9 +17,13 @@ LEASE = "apportion-operator"
 
 
 @asynccontextmanager
-async def replica(server: ApiServer, lease: LeaseSettings | None = None) -> AsyncIterator[App]:
+async def replica(
+    server: ApiServer, lease: LeaseSettings | None = None, cycle: CycleSettings | None = None
+) -> AsyncIterator[App]:
     """Run the operator on the server, without its health port."""
-    settings = OperatorSettings(identity="replica", health_port=0, lease=lease or LeaseSettings())
+    settings = OperatorSettings(
+        identity="replica", health_port=0, lease=lease or LeaseSettings(), cycle=cycle or CycleSettings()
+    )
     async with server.client() as client:
 
         async def connect() -> Client:
@@ -32,6 +37,27 @@ async def replica(server: ApiServer, lease: LeaseSettings | None = None) -> Asyn
             app.stopping()
             with suppress(asyncio.CancelledError):
                 await asyncio.wait_for(running, 20)
+
+
+@asynccontextmanager
+async def elsewhere(server: ApiServer) -> AsyncIterator[ApiServer]:
+    """Serve in another thread, so that this loop can be blocked."""
+    listening = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def serve() -> None:
+        async with server.serving():
+            loop.call_soon_threadsafe(listening.set)
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(run_in_own_thread("server", serve))
+    await listening.wait()
+    try:
+        yield server
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def two_devices(server: ApiServer) -> None:

@@ -172,14 +172,3 @@ def test_what_is_gone_does_not_come_back_by_a_late_answer() -> None:
     world.gone(CLAIMS, raw)
     world.see(CLAIMS, raw)
     assert not world.snapshot.claims
-
-
-def test_pruning_drops_phantoms() -> None:
-    """What the sweep found to be gone leaves no trace."""
-    world = ObservedCluster()
-    raw = world.claim("c")
-    world.allocate(raw, "n1", "gpu-0")
-    uid = raw["metadata"]["uid"]
-    world.snapshot.prune(CLAIMS, frozenset({uid}))
-    assert world.snapshot.state.holders(CARD) == ()
-    assert world.snapshot.known(CLAIMS) == frozenset()

@@ -1,6 +1,7 @@
 """A replica acts only on what is true now, and does not keep the lease when it cannot act."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,10 +9,10 @@ import pytest
 from apportion.app import App
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, SLICES, ResourceKind
-from apportion.settings import LeaseSettings, OperatorSettings
+from apportion.settings import CycleSettings, LeaseSettings, OperatorSettings
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, failed
-from tests.cluster.replica import claim, devices, hold, holder, replica, two_devices
+from tests.cluster.replica import claim, devices, elsewhere, hold, holder, replica, two_devices
 from tests.observedcluster import ObservedCluster
 
 
@@ -87,6 +88,34 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
         assert not app.lease.gained.is_set()
         server.fault = lambda _: None
         await eventually(lambda: allocated(server))
+
+
+QUICK = LeaseSettings(duration=3.0, renew=0.2, reserve=0.5)
+
+
+async def test_a_stand_by_that_waited_long_keeps_the_lease(server: ApiServer) -> None:
+    """It has made no pass for longer than a leader may: nobody asked it to."""
+    hold(server, "predecessor")
+    async with replica(server, QUICK, CycleSettings(stuck=3.0, quiet=1.5, longest=1.5)) as app:
+        await asyncio.sleep(3.5)
+        hold(server, "")
+        await asyncio.wait_for(app.lease.gained.wait(), 10)
+        await asyncio.sleep(2.0)
+        assert app.lease.held() > 1.5
+
+
+async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
+    """Its thread would renew for ever what the replica cannot use."""
+    async with elsewhere(ApiServer()) as server:
+        two_devices(server)
+        claim(server, "only")
+        async with replica(server, QUICK, CycleSettings(stuck=2.0, idle=0.3)) as app:
+            await eventually(lambda: allocated(server))
+            end = time.monotonic() + 4.0
+            while time.monotonic() < end:
+                sum(range(1000))
+            assert holder(server) == ""
+            await asyncio.wait_for(app.lease.lost.wait(), 1)
 
 
 async def test_a_part_that_fails_ends_the_operator_and_says_why(server: ApiServer) -> None:

@@ -10,6 +10,7 @@ waits for `gained` or `lost` is told in his own event loop.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,6 +72,8 @@ class Lease:
         self._until = 0.0
         self._since: float | None = None
         """When this replica began to lead; None for a follower."""
+        self._record: Object | None = None
+        """The Lease as we last wrote it, while we lead."""
         self._rests_until = float("-inf")
         self._observed: tuple[str, float] | None = None
         """Version of another's record, and when it was first seen."""
@@ -136,19 +139,28 @@ class Lease:
             _log.warning("lease.unreachable", error=str(error))
 
     async def _take(self, client: Client) -> bool:
+        if self._record is not None:
+            # A renewal is one request: nobody else writes a lease that we hold.
+            held, self._record = self._record, None
+            with suppress(Overtaken, Missing):
+                self._record = await self._write(client, held, self._identity)
+                return True
         try:
             found = await client.get(LEASES, self._name, namespace=self._namespace)
         except Missing:
-            await client.create(LEASES, self._body({}, self._identity), namespace=self._namespace)
+            body = self._body({}, self._identity)
+            self._record = await client.create(LEASES, body, namespace=self._namespace)
             return True
         spec: dict[str, Any] = found.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
         if holder not in ("", self._identity) and not self._expired(found):
             return False
-        body = self._body(found, self._identity)
-        await client.replace(LEASES, self._name, body, namespace=self._namespace)
+        self._record = await self._write(client, found, self._identity)
         self._observed = None
         return True
+
+    async def _write(self, client: Client, found: Object, holder: str) -> Object:
+        return await client.replace(LEASES, self._name, self._body(found, holder), namespace=self._namespace)
 
     def _expired(self, found: Object) -> bool:
         # Clocks of replicas differ: another's term ends when its record has not changed for that long by our own clock.
@@ -187,7 +199,7 @@ class Lease:
         log = _log.info if reason == "released" else _log.error
         log("lease.lost", identity=self._identity, reason=reason)
         metrics.LEASE_CHANGES.labels("lost").inc()
-        self._until, self._since = 0.0, None
+        self._until, self._since, self._record = 0.0, None, None
         self._tell(self._say_lost)
 
     async def _give_back(self, client: Client, reason: str) -> None:
@@ -202,6 +214,6 @@ class Lease:
         try:
             found = await client.get(LEASES, self._name, namespace=self._namespace)
             if (found.get("spec") or {}).get("holderIdentity") == self._identity:
-                await client.replace(LEASES, self._name, self._body(found, ""), namespace=self._namespace)
+                await self._write(client, found, "")
         except ApiError as error:
             _log.info("lease.not_released", error=str(error))

@@ -76,11 +76,6 @@ class ObjectStore:
         """Return the readable objects of a kind, by UID; it is always the same dict."""
         return self._objects[kind]
 
-    def known(self, kind: ResourceKind) -> frozenset[str]:
-        """Return the UIDs of a kind that were observed, broken objects included."""
-        broken = {uid for uid, found in self.broken.items() if found.kind == kind}
-        return frozenset(self._objects[kind]) | broken
-
     def observe(self, kind: ResourceKind, change: str, raw: Raw) -> tuple[Any, Any]:
         """Take in one event; returns the object before and after it, None each where there is none."""
         metadata = raw["metadata"]

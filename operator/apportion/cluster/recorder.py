@@ -131,6 +131,8 @@ class Recorder:
         try:
             await self._write(event, count)
         except ApiError as error:
+            if isinstance(error, Missing) or "is being terminated" in str(error):
+                return  # the namespace goes, and nobody will read it
             self._failed = (self._failed[0] + 1, str(error))
         else:
             topic.text, topic.count = event.text, count

@@ -98,15 +98,6 @@ class Snapshot:
         if old is not None or new is not None:
             self._changed(kind, raw["metadata"]["uid"], old, new)
 
-    def known(self, kind: ResourceKind) -> frozenset[str]:
-        """Return the UIDs of a kind that were observed, broken objects included."""
-        return self._store.known(kind)
-
-    def prune(self, kind: ResourceKind, uids: frozenset[str]) -> None:
-        """Drop objects of a kind that the server no longer has."""
-        for uid in uids:
-            self.observe(kind, "DELETED", {"metadata": {"uid": uid}})
-
     # Reading. ------------------------------------------------------------------------------------------------
 
     def node(self, name: str) -> Node | None:
