@@ -17,6 +17,10 @@ class CycleSettings:
     idle: float = 2.0
     """Seconds after which a cycle starts although nothing changed, because time-outs and exclusions end."""
 
+    selectors: int = 20_000_000
+    """CEL cost units that the selectors of one claim may spend on all devices of the cluster, about four seconds of CPU;
+    one evaluation on one device may spend a million (resource.k8s.io)."""
+
     writes: int = 32
     """How many writes to the API server may run at once."""
 
