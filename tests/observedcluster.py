@@ -171,6 +171,12 @@ class ObservedCluster:
         """Show that an object was deleted."""
         self.snapshot.observe(kind, "DELETED", raw)
 
+    def gone_claim(self, name: str) -> None:
+        """Show that a claim of namespace `team` was deleted."""
+        claim = self.snapshot.claim("team", name)
+        assert claim is not None, name
+        self.gone(CLAIMS, {"metadata": {"name": name, "namespace": "team", "uid": claim.uid}})
+
     def claim_value(self, raw: Json) -> Claim:
         """Return the snapshot's value of a claim."""
         return self.snapshot.claims[raw["metadata"]["uid"]]
