@@ -22,6 +22,7 @@ from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, 
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.preparing import Preparing
+from apportion.scheduling.turns import in_turns
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
@@ -79,7 +80,7 @@ class QueueWalk:
         """
         self.granted, self.ended_early = 0, False
         self._preparing.begin(number)
-        queue = by_group(demands, self._snapshot)
+        queue = in_turns(by_group(demands, self._snapshot), self._snapshot.managed)
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         keys = {id(each): _key(each) for each in queue}
         self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]))

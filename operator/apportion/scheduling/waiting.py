@@ -110,11 +110,11 @@ def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Mixed
         if demand is not None:
             seen.update(each.uid for each in demand.claims)
             demands.append(demand)
-    demands.sort(key=lambda demand: (-_priority(demand, managed), demand.since, demand.key))
+    demands.sort(key=lambda demand: (-priority_of(demand, managed), demand.since, demand.key))
     return demands, unservable
 
 
-def _priority(demand: WaitingDemand, managed: ManagedClasses) -> int:
+def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
     """Return the priority that counts in the queue."""
     if demand.priority and managed.policy(demand.claims[0]).queue.order == QueueOrder.FIFO:
         return 0
