@@ -27,11 +27,16 @@ def full(waiting: int, *, wanted: Json | None = None) -> ObservedCluster:
 
 def explained(cycle: Cycle) -> int:
     """Make a pass; return how many refusals were explained in it."""
+    return calls(cycle, "explain")
+
+
+def calls(cycle: Cycle, function: str) -> int:
+    """Make a pass; return how often a function of this name was called in it."""
     count = 0
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
         nonlocal count
-        count += event == "call" and frame.f_code.co_name == "explain"
+        count += event == "call" and frame.f_code.co_name == function
 
     before = sys.getprofile()
     sys.setprofile(profile)
@@ -57,6 +62,24 @@ async def test_equal_claims_are_explained_once(unanswered: Client, waiting: int)
     assert explained(cycle) == 0
     world.gone(PODS, pod)
     assert explained(cycle) <= 1
+
+
+@pytest.mark.parametrize("shapes", [1, 100])
+async def test_a_pod_that_ends_costs_a_look_at_the_nodes_for_each_shape_only(
+    unanswered: Client, shapes: int
+) -> None:
+    """Nobody can be served by it: devices are missing, not cpu."""
+    world = full(0)
+    for number in range(200):
+        requests = {"resources": {"requests": {"cpu": f"{100 + number % shapes}m"}}}
+        wanted = {"containers": [{"name": "main", **requests}]}
+        world.wait_for(f"c{number:03}", request("gpu"), spec=wanted)
+    pod = world.pod("ends", spec={"nodeName": "n00"})
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.gone(PODS, pod)
+
+    assert calls(cycle, "against") <= (shapes + 1) * NODES
 
 
 async def test_what_becomes_free_goes_to_the_first_that_waits(unanswered: Client) -> None:

@@ -107,7 +107,12 @@ class QueueWalk:
                     for demand in last
                     if is_current(demand, self._snapshot) and self._readiness(demand) == "ready"
                 ]
-                self._decider.planner.plan(current, capacity, self._decider.rests)
+                refused = {demand.key for demand in current if self._decider.is_refused(demand)}
+                self._decider.planner.plan(
+                    current,
+                    capacity,
+                    lambda key, refused=refused: key in refused or self._decider.rests(key),  # type: ignore[misc]
+                )
                 planned_at = self._snapshot.state.moment
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
