@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
+from apportion.scheduling.waiting import AT_ONCE, gather, waiting_demands
 from tests.clock import Ticking
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.sliced import between, until
@@ -42,6 +43,20 @@ async def test_others_run_while_a_pass_decides(silent: Client) -> None:
     )
 
     assert len(set(seen)) >= 10
+
+
+def test_the_queue_is_gathered_in_small_steps() -> None:
+    """A yield for every few claims, and the same queue as in one go."""
+    world = crowd()
+    steps, yields, gathered = gather(world.snapshot), 0, None
+    while gathered is None:
+        try:
+            next(steps)
+            yields += 1
+        except StopIteration as end:
+            gathered = end.value
+    assert gathered == waiting_demands(world.snapshot)
+    assert yields >= MANY // AT_ONCE
 
 
 async def test_a_claim_that_goes_away_between_slices_gets_nothing(silent: Client) -> None:

@@ -32,7 +32,7 @@ from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, waiting_demands
+from apportion.scheduling.waiting import MixedClasses, UnknownClasses, WaitingDemand, gather
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -150,7 +150,7 @@ class Cycle:
             yield None
 
             # 2. What waits, and what can never be served?
-            demands, unservable = waiting_demands(self._snapshot)
+            demands, unservable = yield from gather(self._snapshot)
             yield None
             self._report(demands, unservable)
             yield None

@@ -80,11 +80,14 @@ class QueueWalk:
         """
         self.granted, self.ended_early = 0, False
         self._preparing.begin(number)
-        queue = in_turns(by_group(demands, self._snapshot), self._snapshot.managed)
+        queue = by_group(demands, self._snapshot)
+        yield None
+        queue = in_turns(queue, self._snapshot.managed)
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         keys = {id(each): _key(each) for each in queue}
         self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]))
         self._group_decider.begin(groups)
+        yield None
         capacity = self._read()
         if self._reached.issuperset(keys.values()):
             self._reached = frozenset()

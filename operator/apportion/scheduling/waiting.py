@@ -7,7 +7,7 @@ A pod is ready when our gate is its only one. Claims that several ready pods sha
 a pod that comes later finds the claim allocated and is tied to its node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from apportion.api.contract import GATE
@@ -18,6 +18,8 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
 IMMEDIATE = "Immediate"
+AT_ONCE = 64
+"""Claims that `gather` reads before it yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,22 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
 
 
 def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[MixedClasses | UnknownClasses]]:
-    """Return all demands in queue order, and the claims that nobody can allocate.
+    """Return all demands in queue order, and the claims that nobody can allocate, as `gather` does, in one go."""
+    steps = gather(snapshot)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[list[WaitingDemand], list[MixedClasses | UnknownClasses]] = end.value
+            return found
+
+
+def gather(
+    snapshot: Snapshot,
+) -> Generator[None, None, tuple[list[WaitingDemand], list[MixedClasses | UnknownClasses]]]:
+    """Return all demands in queue order, and the claims that nobody can allocate; yields after each few claims.
+
+    Where the snapshot changes meanwhile, a demand may be outdated when it is decided (`queuewalk.is_current`).
 
     Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
     of its pods counts as 0: among such demands the older one goes first.
@@ -94,7 +111,9 @@ def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Mixed
     demands: list[WaitingDemand] = []
     unservable: list[MixedClasses | UnknownClasses] = []
     seen: set[str] = set()
-    for claim in snapshot.claims_of(snapshot.claim_index.unallocated):
+    for number, claim in enumerate(snapshot.claims_of(snapshot.claim_index.unallocated)):
+        if number % AT_ONCE == AT_ONCE - 1:
+            yield
         if claim.uid in seen or snapshot.allocation(claim) is not None:
             continue
         parts = managed.mixes(claim)
