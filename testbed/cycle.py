@@ -27,7 +27,11 @@ def now() -> datetime:
 
 
 def build_cycle(
-    client: Any, snapshot: Snapshot, recorder: Recorder, clock: Callable[[], float] = time.monotonic
+    client: Any,
+    snapshot: Snapshot,
+    recorder: Recorder,
+    clock: Callable[[], float] = time.monotonic,
+    settings: CycleSettings | None = None,
 ) -> Cycle:
     """Return a cycle that writes through the client."""
     debouncer = Debouncer(quiet=0, longest=0, clock=clock)
@@ -38,5 +42,5 @@ def build_cycle(
     writes = BackgroundWrites(snapshot, writer, recorder, clock=clock, wake=debouncer.wake)
     return Cycle(
         snapshot, writes, partitions, recorder, debouncer,
-        settings=CycleSettings(), clock=clock, manager=MANAGER,
+        settings=settings or CycleSettings(), clock=clock, manager=MANAGER,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
+from apportion.settings import CycleSettings
 from testbed.cycle import build_cycle, now
 from tests.clock import Clock
 
@@ -30,6 +31,8 @@ class ObservedCluster:
     """How often the snapshot woke the cycle."""
     warned: list[tuple[str, str]] = field(default_factory=list)
     """Name of the object and reason of each warning that a cycle has recorded."""
+    messages: list[tuple[str, str, str]] = field(default_factory=list)
+    """The same with the text of each."""
     clock: Clock = field(default_factory=Clock)
     programs: Programs = field(default_factory=Programs)
     """Compiles the selectors."""
@@ -148,13 +151,13 @@ class ObservedCluster:
         self.claim(name, wanted)
         self.pod(name, name, spec=spec)
 
-    def cycle(self, client: Any) -> Cycle:
+    def cycle(self, client: Any, settings: CycleSettings | None = None) -> Cycle:
         """The operator's cycle over the snapshot, by the world's clock."""
-        return build_cycle(client, self.snapshot, self.recorder(client), self.clock)
+        return build_cycle(client, self.snapshot, self.recorder(client), self.clock, settings)
 
     def recorder(self, client: Any) -> Recorder:
         """A recorder that also notes warnings in the world."""
-        return _Noting(client, self.warned, self.clock)
+        return _Noting(client, self.warned, self.messages, self.clock)
 
     def places(self) -> dict[str, str | None]:
         """Return the node of each claim that has an allocation, assumed ones included, by the claim's name."""
@@ -168,6 +171,12 @@ class ObservedCluster:
         """Show that an object was deleted."""
         self.snapshot.observe(kind, "DELETED", raw)
 
+    def gone_claim(self, name: str) -> None:
+        """Show that a claim of namespace `team` was deleted."""
+        claim = self.snapshot.claim("team", name)
+        assert claim is not None, name
+        self.gone(CLAIMS, {"metadata": {"name": name, "namespace": "team", "uid": claim.uid}})
+
     def claim_value(self, raw: Json) -> Claim:
         """Return the snapshot's value of a claim."""
         return self.snapshot.claims[raw["metadata"]["uid"]]
@@ -180,12 +189,20 @@ class ObservedCluster:
 class _Noting(Recorder):
     """Notes whom it warned, and why."""
 
-    def __init__(self, client: Any, warned: list[tuple[str, str]], clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Any,
+        warned: list[tuple[str, str]],
+        messages: list[tuple[str, str, str]],
+        clock: Clock,
+    ) -> None:
         super().__init__(client, component="test", clock=clock, now=now)
         self._warned = warned
+        self._messages = messages
 
     def warning(self, about: About, reason: str, text: str) -> None:
         self._warned.append((about.name, reason))
+        self._messages.append((about.name, reason, text))
         super().warning(about, reason, text)
 
 

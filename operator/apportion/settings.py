@@ -19,6 +19,9 @@ class CycleSettings:
 
     stuck: float = 60.0
     """Seconds without a pass after which a leader counts as dead, and gives the lease back."""
+    selectors: int = 20_000_000
+    """CEL cost units that the selectors of one claim may spend on all devices of the cluster, about four seconds of CPU;
+    one evaluation on one device may spend a million (resource.k8s.io)."""
 
     writes: int = 32
     """How many writes to the API server may run at once."""

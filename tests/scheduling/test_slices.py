@@ -1,13 +1,14 @@
 """A long pass is done in slices, between which others run; what they changed counts."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
+from apportion.scheduling.waiting import AT_ONCE, gather, waiting_demands
 from tests.clock import Ticking
 from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.scheduling.sliced import between, until
 
 MANY = 150
 ROOM = 10
@@ -31,41 +32,31 @@ def node(world: ObservedCluster, name: str) -> None:
     world.slice(name, f"{name}-devices", {"devices": rows}, 1)
 
 
-async def between(world: ObservedCluster, client: Client, turns: Iterator[None]) -> None:
-    """Run the cycle, and take turns with it."""
-    acting = asyncio.ensure_future(world.cycle(client).run())
-    try:
-        async with asyncio.timeout(30):
-            for _ in turns:
-                await asyncio.sleep(0.001)
-    finally:
-        acting.cancel()
-        await asyncio.wait((acting,), timeout=0.01)
-        acting.cancel()  # writes that nobody answers are not waited for
-        await asyncio.gather(acting, return_exceptions=True)
-
-
-def until(done: Callable[[], bool], each: Callable[[], None] = lambda: None) -> Iterator[None]:
-    for _ in range(100_000):
-        if done():
-            return
-        each()
-        yield
-    raise TimeoutError
-
-
 async def test_others_run_while_a_pass_decides(silent: Client) -> None:
     """The lease, the writes and the watches are not kept waiting by a long queue."""
     world = crowd()
     seen: list[int] = []
 
     await between(
-        world,
-        silent,
+        world.cycle(silent),
         until(lambda: len(world.places()) == MANY, lambda: seen.append(len(world.places()))),
     )
 
     assert len(set(seen)) >= 10
+
+
+def test_the_queue_is_gathered_in_small_steps() -> None:
+    """A yield for every few claims, and the same queue as in one go."""
+    world = crowd()
+    steps, yields, gathered = gather(world.snapshot), 0, None
+    while gathered is None:
+        try:
+            next(steps)
+            yields += 1
+        except StopIteration as end:
+            gathered = end.value
+    assert gathered == waiting_demands(world.snapshot)
+    assert yields >= MANY // AT_ONCE
 
 
 async def test_a_claim_that_goes_away_between_slices_gets_nothing(silent: Client) -> None:
@@ -80,7 +71,7 @@ async def test_a_claim_that_goes_away_between_slices_gets_nothing(silent: Client
         world.see(PODS, ends)
         yield from until(lambda: len(world.places()) == MANY - 2)
 
-    await between(world, silent, meddle())
+    await between(world.cycle(silent), meddle())
 
     assert {"c140", "c141"} & world.places().keys() == set()
     holders = [
@@ -102,7 +93,7 @@ async def test_pods_that_are_bound_between_slices_count(silent: Client) -> None:
             world.pod(f"other-{number}", spec={"nodeName": f"n{MANY // ROOM - 1 - number // ROOM:02}"})
         yield from until(lambda: "ClaimsNotAllocated" in {reason for _, reason in world.warned})
 
-    await between(world, silent, fill())
+    await between(world.cycle(silent), fill())
 
     assert len(world.places()) == MANY - 60
 
@@ -120,7 +111,7 @@ async def test_a_walk_that_ends_early_goes_on_where_it_stopped(silent: Client) -
     def stir() -> None:
         world.node("elsewhere", cpu=str(world.version))
 
-    await between(world, silent, until(lambda: len(set(refused())) == MANY, stir))
+    await between(world.cycle(silent), until(lambda: len(set(refused())) == MANY, stir))
 
     assert sorted(refused()[:MANY]) == sorted(set(refused()))
     assert world.wakes > MANY

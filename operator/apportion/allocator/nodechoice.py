@@ -5,7 +5,7 @@ Outcomes are kept in the ranking, except those that depend on this demand alone 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -154,6 +154,20 @@ class NodeChoice(NodeOutcomes):
 
     def refusal(self) -> Refusal:
         """Return the refusal; raises BrokenInput if every node that has devices failed on them."""
+        demand, ranking = self.demand, self.ranking
+        # A full cluster with a queue: all waiting claims of one query are refused for one reason.
+        circumstances = self.state.moment, self.named.query, demand.nodes, demand.excluded, self.prefer
+        kept = ranking.refusal
+        if isinstance(kept, Refusal) and ranking.refused == circumstances:
+            ranking.refused = circumstances  # compared by identity the next time, as a rule
+            return replace(kept, explanation=kept.explanation.named(self._keys()))
+        refusal = self._refusal()
+        # An error names the claim in a text.
+        if all(group.kind != "error" for group in refusal.explanation.groups):
+            ranking.refusal, ranking.refused = refusal, circumstances
+        return refusal
+
+    def _refusal(self) -> Refusal:
         names = sorted(self._names())
         special = self.special
         outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
@@ -172,18 +186,12 @@ class NodeChoice(NodeOutcomes):
             verdict = "budget"
         elif id(BROKEN) in verdicts:
             verdict = "node"
-        # A waiting claim is tried in every pass: without a change of the state its refusal stays the same.
-        reusable = self.demand.nodes is None and not special
-        circumstances = self.state.moment, self.named.query, tuple(claim.key for claim in self.demand.claims)
-        kept = self.ranking.refusal
-        if reusable and isinstance(kept, Refusal) and self.ranking.refused == circumstances:
-            return kept
         diagnoses = self.ranking.diagnoses if self.ranking.shared else None
         explanation = explain(self.state, self.named, names, outcomes, diagnoses, special.keys())
-        refusal = Refusal(explanation, verdict, self.query)
-        if reusable:
-            self.ranking.refusal, self.ranking.refused = refusal, circumstances
-        return refusal
+        return Refusal(explanation, verdict, self.query)
+
+    def _keys(self) -> tuple[str, ...]:
+        return tuple([claim.key for claim in self.demand.claims])
 
     def _own_error(self, name: str, outcome: Outcome) -> NodeError:
         """Return the error of this node; the kept one may name devices of another node of its state."""

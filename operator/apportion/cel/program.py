@@ -8,11 +8,13 @@ from typing import Final
 from apportion.cel.check.checked import Checked, fold_constants
 from apportion.cel.check.checker import check
 from apportion.cel.check.reads import Reads, reads
+from apportion.cel.evaluate.closures import Run
 from apportion.cel.evaluate.device import cel_device
 from apportion.cel.evaluate.precise import Precise, precise
 from apportion.cel.fast.compiler import FastForm, fast_form
+from apportion.cel.fast.cost import worst_cost
 from apportion.cel.syntax.parse import parse
-from apportion.cel.values import CelFailure, CostExceeded, Value, name_of
+from apportion.cel.values import COST_LIMIT, CelFailure, CostExceeded, Value, name_of
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
 
@@ -24,14 +26,18 @@ _AMBIGUOUS: Final = ("'", "`", "\\", "//", "\r", '"""')
 class Program:
     """A compiled selector. Can be shared: only the precise form that it makes on demand changes."""
 
-    __slots__ = ("_fast", "_form", "_precise", "reads", "source")
+    __slots__ = ("_fast", "_form", "_precise", "bound", "reads", "source")
 
-    def __init__(self, source: str, fast: FastForm | None, exact: Precise | None, read: Reads) -> None:
+    def __init__(
+        self, source: str, fast: FastForm | None, exact: Precise | None, read: Reads, bound: int
+    ) -> None:
         """`exact`: None for a text that is known to compile; it is then compiled when it is needed."""
         self.source = source
         """The selector's text."""
         self.reads = read
         """What it can read: ("attribute" | "capacity" | "field", full name) pairs; None when it may read everything."""
+        self.bound = min(bound, COST_LIMIT)
+        """Upper bound of the cost units of one evaluation, on a device that keeps the API's limits."""
         self._form = fast
         self._fast = fast.match if fast is not None else None
         self._precise = exact
@@ -44,7 +50,7 @@ class Program:
     def with_literals(self, text: str, values: Mapping[int, str]) -> "Program":
         """Return the program of a text that differs only in the `compared` literals; their lengths must be equal."""
         form = self._form.with_literals(values) if self._form is not None else None
-        return Program(text, form, None, self.reads)
+        return Program(text, form, None, self.reads, self.bound)
 
     def match(self, device: Device) -> bool:
         """Return whether the device matches; raises SelectorError with a short message when evaluation fails."""
@@ -57,19 +63,17 @@ class Program:
 
     def match_precisely(self, device: Device) -> bool:
         """Match without the fast form; raises SelectorError as `match` does."""
-        if self._precise is None:
-            self._precise = _exact(self.source)[1]
+        exact = self._exact()
+        return _finished(exact, exact.start(cel_device(device).value))
+
+    def measure(self, device: Device) -> tuple[bool | SelectorError, int]:
+        """Return the result, or the error, and the cost units that the evaluation spent, whatever it ended in."""
+        exact = self._exact()
+        run = exact.start(cel_device(device).value)
         try:
-            found = self._precise(cel_device(device).value)
-        except CelFailure as failure:
-            raise SelectorError(f"CEL runtime error: {str(failure)[:_LONGEST_MESSAGE]}") from None
-        except CostExceeded:
-            raise SelectorError(
-                "CEL runtime error: operation cancelled: actual cost limit exceeded"
-            ) from None
-        except RecursionError:
-            raise SelectorError("CEL runtime error: nested too deeply") from None
-        return _boolean(found)
+            return _finished(exact, run), run.cost
+        except SelectorError as error:
+            return error, run.cost
 
     def matches(self, devices: Iterable[Device]) -> list[bool | SelectorError]:
         """Match many devices, in order; an error is returned in the device's place instead of raised."""
@@ -89,11 +93,20 @@ class Program:
                 out.append(error)
         return out
 
+    def _exact(self) -> Precise:
+        if self._precise is None:
+            self._precise = _exact(self.source)[1]
+        return self._precise
+
 
 def compile_selector(text: str) -> Program:
     """Compile a selector; raises SelectorError with line and column when it cannot be one."""
     checked, exact = _exact(text)
-    return Program(text, fast_form(checked), exact, reads(checked))
+    try:
+        bound = worst_cost(checked)
+    except RecursionError:
+        bound = COST_LIMIT
+    return Program(text, fast_form(checked, bound), exact, reads(checked), bound)
 
 
 def _exact(text: str) -> tuple[Checked, Precise]:
@@ -105,6 +118,18 @@ def _exact(text: str) -> tuple[Checked, Precise]:
     except RecursionError:
         raise SelectorError("compilation failed: the expression is nested too deeply") from None
     return checked, exact
+
+
+def _finished(exact: Precise, run: Run) -> bool:
+    try:
+        found = exact.finish(run)
+    except CelFailure as failure:
+        raise SelectorError(f"CEL runtime error: {str(failure)[:_LONGEST_MESSAGE]}") from None
+    except CostExceeded:
+        raise SelectorError("CEL runtime error: operation cancelled: actual cost limit exceeded") from None
+    except RecursionError:
+        raise SelectorError("CEL runtime error: nested too deeply") from None
+    return _boolean(found)
 
 
 def _boolean(found: Value) -> bool:

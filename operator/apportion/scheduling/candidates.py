@@ -21,7 +21,7 @@ from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
-_TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
+TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 """The guard taint keeps kube-scheduler off our devices; it is no obstacle to us."""
 
 
@@ -82,7 +82,7 @@ class Candidates:
             demand.claims,
             nodes,
             excluded=self._exclusions.devices(),
-            tolerations=_TOLERATIONS,
+            tolerations=TOLERATIONS,
             host=HostDemand(requested(pods), capacity.taken) if pods else None,
             seed=f"{demand.key}/{self._pass}",
         )
@@ -108,7 +108,7 @@ class Candidates:
         if any(self._still_prepared.nodes(claim.uid) for claim in demand.claims):
             return None
         try:
-            query = state.queries.of(demand.claims, state.classes, state.features, _TOLERATIONS)
+            query = state.queries.of(demand.claims, state.classes, state.features, TOLERATIONS)
         except BrokenInput:
             return None
         return query, tuple([constraints_of(pod) for pod in pods])

@@ -14,6 +14,7 @@ import structlog
 
 from apportion import metrics
 from apportion.allocator.nodeoutcomes import precompute
+from apportion.allocator.preparation import Work
 from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
@@ -30,10 +31,11 @@ from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.gates import open_gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
+from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import Unservable, WaitingDemand, waiting_demands
+from apportion.scheduling.waiting import Unservable, WaitingDemand, gather
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -85,7 +87,13 @@ class Cycle:
             snapshot, writes, recorder, self._exclusions, self._still_prepared, clock=clock, manager=manager
         )
         self._queue = QueueWalk(
-            snapshot, partitions, recorder, decider, GroupDecider(decider, clock), clock=clock
+            snapshot,
+            partitions,
+            recorder,
+            decider,
+            GroupDecider(decider, clock),
+            Preparing(snapshot, budget=settings.selectors, clock=clock),
+            clock=clock,
         )
         self._unused = UnusedAllocations(clock, manager=manager)
         self._stalled = StalledAllocations(
@@ -121,18 +129,25 @@ class Cycle:
 
     def once(self) -> None:
         """One whole pass, however long: decide for all that waits, then tidy up."""
-        for _ in self._pass(longest=math.inf):
-            pass
+        for work in self._pass(longest=math.inf):
+            if work is not None:
+                work()
 
     async def _in_slices(self) -> None:
         ends = self._clock() + SLICE
-        for _ in self._pass(longest=LONGEST):
-            if self._clock() >= ends:
+        for work in self._pass(longest=LONGEST):
+            if work is not None:
+                await asyncio.to_thread(work)
+            elif self._clock() < ends:
+                continue
+            else:
                 await asyncio.sleep(_PAUSE)
-                ends = self._clock() + SLICE
+            ends = self._clock() + SLICE
 
-    def _pass(self, *, longest: float) -> Iterator[None]:
+    def _pass(self, *, longest: float) -> Iterator[Work | None]:
         """One pass; yields wherever others may run, and may have changed the snapshot when it goes on.
+
+        Work that it yields has to be done before it goes on; it may be done in another thread.
 
         `longest`: seconds after which deciding ends early.
         """
@@ -145,17 +160,17 @@ class Cycle:
             self._writes.settle()
             self._note_deallocations()
             self._settle_overlaps()
-            yield
+            yield None
 
             # 2. What waits, and what can never be served?
-            demands, unservable = waiting_demands(self._snapshot)
-            yield
+            demands, unservable = yield from gather(self._snapshot)
+            yield None
             self._report(demands, unservable)
-            yield
+            yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
-            for _ in self._queue.walk(self._number, demands, longest=longest):
-                yield
+            for work in self._queue.walk(self._number, demands, longest=longest):
+                yield work
                 if self._snapshot.deallocations:
                     self._note_deallocations()
             if self._queue.ended_early:
@@ -165,7 +180,7 @@ class Cycle:
             contested = self._settle_overlaps()
             gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
             self._writes.ungate(gated)
-            yield
+            yield None
             for claim in self._unused.due(self._snapshot):
                 self._writes.clear(claim, "nobody wants it", "unwanted")
             for claim in self._stalled.due(demands):

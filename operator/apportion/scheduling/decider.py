@@ -73,36 +73,36 @@ class Decider:
 
     def decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         """Serve one demand or say why not; returns how many claims were granted."""
-        if self.planner.rests(demand.key) or self.rests(demand.key):
+        if self.rests(demand.key):
+            return 0
+        shape = self._shape(demand)
+        known = self.refusals.of_shape(shape)
+        if known is not None:
+            return self._refuse(demand, known)
+        if self.planner.rests(demand.key):
             return 0
         asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
         if isinstance(asked, str):
             if granted := self._grant_part(demand, capacity):
                 return granted
-            self.refusals.refuse(demand.key, "no node")
-            events.not_allocated(self.recorder, demand, asked)
-            self._clear_tied_claims(demand)
-            return 0
+            self.refusals.refuse_shape(shape, asked)
+            return self._refuse(demand, asked)
         terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
+        planned = self.planner.answer(demand.key, asked.nodes or frozenset())
         try:
-            answer = self.planner.answer(demand.key, asked.nodes or frozenset()) or allocate(
-                self.snapshot.state,
-                asked,
-                terms,
-                prefer=self.candidates.idle,
-            )
+            answer = planned or allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         except BrokenInput as error:
             self.refusals.refuse(demand.key, "broken")
             events.broken(self.recorder, demand, error)
             return 0
-        self.learn(demand, answer)
         if isinstance(answer, Refusal):
             if granted := self._grant_part(demand, capacity):
                 return granted
-            self.refusals.refuse(demand.key, answer.verdict)
-            events.refused(self.recorder, demand, answer.explanation, self.snapshot)
-            self._clear_tied_claims(demand)
-            return 0
+            if planned is None:
+                # A planned refusal keeps what others of this shape may have been promised.
+                self.refusals.refuse_shape(shape, answer)
+            return self._refuse(demand, answer)
+        self.learn(demand, answer)
         self.grant(demand, answer, capacity)
         return len(demand.claims)
 
@@ -118,6 +118,27 @@ class Decider:
                 self.learn(part, decision)
                 self.grant(part, decision, capacity)
                 return len(part.claims)
+        return 0
+
+    def is_refused(self, demand: WaitingDemand) -> bool:
+        """Say whether a demand will be refused without a question, since one of its shape was."""
+        return self.refusals.of_shape(self._shape(demand)) is not None
+
+    def _shape(self, demand: WaitingDemand) -> object | None:
+        """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit."""
+        return self.candidates.shape(demand) if len(demand.pods) <= 1 else None
+
+    def _refuse(self, demand: WaitingDemand, refusal: Refusal | str) -> int:
+        """Refuse a demand; the refusal may be that of another demand of its shape. Returns how many claims were granted."""
+        if isinstance(refusal, str):
+            self.refusals.refuse(demand.key, "no node")
+            events.not_allocated(self.recorder, demand, refusal)
+        else:
+            self.learn(demand, refusal)
+            self.refusals.refuse(demand.key, refusal.verdict)
+            claims = tuple(claim.key for claim in demand.claims)
+            events.refused(self.recorder, demand, refusal.explanation.named(claims), self.snapshot)
+        self._clear_tied_claims(demand)
         return 0
 
     def learn(self, demand: WaitingDemand, answer: Decision | Refusal) -> None:

@@ -62,6 +62,14 @@ def broken(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> Non
         recorder.warning(_pod(pod), "BrokenClaim", str(error))
 
 
+def costly(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:
+    """The demand's selectors cost more than one claim may spend."""
+    for claim in demand.claims:
+        recorder.warning(_claim(claim), "CostlySelector", f"claim {claim.key} is not allocated: {error}")
+    for pod in demand.pods:
+        recorder.warning(_pod(pod), "CostlySelector", str(error))
+
+
 def defect(recorder: Recorder, demands: Iterable[WaitingDemand]) -> None:
     """Deciding failed with an unexpected exception."""
     text = "apportion failed to decide about this, which is a defect of its own; the operator's log says more"

@@ -6,23 +6,31 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
+from apportion.allocator.preparation import Work
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
+from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import MOST_TOGETHER
+from apportion.scheduling.preparing import Preparing
+from apportion.scheduling.turns import in_turns
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
+
+
+Readiness: TypeAlias = Literal["ready", "waits", "costly"]
+"""Whether a demand may be decided: selectors are to be evaluated first, or they cost too much."""
 
 
 class Reserving(Protocol):
@@ -45,6 +53,7 @@ class QueueWalk:
         recorder: Recorder,
         decider: Decider,
         group_decider: GroupDecider,
+        preparing: Preparing,
         *,
         clock: Callable[[], float],
     ) -> None:
@@ -53,6 +62,7 @@ class QueueWalk:
         self._recorder = recorder
         self._decider = decider
         self._group_decider = group_decider
+        self._preparing = preparing
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
         """Whom the former walk reached, by key, if it ended early."""
@@ -62,14 +72,21 @@ class QueueWalk:
         self.ended_early = False
         """Whether the latest walk did not reach everybody."""
 
-    def walk(self, number: int, demands: Sequence[WaitingDemand], *, longest: float) -> Iterator[None]:
-        """Decide for each demand; yields between decisions. `number`: of the pass; `longest`: seconds to its early end."""
+    def walk(self, number: int, demands: Sequence[WaitingDemand], *, longest: float) -> Iterator[Work | None]:
+        """Decide for each demand; yields between decisions, or yields work that the caller has to do before it goes on.
+
+        `number`: of the pass. `longest`: seconds after which the walk ends early.
+        """
         self.granted, self.ended_early = 0, False
+        self._preparing.begin(number)
         queue = by_group(demands, self._snapshot)
+        yield None
+        queue = in_turns(queue, self._snapshot.managed)
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         keys = {id(each): _key(each) for each in queue}
         self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]))
         self._group_decider.begin(groups)
+        yield None
         capacity = self._read()
         if self._reached.issuperset(keys.values()):
             self._reached = frozenset()
@@ -78,6 +95,7 @@ class QueueWalk:
         planned_at: int | None = None
         ends = self._clock() + longest
         reached: set[str] = set()
+        unprepared: list[Queued] = []
         for each in queue:
             if reached and self._clock() >= ends:
                 self._reached |= reached
@@ -86,18 +104,61 @@ class QueueWalk:
             if self._is_stale():
                 capacity = self._read()
             if last and each is last[0]:
-                current = [demand for demand in last if is_current(demand, self._snapshot)]
-                self._decider.planner.plan(current, capacity, self._decider.rests)
+                current = [
+                    demand
+                    for demand in last
+                    if is_current(demand, self._snapshot) and self._readiness(demand) == "ready"
+                ]
+                refused = {demand.key for demand in current if self._decider.is_refused(demand)}
+                self._decider.planner.plan(
+                    current,
+                    capacity,
+                    lambda key, refused=refused: key in refused or self._decider.rests(key),  # type: ignore[misc]
+                )
                 planned_at = self._snapshot.state.moment
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
                 self._decider.planner.begin()
-            self.granted += self._serve(each, capacity)
+            match self._readiness(each):
+                case "waits":
+                    unprepared.append(each)
+                case "ready":
+                    self.granted += self._serve(each, capacity)
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
             reached.add(keys[id(each)])
-            yield
+            yield None
         self._reached = frozenset()
+        if unprepared:
+            yield from self._prepare(unprepared, self._clock() + longest / 2)
+
+    def _prepare(self, unprepared: Sequence[Queued], ends: float) -> Iterator[Work | None]:
+        """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""
+        self._decider.planner.begin()
+        for work in self._preparing.steps():
+            yield work
+            if self._clock() >= ends:
+                break
+        self.ended_early = not self._preparing.idle
+        capacity = self._read()
+        for each in unprepared:
+            if self._readiness(each) == "ready":
+                self.granted += self._serve(each, capacity)
+                yield None
+
+    def _readiness(self, queued: Queued) -> Readiness:
+        """Say whether to decide; a demand whose selectors cost too much is refused here."""
+        if isinstance(queued, CrossGroupDemand) or self._decider.refusals.stands(queued.key):
+            return "ready"
+        members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
+        try:
+            waits = [self._preparing.waits(demand) for demand in members]
+        except BrokenInput as error:
+            self._decider.refusals.refuse(queued.key, "costly")
+            for demand in members:
+                events.costly(self._recorder, demand, error)
+            return "costly"
+        return "waits" if any(waits) else "ready"
 
     def _read(self) -> HostCapacity:
         """Read what layouts reserve, which partitions are idle, and how full the nodes are."""

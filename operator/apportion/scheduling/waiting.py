@@ -7,7 +7,7 @@ A pod is ready when our gate is its only one. It is served when a scheduler that
 a pod that comes later finds the claim allocated and is tied to its node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +19,8 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
 IMMEDIATE = "Immediate"
+AT_ONCE = 64
+"""Claims that `gather` reads before it yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,22 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
 
 
 def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
-    """Return all demands in queue order, and the claims and pods that cannot be served as they are.
+    """Return all demands in queue order, and the claims and pods that cannot be served as they are, as `gather` does, in one go."""
+    steps = gather(snapshot)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[list[WaitingDemand], list[Unservable]] = end.value
+            return found
+
+
+def gather(
+    snapshot: Snapshot,
+) -> Generator[None, None, tuple[list[WaitingDemand], list[Unservable]]]:
+    """Return all demands in queue order, and the claims and pods that cannot be served as they are; yields after each few claims.
+
+    Where the snapshot changes meanwhile, a demand may be outdated when it is decided (`queuewalk.is_current`).
 
     Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
     of its pods counts as 0: among such demands the older one goes first.
@@ -107,7 +124,9 @@ def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unser
     demands: list[WaitingDemand] = []
     unservable: list[Unservable] = []
     seen: set[str] = set()
-    for claim in snapshot.claims_of(snapshot.claim_index.unallocated):
+    for number, claim in enumerate(snapshot.claims_of(snapshot.claim_index.unallocated)):
+        if number % AT_ONCE == AT_ONCE - 1:
+            yield
         if claim.uid in seen or snapshot.allocation(claim) is not None:
             continue
         parts = managed.mixes(claim)
@@ -128,11 +147,11 @@ def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unser
         if demand is not None:
             seen.update(each.uid for each in demand.claims)
             demands.append(demand)
-    demands.sort(key=lambda demand: (-_priority(demand, managed), demand.since, demand.key))
+    demands.sort(key=lambda demand: (-priority_of(demand, managed), demand.since, demand.key))
     return demands, unservable
 
 
-def _priority(demand: WaitingDemand, managed: ManagedClasses) -> int:
+def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
     """Return the priority that counts in the queue."""
     if demand.priority and managed.policy(demand.claims[0]).queue.order == QueueOrder.FIFO:
         return 0

@@ -3,7 +3,7 @@
 Numbers, names and texts only. One group of nodes per reason; its figures are sums over the nodes of the group.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 RefusalReason: TypeAlias = Literal[
@@ -124,6 +124,22 @@ class Explanation:
     groups: tuple[NodeGroup, ...]
     """The nearest to success first."""
     nearest: NearestMiss | None = None
+
+    def named(self, claims: tuple[str, ...]) -> "Explanation":
+        """Return the explanation for other claims that request the same; texts in it must name no claim."""
+        if claims == self.claims:
+            return self
+        new = dict(zip(self.claims, claims, strict=True))
+        groups = tuple([
+            replace(
+                group,
+                request=group.request and replace(group.request, claim=new[group.request.claim]),
+                constraint=group.constraint and replace(group.constraint, claim=new[group.constraint.claim]),
+            )
+            for group in self.groups
+        ])  # fmt: skip
+        nearest = self.nearest and replace(self.nearest, claim=new[self.nearest.claim])
+        return replace(self, claims=claims, groups=groups, nearest=nearest)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without empty fields."""

@@ -45,7 +45,7 @@ class Ranking(ABC):
         self.refusal: object = None
         """The latest refusal."""
         self.refused: object = None
-        """What it holds for: the moment of the state, the query and the claims."""
+        """What it holds for: the moment of the state, the query, allowed nodes, excluded and preferred devices."""
         self._cursor = -1
         self._heaps: dict[Contention, list[Any]] = {}
         """Heaps of ranks, score, node name, stamp, ..., outcome; one per contention, whose cost changes with the cluster."""

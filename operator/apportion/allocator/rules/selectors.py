@@ -13,8 +13,16 @@ from apportion.errors import SelectorError
 
 MOST = 8192
 """Results kept per selector; a selector that reads a UUID has one per device."""
+CHEAP = 2000
+"""Cost units of one evaluation up to which nobody counts: some ten microseconds, on every device of a large cluster."""
+HEAVY = 300_000
+"""Cost units from which on one evaluation may take longer than a slice of work: about 50 ms."""
 
 Reads: TypeAlias = frozenset[tuple[str, str]] | None
+
+
+Measured: TypeAlias = tuple[bool | SelectorError, int]
+"""A result, and the cost units that it took."""
 
 
 class Selector(Protocol):
@@ -25,8 +33,17 @@ class Selector(Protocol):
         """Return the (`attribute`, `capacity` or other; full name) pairs that it can read; None: it may read everything."""
         ...
 
+    @property
+    def bound(self) -> int:
+        """Return an upper bound of the cost units of one evaluation."""
+        ...
+
     def match(self, device: Device) -> bool:
         """Say whether the device matches; raises SelectorError."""
+        ...
+
+    def measure(self, device: Device) -> "Measured":
+        """Return the result or the error, and the cost units spent."""
         ...
 
 
@@ -41,7 +58,7 @@ class Selectors(Protocol):
 class SelectorResults:
     """Results of one selector text, by the values that it reads."""
 
-    __slots__ = ("_kept", "_names", "_program", "_text")
+    __slots__ = ("_kept", "_measured", "_names", "_program", "_text", "costly", "heavy")
 
     def __init__(self, selectors: Selectors, text: str) -> None:
         self._text = text
@@ -49,6 +66,13 @@ class SelectorResults:
         reads = None if isinstance(self._program, SelectorError) else self._program.reads
         self._names = None if reads is None else tuple(sorted(reads))
         self._kept: Memo[tuple[object, ...], bool | SelectorError] = Memo(MOST)
+        self._measured: Memo[object, tuple[Device, Measured]] = Memo(MOST)
+        """By what is read, or by the device's parts where everything may be; the device keeps the ids of its parts in use."""
+        bound = 0 if isinstance(self._program, SelectorError) else self._program.bound
+        self.costly = bound > CHEAP
+        """Whether an evaluation may cost so much that it is counted."""
+        self.heavy = bound > HEAVY
+        """Whether one evaluation may take longer than a slice of work."""
 
     @property
     def reads(self) -> Reads:
@@ -70,6 +94,29 @@ class SelectorResults:
         if found is None:
             found = self._kept[key] = self._run(self._program, device)
         return found
+
+    def read_of(self, device: Device) -> object:
+        """Return a key of what the selector reads of the device."""
+        if self._names is not None:
+            return self._key(self._names, device)
+        return id(device.attributes), id(device.capacity), device.driver, device.shareable
+
+    def measured(self, device: Device) -> Measured | None:
+        """Return what was measured on a device with equal values; None where nothing was."""
+        found = self._measured.get(self.read_of(device))
+        return None if found is None else found[1]
+
+    def measure(self, device: Device) -> Measured:
+        """Evaluate and count the cost; changes nothing here, so that it may run in another thread."""
+        if isinstance(self._program, SelectorError):
+            return self._program, 0
+        return self._program.measure(device)
+
+    def keep(self, device: Device, measured: Measured) -> None:
+        """Keep what was measured."""
+        self._measured[self.read_of(device)] = device, measured
+        if self._names is not None:
+            self._kept[self._key(self._names, device)] = measured[0]
 
     def _run(self, program: Selector, device: Device) -> bool | SelectorError:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
-from apportion.allocator.rules.selectors import SelectorResults
+from apportion.allocator.rules.selectors import Measured, SelectorResults
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
 from apportion.errors import SelectorError
@@ -83,6 +83,18 @@ class SliceView:
         self.slice = piece
         self.template = template
         self._results: Memo[str, tuple[int, int, dict[int, SelectorError]]] = Memo(MOST_TEXTS)
+
+    def learn(self, text: str, index: int, measured: Measured) -> None:
+        """Keep a result that was measured."""
+        result = measured[0]
+        evaluated, matching, errors = self._results.get(text) or (0, 0, {})
+        if evaluated >> index & 1:
+            return
+        if result is True:
+            matching |= 1 << index
+        elif result is not False:
+            errors = {**errors, index: result}
+        self._results[text] = (evaluated | 1 << index, matching, errors)
 
     def matches(
         self, text: str, mask: int, selectors: Callable[[str], SelectorResults]

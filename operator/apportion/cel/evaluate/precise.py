@@ -1,11 +1,11 @@
 """The precise evaluator: closures with CEL's exact semantics and the reference implementation's costs.
 
 In: a checked tree. Out: a function of one device's CEL value. It returns a CEL value, and raises CelFailure for an error
-value and CostExceeded above the cost limit. A missing key is an error, which is not the same as no match.
+value and CostExceeded above the cost limit; what it spent can be read either way. A missing key is an error, which is not the same as no match.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from apportion.cel.check.checked import Checked
 from apportion.cel.evaluate.closures import (
@@ -32,21 +32,31 @@ from apportion.cel.syntax import tree
 from apportion.cel.syntax.tree import Node, children, inside_out
 from apportion.cel.values import COST_LIMIT, CostExceeded, Optional, Value
 
-Precise: TypeAlias = Callable[[dict[str, Value]], Value]
 
+class Precise:
+    """A compiled tree: a function of a device's value."""
 
-def precise(checked: Checked) -> Precise:
-    """Compile a checked tree to a function of the device's value."""
-    evaluate, slots = closure_of(checked)
+    __slots__ = ("_evaluate", "_slots")
 
-    def run(device: dict[str, Value]) -> Value:
-        state = Run(device, slots)
-        found = evaluate(state)
-        if state.cost > COST_LIMIT:
+    def __init__(self, evaluate: Closure, slots: int) -> None:
+        self._evaluate = evaluate
+        self._slots = slots
+
+    def start(self, device: dict[str, Value]) -> Run:
+        """Return the state of an evaluation that has not begun; its cost tells afterwards what was spent."""
+        return Run(device, self._slots)
+
+    def finish(self, run: Run) -> Value:
+        """Evaluate; raises CelFailure or CostExceeded."""
+        found = self._evaluate(run)
+        if run.cost > COST_LIMIT:
             raise CostExceeded
         return found
 
-    return run
+
+def precise(checked: Checked) -> Precise:
+    """Compile a checked tree."""
+    return Precise(*closure_of(checked))
 
 
 def closure_of(checked: Checked) -> tuple[Closure, int]:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 
 from apportion.cel.check.checked import Checked
 from apportion.cel.fast.calls import CALLS
-from apportion.cel.fast.cost import worst_cost
 from apportion.cel.fast.fragments import Unsupported
 from apportion.cel.fast.writer import Writer
 from apportion.cel.syntax.tree import Call, Const, Node, children
@@ -34,11 +33,11 @@ class FastForm(NamedTuple):
         return FastForm(FunctionType(made.__code__, names), self.compared)
 
 
-def fast_form(checked: Checked) -> FastForm | None:
-    """Return the fast form of a checked selector, None when it has none."""
+def fast_form(checked: Checked, bound: int) -> FastForm | None:
+    """Return the fast form of a checked selector with this bound of its cost, None when it has none."""
+    if bound > COST_LIMIT:
+        return None
     try:
-        if worst_cost(checked) > COST_LIMIT:
-            return None
         compared = _compared(checked)
         writer = Writer(checked, CALLS, compared)
         body = writer.boolean(checked.root)

@@ -1,0 +1,152 @@
+"""What one claim's selectors may spend is bounded, whatever the API allows for one device, and nobody waits for it."""
+
+from collections.abc import Callable, Iterator
+
+from apportion.cel import Programs
+from apportion.cel.program import Program
+from apportion.cluster.client import Client
+from apportion.dra.device import Device
+from apportion.errors import SelectorError
+from apportion.settings import CycleSettings
+from tests.clock import Ticking
+from tests.observedcluster import GPU, ObservedCluster, request
+from tests.scheduling.sliced import between, until
+
+SMALL = CycleSettings(selectors=100_000)
+
+
+def nested(size: int) -> str:
+    """Return a selector that takes size x size steps on each device, and is true."""
+    rounds = str(list(range(size)))
+    return f'{rounds}.all(a, {rounds}.all(b, a*b + device.attributes["{GPU}"].ix >= 0))'
+
+
+class Watched(Programs):
+    """Tells of each evaluation of a nested selector."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def get(self, text: str) -> Program | SelectorError:
+        found = super().get(text)
+        return _Watched(found, self._tell) if isinstance(found, Program) and ".all" in text else found
+
+
+class _Watched(Program):
+    __slots__ = ("_tell", "_watched")
+
+    def __init__(self, program: Program, tell: Callable[[], None]) -> None:
+        super().__init__(program.source, None, None, program.reads, program.bound)
+        self._tell = tell
+        self._watched = program
+
+    def match(self, device: Device) -> bool:
+        self._tell()
+        return self._watched.match(device)
+
+    def measure(self, device: Device) -> tuple[bool | SelectorError, int]:
+        self._tell()
+        return self._watched.measure(device)
+
+
+def cluster(
+    nodes: int = 20, tell: Callable[[], None] = lambda: None, clock: Ticking | None = None
+) -> ObservedCluster:
+    """Return nodes of eight devices, each with a number of its own."""
+    world = ObservedCluster(programs=Watched(tell), **({"clock": clock} if clock else {}))
+    world.device_class("gpu")
+    for number in range(nodes):
+        world.node(f"n{number}", cpu="64")
+        rows = [
+            {"name": f"gpu-{index}", "attributes": {"ix": {"int": 8 * number + index}}} for index in range(8)
+        ]
+        world.slice(f"n{number}", f"n{number}-devices", {"devices": rows}, 1)
+    return world
+
+
+async def test_a_claim_whose_selectors_cost_too_much_is_refused_and_others_are_served(
+    unanswered: Client,
+) -> None:
+    """Its evaluations end at the budget."""
+    evaluated: list[None] = []
+    world = cluster(tell=lambda: evaluated.append(None))
+    world.wait_for("poison", request("gpu", expression=nested(40)))
+    world.wait_for("other", request("gpu"))
+
+    cycle = world.cycle(unanswered, SMALL)
+    cycle.once()
+
+    assert world.places().keys() == {"other"}
+    assert ("poison", "CostlySelector") in world.warned
+    assert ("other", "CostlySelector") not in world.warned
+    spent = len(evaluated)
+    assert 0 < spent < 20
+    cycle.once()
+    world.wait_for("poison-too", request("gpu", expression=nested(40)))
+    cycle.once()
+    assert ("poison-too", "CostlySelector") in world.warned
+    assert len(evaluated) == spent
+
+
+async def test_an_event_names_claim_request_selector_and_what_was_spent(unanswered: Client) -> None:
+    """The user sees which text is to blame."""
+    world = cluster()
+    world.wait_for("poison", request("gpu", expression=nested(40)))
+    world.cycle(unanswered, SMALL).once()
+    text = next(
+        text for name, reason, text in world.messages if (name, reason) == ("poison", "CostlySelector")
+    )
+    for part in ("claim team/poison", "request gpu", "selector #0", "100000", "selectors[0]"):
+        assert part in text
+
+
+async def test_a_costly_selector_within_the_budget_is_served(unanswered: Client) -> None:
+    """Also in the pass that evaluates it, and again for the next claim without another evaluation."""
+    evaluated: list[None] = []
+    world = cluster(2, lambda: evaluated.append(None))
+    world.wait_for("legitimate", request("gpu", expression=nested(20)))
+    cycle = world.cycle(unanswered)
+
+    cycle.once()
+
+    assert world.places().keys() == {"legitimate"}
+    assert len(evaluated) == 16
+    world.wait_for("again", request("gpu", expression=nested(20)))
+    cycle.once()
+    assert world.places().keys() == {"legitimate", "again"}
+    assert len(evaluated) == 16
+
+
+async def test_every_replica_comes_to_the_same_verdict(unanswered: Client) -> None:
+    """What is spent depends on the devices, not on what was evaluated before."""
+    for expression, served in ((nested(10), True), (nested(13), False)):
+        for before in ([], [nested(5)], [expression]):
+            world = cluster(8)
+            cycle = world.cycle(unanswered, SMALL)
+            for number, text in enumerate(before):
+                world.wait_for(f"before-{number}", request("gpu", expression=text))
+                cycle.once()
+            world.wait_for("judged", request("gpu", expression=expression))
+            cycle.once()
+            assert ("judged" in world.places(), before) == (served, before)
+
+
+async def test_others_are_served_while_selectors_are_evaluated(silent: Client) -> None:
+    """Evaluations take the time that others leave: a claim of another tenant is served after a few of them."""
+    evaluated: list[None] = []
+    world = cluster(50, lambda: evaluated.append(None), Ticking())
+    for number in range(5):
+        world.wait_for(f"poison-{number}", request("gpu", expression=f"{nested(30)} && {number} > -1"))
+    began: list[int] = []
+
+    def arrive() -> Iterator[None]:
+        yield from until(lambda: len(evaluated) > 0)
+        began.append(len(evaluated))
+        world.wait_for("other", request("gpu"))
+        yield from until(lambda: "other" in world.places())
+
+    await between(world.cycle(silent, CycleSettings(selectors=5_000_000)), arrive())
+
+    assert len(evaluated) - began[0] < 100
+    assert world.places().keys() == {"other"}
