@@ -79,36 +79,20 @@ def places(view: NodeView, rooms: Rooms) -> dict[int, int]:
     return {
         number: free // count
         for room in rooms
-        for free in [_free(view, room)]
+        for free in [free_devices(view, room).bit_count()]
         for number, count in room.counts
     }
 
 
-def lost_places(view: NodeView, rooms: Rooms, shares: Uses) -> list[int]:
-    """Return the demands that lose a place to these shares, each as often as it loses one."""
-    lost: list[int] = []
-    for room in rooms:
-        before = _free(view, room)
-        after = before - sum(
-            [
-                index in shares and _fits(view, index, most) and not _fits(view, index, most, shares[index])
-                for index, most in room.devices
-            ]
-        )
-        if after < before:
-            for number, count in room.counts:
-                lost += [number] * (before // count - after // count)
-    return lost
+def free_devices(view: NodeView, room: RoomForPlaces) -> int:
+    """Return the mask of the devices with enough left for one such claim."""
+    free = 0
+    for index, most in room.devices:
+        if not view.exclusive >> index & 1 and fits(most, view.used.get(index, _NOTHING)):
+            free |= 1 << index
+    return free
 
 
-def _free(view: NodeView, room: RoomForPlaces) -> int:
-    return sum([_fits(view, index, most) for index, most in room.devices])
-
-
-def _fits(view: NodeView, index: int, most: Mapping[str, int], own: Mapping[str, int] = _NOTHING) -> bool:
-    if view.exclusive >> index & 1:
-        return False
-    used = view.used.get(index, _NOTHING)
-    if not used and not own:
-        return all(amount >= 0 for amount in most.values())
-    return all(used.get(name, 0) + own.get(name, 0) <= amount for name, amount in most.items())
+def fits(most: Mapping[str, int], *uses: Mapping[str, int]) -> bool:
+    """Say whether `uses` together take no more than others may."""
+    return all(sum(use.get(name, 0) for use in uses) <= amount for name, amount in most.items())

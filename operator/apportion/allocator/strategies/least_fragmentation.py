@@ -11,8 +11,9 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
+from apportion.allocator.pricing.freeshares import FreeShares
 from apportion.allocator.pricing.freeworth import FreeWorth
-from apportion.allocator.pricing.places import Uses, lost_places
+from apportion.allocator.pricing.places import Uses
 from apportion.allocator.pricing.prices import DemandPrices, NodePrices
 from apportion.allocator.pricing.scarcity import Scarcity
 from apportion.allocator.pricing.shareprices import SharePrices
@@ -39,6 +40,9 @@ FILL = 2
 """Taking an empty node costs 1 / `FILL` of a whole device more than taking one that the claim fills. Tuned with `ROOM` on
 generated clusters of two models: both protect empty nodes, neither may outweigh contention."""
 
+MOST_NODES = 8192
+"""Nodes whose free shares are kept."""
+
 MOST_DISCRIMINATORS = 4096
 """Queries whose discriminators are kept."""
 
@@ -52,6 +56,7 @@ class LeastFragmentation(Scorer):
         self.prices = prices
         self._single = PricedSingle(prices)
         self.share_prices = SharePrices(prices)
+        self._free: Memo[NodeView, FreeShares] = Memo(MOST_NODES)
         self._share = PricedShare(self.share_prices, self)
         self._estimate = WholeDeviceEstimate(prices, self)
         self.scarcity = scarcity if scarcity is not None else Scarcity(prices)
@@ -97,10 +102,14 @@ class LeastFragmentation(Scorer):
 
     def fullness(self, view: NodeView, lost: int) -> int:
         """Return the cost of what stays free of a node's shared devices when shares lose this value: best fit."""
-        free = 0
-        for index in bits(view.shareable & view.plain & ~view.exclusive):
-            free += self.share_prices.worth(view, index, view.used.get(index, {}))
-        return (free - lost) // FIT
+        return (self.free(view).worth - lost) // FIT
+
+    def free(self, view: NodeView) -> FreeShares:
+        """Return what shares leave of the node's devices."""
+        found = self._free.get(view)
+        if found is None or found.used is not view.used or found.exclusive != view.exclusive:
+            found = self._free[view] = FreeShares.of(view, self.prices.of(view).rooms, self.share_prices)
+        return found
 
     def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
         """Return the cost of taking these devices without counters; depends only on how many each entry of the mix loses."""
@@ -124,7 +133,7 @@ class LeastFragmentation(Scorer):
         found = self.contention_of(node_prices, [take for take in takes if not take[1] & view.charged])
         if not shares or not node_prices.rooms:
             return found
-        lost = lost_places(view, node_prices.rooms, shares)
+        lost = self.free(view).lost_places(view, node_prices.rooms, shares)
         return (*found, *sorted(map(self.scarcity.place, lost))) if lost else found
 
     def contention_of(self, node_prices: NodePrices, takes: Iterable[tuple[Alternative, int]]) -> Contention:

@@ -11,6 +11,7 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo, keep
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.pricing.freeshares import FreeShares
 from apportion.allocator.pricing.places import Uses
 from apportion.allocator.pricing.shareprices import MOST_KEPT, SharePrices
 from apportion.allocator.rules.query import Alternative, ErrorCause, Query
@@ -24,6 +25,10 @@ _UNUSED: Mapping[str, int] = {}
 
 class ShareCosts(Protocol):
     """What LeastFragmentation charges for shares, beside the value that they take."""
+
+    def free(self, view: NodeView) -> FreeShares:
+        """Return what shares leave of the node's devices."""
+        ...
 
     def fullness(self, view: NodeView, lost: int) -> int:
         """Return the cost of what is free on the node after a share that loses this value."""
@@ -44,8 +49,8 @@ class DeviceShare(NamedTuple):
     """Amounts in 10^-9 by capacity."""
     most: Mapping[str, int]
     """By capacity the amount that others may use beside it, in 10^-9."""
-    losses: dict[object, tuple[int, int]]
-    """Value lost and value before, by what others use."""
+    losses: dict[object, tuple[int, int] | None]
+    """Value lost and value before, by what others use; None where the share does not fit."""
 
 
 class PricedShare:
@@ -58,7 +63,7 @@ class PricedShare:
             MOST_KEPT
         )
         """The devices of each alternative; None where only the search can tell."""
-        self._losses: Memo[object, dict[object, tuple[int, int]]] = Memo(MOST_KEPT)
+        self._losses: Memo[object, dict[object, tuple[int, int] | None]] = Memo(MOST_KEPT)
         """By price row and amounts: shared by devices of several classes."""
 
     def outcome(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
@@ -85,18 +90,18 @@ class PricedShare:
         best: tuple[int, int] | None = None
         equal = 0
         chosen: DeviceShare | None = None
-        exclusive, used_by = view.exclusive, view.used
+        exclusive, in_use = view.exclusive, self._costs.free(view).in_use
         for share in shares:
             index = share.device
             if exclusive >> index & 1:
                 continue
-            used = used_by.get(index, _UNUSED)
-            if used and not _fits(used, share.most):
-                continue
-            key = tuple(used.items())
-            found = share.losses.get(key)
+            key = in_use.get(index)
+            if key in share.losses:
+                found = share.losses[key]
+            else:
+                found = keep(share.losses, key, self._loss(view, share), MOST_KEPT)
             if found is None:
-                found = keep(share.losses, key, self._loss(view, share, used), MOST_KEPT)
+                continue
             if best is None or found < best:
                 best, equal, chosen = found, 1 << index, share
             elif found == best:
@@ -118,7 +123,10 @@ class PricedShare:
             ),
         )
 
-    def _loss(self, view: NodeView, share: DeviceShare, used: Mapping[str, int]) -> tuple[int, int]:
+    def _loss(self, view: NodeView, share: DeviceShare) -> tuple[int, int] | None:
+        used = view.used.get(share.device, _UNUSED)
+        if not _fits(used, share.most):
+            return None
         before = self._share_prices.worth(view, share.device, used)
         return before - self._share_prices.worth(view, share.device, used, share.own), before
 
