@@ -18,7 +18,7 @@ from bench.generator import ScenarioSpec, generate
 
 TEXTS = 1000
 ROOT, NUMA = "resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"
-IDENTITY = {"whole-gpu": "uuid", "mig": "parentUUID", "gpu-nic": "uuid", "vnpu": "vdieID"}
+IDENTITY = {"whole-gpu": "uuid", "mig": "parentUUID", "gpu-nic": "uuid", "vnpu": "vdieID", "shares": "uuid"}
 """Scenario -> an attribute that identifies a device or its chip."""
 
 World = dict[str, Any]

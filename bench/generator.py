@@ -1,18 +1,24 @@
-"""Scenario files made by the shared generator: scenario, size, demand and seed in, files in the cache out."""
+"""Scenario files made by the shared generator, or by `bench.shares`: scenario, size, demand and seed in, files in the cache out."""
 
+import gzip
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
 from apportion.errors import BrokenInput
 from bench.folders import cache, shared
+from bench.shares import shares
 
 MANY = 500
 """Number of nodes from which on files are compressed."""
 
-CHURN = ("whole-gpu", "mig", "gpu-nic", "vnpu")
+CHURN = ("whole-gpu", "mig", "gpu-nic", "vnpu", "shares")
+
+SIZES = {"tiny": 4, "small": 100, "large": 1000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +34,18 @@ class ScenarioSpec:
 
 def generate(scenario: str, spec: ScenarioSpec) -> Sequence[Path]:
     """Return the files of a scenario, from the cache if they exist; raises BrokenInput."""
-    generator = shared("peer/scenarios.py")
     folder = cache() / f"{scenario}-{spec.size}-{spec.demand or 'own'}-{spec.seed}"
     done = folder / ".done"
-    if not done.exists():
+    if not done.exists() and scenario == "shares":
+        folder.mkdir(parents=True, exist_ok=True)
+        nodes = int(spec.size) if spec.size.isdigit() else SIZES[spec.size]
+        content = orjson.dumps(shares(nodes, spec.demand, spec.seed))
+        many = nodes >= MANY
+        file = folder / f"shares-{spec.size}.json{'.gz' if many else ''}"
+        file.write_bytes(gzip.compress(content, 1) if many else content)
+        done.touch()
+    elif not done.exists():
+        generator = shared("peer/scenarios.py")
         size = ("--nodes", spec.size) if spec.size.isdigit() else ("--size", spec.size)
         command = [
             sys.executable,

@@ -50,6 +50,7 @@ TABLES = (
     "search.singleplan",
     "strategies.learned",
     "strategies.least_fragmentation",
+    "strategies.singleshare",
     "strategies.wholedevices",
 )
 """Modules of the allocator that keep bounded tables."""

@@ -192,3 +192,38 @@ def test_shares_are_placed_where_a_search_of_every_node_places_them(
             state.hold(f"c{turn}", found.allocations[0].results)
             held[f"c{turn}"] = found.node, asked
             left[found.node] = left[found.node].less(asked)
+
+
+def partitions(cards_: int) -> list[Slice]:
+    """Return cards of 80 Gi, each four partitions of 20 Gi that several claims may share."""
+    rows = [
+        device(f"card-{card}-p{part}", "gpu", {"memory": "20Gi"}, f"card-{card}", **shared)
+        for card in range(cards_)
+        for part in range(4)
+        for shared in [{"allowMultipleAllocations": True, "capacity": amounts(memory="20Gi")}]
+    ]
+    sets = [{"name": f"card-{card}", "counters": amounts(memory="80Gi")} for card in range(cards_)]
+    return [device_slice("d", "n1", rows, count=2), device_slice("c", "n1", count=2, sharedCounters=sets)]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.FIRST_FIT, Strategy.PACK, LEAST])
+@pytest.mark.parametrize("learn", [True, False])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_partition_in_use_is_shared_before_another_one_is_opened(
+    strategy: Strategy,
+    learn: bool,  # noqa: FBT001
+    count: int,
+) -> None:
+    """Four claims of 8 Gi take two partitions of a card, so that two claims of 20 Gi fit beside them."""
+    state = cluster(*partitions(count))
+    wanted = ["8Gi"] * 4 * count + ["20Gi"] * 2 * count
+    taken = []
+    for number, amount in enumerate(wanted):
+        request = device_request(capacity={"requests": {"memory": amount}})
+        found = allocate(state, Demand((claim(f"c{number}", request),)), Terms(strategy))
+        assert isinstance(found, Decision), (number, taken)
+        if learn and found.asked is not None:
+            state.learn(found.asked)
+        state.hold(f"c{number}", found.allocations[0].results)
+        taken.append(found.allocations[0].results[0].device.name)
+    assert len(set(taken[: 4 * count])) == 2 * count

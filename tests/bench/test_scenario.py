@@ -5,13 +5,16 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
 from bench.deadline import Expired, deadline, seconds
+from bench.shares import CORES, MEMORY, shares
 from tests.bench.running import bench
 from tests.shared import shared
 
@@ -66,6 +69,27 @@ def test_no_device_is_allocated_to_two_claims_at_a_time(tiny: Path, tmp_path: Pa
             assert not any(devices & others for others in held.values())
             held[event["claim"]] = devices
     assert held
+
+
+def test_shares_of_a_device_are_never_more_than_the_device(tmp_path: Path) -> None:
+    """The scenario is the same for equal arguments; its events are replayed with the written lines."""
+    content = shares(4, None, 1)
+    assert content == shares(4, None, 1)
+    assert content != shares(4, None, 2)
+    file, out = tmp_path / "shares.json", tmp_path / "claims.jsonl"
+    file.write_text(json.dumps(content))
+    figures = json.loads(bench("bench.scenario", file, "--out", out).stdout)
+    assert figures["allocated"] > 0
+    assert figures["released"] > 0
+    lines = {line["claim"]: line for line in map(json.loads, out.read_text().splitlines())}
+    used: Counter[tuple[str, str, str]] = Counter()
+    for event in content["events"]:
+        for row in (lines[event["claim"]].get("result") or {}).get("devices", {}).get("results", ()):
+            for name, amount in row["consumedCapacity"].items():
+                key = row["pool"], row["device"], name
+                used[key] += Quantity.parse(amount).value * (1 if event["op"] == "allocate" else -1)
+                assert 0 <= used[key] <= {"memory": MEMORY << 30, "cores": CORES}[name]
+    assert used.total() > 0
 
 
 @pytest.mark.parametrize("name", ["mig", "gpu-nic", "vnpu"])

@@ -18,7 +18,17 @@ from apportion.allocator.state import State
 class HostComparison:
     """The nodes concerned, and their keys."""
 
-    __slots__ = ("_host", "_query", "_state", "_stranded", "_stranding", "nodes")
+    __slots__ = (
+        "_host",
+        "_query",
+        "_state",
+        "_stranded",
+        "_stranding",
+        "nodes",
+        "requested",
+        "taken",
+        "version",
+    )
 
     def __init__(self, state: State, query: Query, host: HostDemand, stranding: Stranding) -> None:
         self._state = state
@@ -27,8 +37,13 @@ class HostComparison:
         self._stranding = stranding
         self._stranded: dict[tuple[NodeState, int, HostResources], int] = {}
         """Stranded value by node state, identity of the outcome (which outlives this object), and free cpu and memory."""
+        self.requested = host.requested
+        self.taken = host.taken
+        """Amounts by node, taken in addition to what the state knows."""
         self.nodes: AbstractSet[str] = state.host_constrained_nodes(stranding, host, query)
         """Nodes that cannot be compared by devices alone."""
+        self.version = stranding.version
+        """Another number: all keys may differ."""
 
     def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
         """Return the key with the stranded value added to the lost value."""

@@ -7,23 +7,21 @@ Outcomes are kept in the ranking, except those that depend on this demand alone 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
 
-from apportion.allocator.bits import bits
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain.explain import EXAMINED, explain
 from apportion.allocator.hostcomparison import HostComparison
-from apportion.allocator.node.nodeview import NodeView
+from apportion.allocator.hostranking import Candidate, HostRanking
 from apportion.allocator.nodeoutcomes import NodeOutcomes
 from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.ranking.ranking import SortKey, sort_key
+from apportion.allocator.ranking.ranking import sort_key
 from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
 
-Candidate: TypeAlias = tuple[SortKey, str, Solved]
-"""A node that can serve: sort key, name, outcome."""
+MANY_SHORT = 4
+"""Of so many nodes one must be short of cpu or memory for a ranking with both: for few, their keys are computed for each demand."""
 
 FEW_NODES = 16
 """A demand for at most so many nodes searches them directly while its query has no ranking."""
@@ -46,12 +44,15 @@ class NodeChoice(NodeOutcomes):
     def best(self) -> tuple[str, Solved] | None:
         """Return the best node with its picks; None if no node can serve."""
         special, ranking, allowed = self.special, self.ranking, self.demand.nodes
-        if allowed is None or not allowed <= special.keys() | (allowed - self.state.names().keys()):
+        known = self.state.names()
+        follows = allowed is None or any(name not in special and name in known for name in allowed)
+        if follows:
             ranking.catch_up(self.by_state() if ranking.shared else self.outcome_of_node)
         comparison = self._comparison()
         if allowed is None and not special and comparison is None and ranking.scorer.scans:
             return self._best_ranked()
-        known = self.state.names()
+        if follows and comparison is not None and self._ranks_hosts(comparison):
+            return self._cheapest(self._exceptions_and_best_by_host(comparison))
         names = known if allowed is None else [name for name in allowed if name in known]
         if not ranking.scorer.scans:
             return self._first(sorted(names))
@@ -96,6 +97,59 @@ class NodeChoice(NodeOutcomes):
         if best is not None:
             candidates.append((sort_key(ranking.scorer, best[1], best[0]), *best))
         return candidates
+
+    def _ranks_hosts(self, comparison: HostComparison) -> bool:
+        """Say whether nodes are ranked by cpu and memory too: many are short of them, and most are allowed."""
+        known, nodes = self.state.names(), self.demand.nodes
+        if not self.reuse or MANY_SHORT * len(comparison.nodes) < len(known):
+            return False
+        return nodes is None or 2 * len(nodes) > len(known) - len(self._host_ranking(comparison).unfit)
+
+    def _exceptions_and_best_by_host(self, comparison: HostComparison) -> list[Candidate]:
+        """Return the nodes that need a key of their own, and the best of the others by devices, cpu and memory."""
+        known = self.state.names()
+        nodes = known if self.demand.nodes is None else self.demand.nodes
+        ranking = self._host_ranking(comparison)
+        ranking.catch_up(
+            self.state,
+            comparison.version,
+            lambda name: self._rate_lasting(name, comparison, self.ranking.outcome(name)),
+            shared=self.ranking.shared,
+        )
+        exceptions = set(self.special).union(comparison.taken)
+        for device in self.prefer:
+            exceptions.update(self.state.nodes_of(device))
+        exceptions.update([name for name in ranking.unfit if name in nodes])
+
+        def allowed(name: str) -> bool:
+            return name in nodes and name not in exceptions
+
+        candidates = self._rated([name for name in exceptions if name in known and name in nodes], comparison)
+        while (best := ranking.best(self.ranking.scorer, allowed)) is not None and not best[2].has_picks:
+            name = best[1]
+            ranking.correct(name, self._rate_lasting(name, comparison, self.solve(name)))
+        if best is not None:
+            candidates.append(best)
+        return candidates
+
+    def _rate_lasting(
+        self, name: str, comparison: HostComparison, outcome: Outcome | None
+    ) -> Candidate | None:
+        """Return a node with a key that is true for every demand: without preferred devices and the present cost of contention."""
+        constrained = name in comparison.nodes
+        if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
+            outcome = self.solve(name)
+        if not isinstance(outcome, Solved):
+            return None
+        key = outcome.ranks, outcome.score, name
+        return comparison.sort_key(key, outcome) if constrained else key, name, outcome
+
+    def _host_ranking(self, comparison: HostComparison) -> HostRanking:
+        kept = self.ranking.host_rankings
+        found: HostRanking | None = kept.get(comparison.requested)
+        if found is None:
+            found = kept[comparison.requested] = HostRanking(comparison.requested)
+        return found
 
     def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
         """Return the candidates among these nodes."""
@@ -149,7 +203,7 @@ class NodeChoice(NodeOutcomes):
 
     def _destroyed(self, name: str, picks: Sequence[Pick]) -> int:
         view = self.state.view(name)
-        idle = self._preferred(view)
+        idle = self.preferred(view)
         return self.ranking.scorer.destroyed(view, picks, idle) if idle else 0
 
     def refusal(self) -> Refusal:
@@ -223,7 +277,7 @@ class NodeChoice(NodeOutcomes):
             view = self.state.view(name)
             indexes = {view.find(device) for device in self.demand.excluded}
             excluded = sum(1 << index for index in indexes if index is not None)
-            prefer = self._usable_preferred(name)
+            prefer = self.usable_preferred(name)
             if excluded or prefer:
                 special[name] = self._solve_special(name, prefer, excluded)
         few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW_NODES
@@ -246,20 +300,3 @@ class NodeChoice(NodeOutcomes):
             if not isinstance(found, NodeError):
                 ranking.special[key] = found
         return found
-
-    def _usable_preferred(self, name: str) -> dict[int, int]:
-        """Return the preferred devices of a node that match some request, with their bonus."""
-        view = self.state.view(name)
-        preferred = self._preferred(view)
-        if not preferred:
-            return preferred
-        mask = 0
-        for alternative in self.query.alternatives:
-            mask |= view.selected(alternative, self.state.selectors)[0]
-        return {index: preferred[index] for index in bits(mask) if index in preferred}
-
-    def _preferred(self, view: NodeView) -> dict[int, int]:
-        """Return the preferred devices of a node with their bonus."""
-        return {
-            index: bonus for device, bonus in self.prefer.items() if (index := view.find(device)) is not None
-        }

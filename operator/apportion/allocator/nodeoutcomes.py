@@ -6,8 +6,10 @@ In: a state, a query, its ranking. Out: the outcome of a node. Outcomes by obser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from apportion.allocator.bits import bits
 from apportion.allocator.demand import Demand
 from apportion.allocator.equivalence.nodestate import NodeStates
+from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.ranking.ranking import Ranking
 from apportion.allocator.rules.query import NamedQuery, NodeError, Query
 from apportion.allocator.search.outcome import Outcome, Solved
@@ -122,6 +124,23 @@ class NodeOutcomes:
             if found is not None:
                 return found
         return solve(view, query, scorer, selectors, steps=self.steps, prefer=prefer, excluded=excluded)
+
+    def usable_preferred(self, name: str) -> dict[int, int]:
+        """Return the preferred devices of a node that match some request, with their bonus."""
+        view = self.state.view(name)
+        preferred = self.preferred(view)
+        if not preferred:
+            return preferred
+        mask = 0
+        for alternative in self.query.alternatives:
+            mask |= view.selected(alternative, self.state.selectors)[0]
+        return {index: preferred[index] for index in bits(mask) if index in preferred}
+
+    def preferred(self, view: NodeView) -> dict[int, int]:
+        """Return the preferred devices of a node with their bonus."""
+        return {
+            index: bonus for device, bonus in self.prefer.items() if (index := view.find(device)) is not None
+        }
 
 
 def outcomes_by_state(

@@ -144,7 +144,7 @@ class Candidates:
         if node in self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
             return None
         excluded = self._exclusions.devices()
-        return Demand(demand.claims, frozenset({node}), excluded, _TOLERATIONS, seed=demand.key)
+        return Demand(demand.claims, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
 
     def _nodes(
         self, demand: WaitingDemand, capacity: HostCapacity

@@ -47,7 +47,9 @@ class FreeWorth:
             )
             total += UNIT * (_demanded_whole(node_prices) & view.base & ~view.exclusive).bit_count()
             for index in bits(view.shareable & view.base & ~view.exclusive):
-                total += self._share_prices.worth(view, index, view.used.get(index, {}))
+                # A partition that nobody shares yet counts with its card.
+                if view.plain >> index & 1 or view.charged >> index & 1:
+                    total += self._share_prices.left(view, index, view.used.get(index, {}))
             self._free[node_state] = total
         return total
 
@@ -110,7 +112,7 @@ class FreeWorth:
         node_prices = self._prices.of(view)
         whole = _demanded_whole(node_prices)
         after: dict[int, GroupState] = {}
-        total = 0
+        total = opened = 0
         for pick in picks:
             alternative = query.slots[pick.slot].alternatives[pick.alternative]
             bit = 1 << pick.device
@@ -119,11 +121,12 @@ class FreeWorth:
             if view.shareable & bit:
                 charge = view.charge(pick.device, alternative)
                 if isinstance(charge, dict):
-                    used = view.used.get(pick.device, {})
                     own = {name: amount.nano for name, amount in charge.items()}
-                    total += self._share_prices.worth(view, pick.device, used)
-                    total -= self._share_prices.worth(view, pick.device, used, own)
-            elif pick.device in view.group_of:
+                    total += self._share_prices.taken(view, pick.device, own)
+                if (view.charged | opened) & bit:
+                    continue
+                opened |= bit
+            if pick.device in view.group_of:
                 number, local = view.group_of[pick.device]
                 after[number] = after.get(number, view.groups[number].state).after(local)
             elif whole & bit:

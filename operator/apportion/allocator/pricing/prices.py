@@ -22,6 +22,7 @@ from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT, CutPrices
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
 from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.pricing.places import Rooms, part, room_for_places, several
 from apportion.allocator.rules.query import Alternative
 from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.singleplan import SinglePlan
@@ -121,16 +122,18 @@ class WholeDemand(NamedTuple):
 class NodePrices:
     """Prices on the nodes of one class."""
 
-    __slots__ = ("by_group", "priced", "set_masks", "total", "whole_demands")
+    __slots__ = ("by_group", "priced", "rooms", "set_masks", "total", "whole_demands")
 
     def __init__(
-        self, by_group: Sequence[GroupPrices], whole_demands: Sequence[WholeDemand], set_masks: Masks
+        self, by_group: Sequence[GroupPrices], demands: Sequence[WholeDemand], sets: Masks, rooms: Rooms
     ) -> None:
         self.by_group = tuple(by_group)
-        self.whole_demands = tuple(whole_demands)
+        self.whole_demands = tuple(demands)
+        self.rooms = rooms
+        """Room for claims of several shared devices."""
         self.priced: dict[SinglePlan, Priced] = {}
         """Rows of queries for one device."""
-        self.set_masks = set_masks
+        self.set_masks = sets
         """Per set of `DemandPrices.sets` the node's devices in it."""
         self.total = sum(
             demand.weight * (demand.mask.bit_count() // demand.number) for demand in self.whole_demands
@@ -164,6 +167,10 @@ class DemandPrices:
         """Attributes that the mix's selectors read, by the per-node attributes of the class; None: any."""
         self.sets: dict[object, int] = {}
         """Numbers of the device sets that requests choose from, by selectors and tolerations."""
+        self.several = several(mix)
+        """Numbers of the requests for several devices."""
+        self.parts: dict[Alternative, float] = {}
+        """The part of a shared device that a request takes, on the first class where it matches one."""
         for entry in mix:
             if entry.alternative is not None:
                 self.sets.setdefault(_set_key(entry.alternative), len(self.sets))
@@ -231,12 +238,17 @@ class DemandPrices:
         for entry, mask in zip(self.mix, masks, strict=True):
             whole = mask & view.plain & ~view.shareable
             alternative = entry.alternative
+            if (shared := mask & view.plain & view.shareable) and alternative is not None:
+                set_masks[self.sets[_set_key(alternative)]] |= shared
+                self.parts.setdefault(alternative, part(view, shared, alternative))
             if whole and alternative is not None:
                 key = whole, alternative.count
                 weights[key] = weights.get(key, 0) + entry.weight * alternative.count
                 set_masks[self.sets[_set_key(alternative)]] |= whole
         demands = [WholeDemand(mask, count, weight) for (mask, count), weight in weights.items()]
-        return NodePrices(by_group, demands, tuple(set_masks))
+        return NodePrices(
+            by_group, demands, tuple(set_masks), room_for_places(view, self.several, self.selectors)
+        )
 
     def _prices_of_group(self, view: NodeView, number: int, masks: Sequence[int]) -> GroupPrices:
         group = view.groups[number]

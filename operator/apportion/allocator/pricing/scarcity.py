@@ -16,6 +16,7 @@ from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
 from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.pricing.places import places
 from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.rules.query import Alternative
 from apportion.allocator.search.outcome import Contention
@@ -65,6 +66,9 @@ class Markets:
         return tuple(firsts)
 
 
+PLACE = 0.1
+"""Cost, in whole devices, of a place for several shared devices where as many are left as claims for one are expected."""
+
 EASE = 6.0
 """Slack, in standard deviations, above which a set costs almost nothing."""
 
@@ -96,7 +100,8 @@ class Scarcity:
         self._size = len(prices.sets)
         self._cursor = -1
         self._free: list[int] = []
-        """Per set, then per market at the number of its first set."""
+        """Per set, then per market at the number of its first set, then places per request for several shared devices; last
+        all devices to share."""
         self._by_node: dict[str, tuple[int, ...]] = {}
         """The same counts of each node."""
         self._node_classes: WeakSet[NodeClass] = WeakSet()
@@ -107,20 +112,24 @@ class Scarcity:
         self.version = 0
         """Grows when relations between sets change; outcomes of earlier versions are void."""
         self._latest = prices.mix
+        self._several = len(prices.several)
         self._captives: list[Captive] = []
         """Per set; computed for the latest demand and relations between sets."""
+        self._expected: list[float] = []
+        """Claims expected per request for several shared devices; computed for the latest demand."""
         self._costs: dict[int, int] = {}
 
     @property
     def contested(self) -> bool:
-        """Whether some set shares devices with another without lying inside it; otherwise nothing has a cost."""
-        return self._markets.exists
+        """Whether some set shares devices with another without lying inside it, or places are counted; else nothing has a cost."""
+        return self._markets.exists or bool(self._several)
 
     def catch_up(self, cluster: ClusterState, node_states: NodeStates, latest: DemandMix) -> None:
         """Read the nodes that changed. `latest`: the recent demand, which may be newer than that of the prices."""
         if latest is not self._latest:
             self._latest = latest
             self._captives.clear()
+            self._expected.clear()
             self._costs.clear()
         self._cursor, changed = cluster.since(self._cursor)
         names = cluster.names()
@@ -157,8 +166,9 @@ class Scarcity:
 
     def _recount(self, cluster: ClusterState, node_states: NodeStates) -> None:
         self._by_node.clear()
-        self._free = [0] * (2 * self._size)
+        self._free = [0] * (2 * self._size + self._several + 1)
         self._costs.clear()
+        self._expected.clear()
         if not self.contested:
             return
         for node_state in node_states.all():
@@ -170,14 +180,20 @@ class Scarcity:
 
     def _counts(self, view: NodeView) -> tuple[int, ...]:
         """Return the node's free devices per set, then per market."""
-        set_masks = self._prices.of(view).set_masks
+        node_prices = self._prices.of(view)
+        set_masks = node_prices.set_masks
         if not any(set_masks):
             return ()
-        free = view.base & ~view.exclusive
+        free = view.base & ~view.exclusive & ~view.charged
         unions = [0] * self._size
         for first, mask in zip(self._markets.markets, set_masks, strict=True):
             unions[first] |= mask
-        return tuple([(mask & free).bit_count() for mask in (*set_masks, *unions)])
+        left = places(view, node_prices.rooms)
+        return (
+            *[(mask & free).bit_count() for mask in (*set_masks, *unions)],
+            *[left.get(number, 0) for number in range(self._several)],
+            (view.plain & view.shareable).bit_count(),
+        )
 
     def _put(self, name: str, counts: tuple[int, ...]) -> None:
         former = self._by_node.get(name, ())
@@ -200,7 +216,7 @@ class Scarcity:
 
         A request with another choice takes the device from them. Of equal sets the first stands for all.
         """
-        if own is None or not self.contested:
+        if own is None or not self._markets.exists:
             return ()
         markets = self._markets
         return tuple(
@@ -222,7 +238,13 @@ class Scarcity:
             total += costs[number]
         return total
 
+    def place(self, number: int) -> int:
+        """Return the number of a request for several shared devices among the sets of a contention."""
+        return self._size + number
+
     def _cost(self, number: int) -> int:
+        if number >= self._size:
+            return self._place_cost(number - self._size)
         if not self._captives:
             self._captives = self._measure_captives()
         share, variance, per_claim = self._captives[number]
@@ -230,17 +252,38 @@ class Scarcity:
         slack = (self._free[number] - share * left) / sqrt(variance * left + 1)
         return round(UNIT * log1p(exp(min(EASE - slack, 50.0))) / per_claim)
 
+    def _place_cost(self, number: int) -> int:
+        """Return the present cost of one place: it hardly matters while there are more than claims to come, and then much."""
+        if not self._expected:
+            self._expected = self._expect()
+        left = self._free[2 * self._size + number]
+        return round(UNIT * PLACE * (self._expected[number] / max(left, 1)) ** 2)
+
+    def _expect(self) -> list[float]:
+        """Return how many claims for several shared devices come until such demand fills the cluster."""
+        weights = [0] * self._several
+        devices = 0.0
+        for entry in self._latest:
+            part = self._prices.parts.get(entry.alternative, 0.0) if entry.alternative is not None else 0.0
+            if part:
+                devices += entry.weight * entry.count * part
+                number = self._prices.several.get(entry.alternative) if entry.alternative else None
+                if number is not None:
+                    weights[number] += entry.weight
+        return [weight * self._free[-1] / devices if devices else 0.0 for weight in weights]
+
     def _measure_captives(self) -> list[Captive]:
         size = range(self._size)
-        demand = [0] * self._size
-        squares = [0] * self._size
+        demand = [0.0] * self._size
+        squares = [0.0] * self._size
         claims = [0] * self._size
         for entry in self._latest:
             number = self._prices.set_of(entry.alternative)
-            if number is not None:
+            if number is not None and entry.alternative is not None:
+                taken = entry.count * self._prices.parts.get(entry.alternative, 1.0)
                 claims[number] += entry.weight
-                demand[number] += entry.weight * entry.count
-                squares[number] += entry.weight * entry.count * entry.count
+                demand[number] += entry.weight * taken
+                squares[number] += entry.weight * taken * taken
         markets = self._markets.markets
         captives: list[Captive] = []
         for number in size:

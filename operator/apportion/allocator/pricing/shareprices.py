@@ -13,8 +13,10 @@ from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT, CutPrices
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
-from apportion.allocator.pricing.demandmix import DemandMix
-from apportion.allocator.rules.selectors import SelectorLookup
+from apportion.allocator.pricing.prices import DemandPrices
+
+OPENED = 8
+"""The free part of a partition that is shared loses an eighth of its value: its card can no longer be cut in another way."""
 
 MOST_KEPT = 8192
 """Devices whose prices are kept."""
@@ -26,15 +28,15 @@ Row = tuple[tuple[str, ...], Vector, CutPrices | None]
 class SharePrices:
     """Values of shared devices under one demand mix."""
 
-    def __init__(self, mix: DemandMix, selectors: SelectorLookup) -> None:
-        self._mix = mix
-        self._selectors = selectors
+    def __init__(self, prices: DemandPrices) -> None:
+        self._prices = prices
         self._rows: Memo[tuple[NodeClass, int], Row] = Memo(MOST_KEPT)
+        self._worth: Memo[tuple[Row, tuple[tuple[str, int], ...] | None], int] = Memo(MOST_KEPT)
         self._by_demand: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
 
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
         """Return the value of what `uses` leave: amounts by capacity name, in 10^-9, of shares present and new."""
-        names, full, cut_prices = self._row(view, index)
+        names, full, cut_prices = self.row(view, index)
         left = tuple(
             total - sum(use.get(name, 0) for use in uses) for name, total in zip(names, full, strict=True)
         )
@@ -47,7 +49,40 @@ class SharePrices:
         )
         return round(free * free * UNIT)
 
-    def _row(self, view: NodeView, index: int) -> Row:
+    def worth_beside(self, view: NodeView, index: int, in_use: tuple[tuple[str, int], ...] | None) -> int:
+        """Return the same for what shares use now, as pairs of name and amount; None: nothing. Kept."""
+        key = self.row(view, index), in_use
+        found = self._worth.get(key)
+        if found is None:
+            found = self._worth[key] = self.worth(view, index, dict(in_use or ()))
+        return found
+
+    def left(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
+        """Return the value of what `uses` leave of a device that is in use already, in the units of the node's other devices.
+
+        A partition is worth what it takes of its card. Opened for shares, it is worth less, since it can only be shared.
+        """
+        value = self.worth(view, index, *uses)
+        member = view.group_of.get(index)
+        if member is None:
+            return value
+        number, local = member
+        fresh = view.groups[number].fresh
+        if not fresh.fits >> local & 1:
+            return 0
+        group_prices = self._prices.of(view).by_group[number]
+        whole = group_prices.worth(fresh) - group_prices.worth(fresh.after(local))
+        return whole * value * (OPENED - 1) // (max(self.worth(view, index), 1) * OPENED)
+
+    def taken(self, view: NodeView, index: int, own: Mapping[str, int]) -> int:
+        """Return the value that a share takes of a device, without what the first share of a partition takes of its card."""
+        used = view.used.get(index, {})
+        if index in view.group_of and not view.charged >> index & 1:
+            return -self.left(view, index, own)
+        return self.left(view, index, used) - self.left(view, index, used, own)
+
+    def row(self, view: NodeView, index: int) -> Row:
+        """Return the capacities of a device with their prices."""
         if view.node_class is None:
             return self._make_row(view, index)
         key = view.node_class, index
@@ -61,8 +96,8 @@ class SharePrices:
         names = tuple(sorted(name for name, amount in whole.items() if amount > 0))
         full = tuple(whole[name] for name in names)
         demand: dict[Vector, int] = {}
-        for entry in self._mix:
-            if entry.alternative is None or not entry.mask(view, self._selectors) >> index & 1:
+        for entry in self._prices.mix:
+            if entry.alternative is None or not entry.mask(view, self._prices.selectors) >> index & 1:
                 continue
             taken = view.charge(index, entry.alternative)
             if isinstance(taken, dict):

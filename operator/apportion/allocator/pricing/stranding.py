@@ -29,7 +29,7 @@ DRAWS = 2
 class HostCurve:
     """The curve of one resource; falls to 0 at the largest request."""
 
-    __slots__ = ("_amounts", "_chances", "_slopes")
+    __slots__ = ("_chances", "_slopes", "amounts")
 
     def __init__(self, requests: Iterable[tuple[float, float]]) -> None:
         """`requests`: (amount per unit of device value, how often); amounts from 0 up."""
@@ -43,7 +43,7 @@ class HostCurve:
             rest = max(above - part, 0.0)
             chances.append((amount, above**DRAWS - rest**DRAWS))
             above = rest
-        self._amounts = [amount for amount, _ in chances]
+        self.amounts = [amount for amount, _ in chances]
         # From the largest request down: a request that fits loses nothing.
         descending = chances[::-1]
         self._chances = list(accumulate((chance for _, chance in descending), initial=0.0))[::-1]
@@ -52,13 +52,21 @@ class HostCurve:
     @property
     def most(self) -> float:
         """Return the amount per unit of device value from which on nothing is stranded; 0 without requests."""
-        return self._amounts[-1] if self._amounts else 0.0
+        return self.amounts[-1] if self.amounts else 0.0
+
+    def differs(self, other: "HostCurve") -> float:
+        """Return the greatest difference of the stranded part; both curves are straight between their amounts."""
+        amounts = {0.0, *self.amounts, *other.amounts}
+        return max(abs(self.part(amount) - other.part(amount)) for amount in amounts)
 
     def part(self, left: float) -> float:
         """Return the stranded part with this amount left per unit of device value."""
-        at = bisect_right(self._amounts, left)
+        at = bisect_right(self.amounts, left)
         return max(self._chances[at] - left * self._slopes[at], 0.0)
 
+
+MOVED = 0.05
+"""Part of a node's value by which a curve must differ somewhere to be taken over: every key of a node depends on the curves."""
 
 MOST_KEPT = 1 << 16
 """Pairs of free value and resources whose stranded value is kept."""
@@ -71,6 +79,8 @@ class Stranding:
 
     def __init__(self, devices: FreeWorth) -> None:
         self._devices = devices
+        self.version = 0
+        """Grows when what recent pods requested is taken over."""
         self._typical: TypicalHostDemand | None = None
         self._cpu = self._memory = HostCurve(())
         self._short_hosts = ShortHosts(devices, SufficientResources(0, 0))
@@ -81,14 +91,18 @@ class Stranding:
         if typical is self._typical:
             return
         self._typical = typical
-        self._known.clear()
         rows = [
             (worth / UNIT, asked, count)
             for query, asked, count in typical
             if (worth := self._devices.typical(query, node_classes)) > 0
         ]
-        self._cpu = HostCurve((asked.cpu / worth, count * worth) for worth, asked, count in rows)
-        self._memory = HostCurve((asked.memory / worth, count * worth) for worth, asked, count in rows)
+        cpu = HostCurve((asked.cpu / worth, count * worth) for worth, asked, count in rows)
+        memory = HostCurve((asked.memory / worth, count * worth) for worth, asked, count in rows)
+        if max(cpu.differs(self._cpu), memory.differs(self._memory)) < MOVED:
+            return
+        self._cpu, self._memory = cpu, memory
+        self.version += 1
+        self._known.clear()
         enough = SufficientResources.of(self._cpu.most, self._memory.most)
         if enough != self._short_hosts.enough:
             self._short_hosts = ShortHosts(self._devices, enough)

@@ -11,7 +11,9 @@ from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
+from apportion.allocator.pricing.freeshares import FreeShares
 from apportion.allocator.pricing.freeworth import FreeWorth
+from apportion.allocator.pricing.places import Uses
 from apportion.allocator.pricing.prices import DemandPrices, NodePrices
 from apportion.allocator.pricing.scarcity import Scarcity
 from apportion.allocator.pricing.shareprices import SharePrices
@@ -24,14 +26,22 @@ from apportion.allocator.search.scorer import OutcomeKeeper, Scorer
 from apportion.allocator.search.search import Pick, Search, solve
 from apportion.allocator.strategies.deviceorder import DeviceTraits, left_over
 from apportion.allocator.strategies.singledevice import PricedSingle
+from apportion.allocator.strategies.singleshare import PricedShare
 from apportion.allocator.strategies.wholedevices import WholeDeviceEstimate
 
 ROOM = 2
 """Weight of the lost part of a node's room for whole-device claims (`NodePrices.room`)."""
 
+FIT = 320
+"""A free device to share costs a 320th of its value where another one is taken: enough to fill the fullest node among nearly
+equal ones, too little to outweigh what a choice loses (`openb`: a twentieth of a device between an empty and a full node)."""
+
 FILL = 2
 """Taking an empty node costs 1 / `FILL` of a whole device more than taking one that the claim fills. Tuned with `ROOM` on
 generated clusters of two models: both protect empty nodes, neither may outweigh contention."""
+
+MOST_NODES = 8192
+"""Nodes whose free shares are kept."""
 
 MOST_DISCRIMINATORS = 4096
 """Queries whose discriminators are kept."""
@@ -45,7 +55,9 @@ class LeastFragmentation(Scorer):
     def __init__(self, prices: DemandPrices, scarcity: Scarcity | None = None) -> None:
         self.prices = prices
         self._single = PricedSingle(prices)
-        self.share_prices = SharePrices(prices.mix, prices.selectors)
+        self.share_prices = SharePrices(prices)
+        self._free: Memo[NodeView, FreeShares] = Memo(MOST_NODES)
+        self._share = PricedShare(self.share_prices, self)
         self._estimate = WholeDeviceEstimate(prices, self)
         self.scarcity = scarcity if scarcity is not None else Scarcity(prices)
         self._discriminators: Memo[Query, tuple[int | None, ...]] = Memo(MOST_DISCRIMINATORS)
@@ -81,12 +93,23 @@ class LeastFragmentation(Scorer):
         whole = search.taken & search.view.plain
         if whole:
             lost += self.lost_whole(search.view, node_prices, whole)
+        taken = 0
         for index, shares in search.shares.items():
-            used = search.view.used.get(index, {})
-            lost += self.share_prices.worth(search.view, index, used) - self.share_prices.worth(
-                search.view, index, used, shares
-            )
+            taken += self.share_prices.taken(search.view, index, shares)
+        if search.shares:
+            lost += taken + self.fullness(search.view, taken)
         return lost, left_over(search)
+
+    def fullness(self, view: NodeView, lost: int) -> int:
+        """Return the cost of what stays free of a node's shared devices when shares lose this value: best fit."""
+        return (self.free(view).worth - lost) // FIT
+
+    def free(self, view: NodeView) -> FreeShares:
+        """Return what shares leave of the node's devices."""
+        found = self._free.get(view)
+        if found is None or found.used is not view.used or found.exclusive != view.exclusive:
+            found = self._free[view] = FreeShares.of(view, self.prices.of(view).rooms, self.share_prices)
+        return found
 
     def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
         """Return the cost of taking these devices without counters; depends only on how many each entry of the mix loses."""
@@ -98,8 +121,20 @@ class LeastFragmentation(Scorer):
     def contention(self, search: Search) -> Contention:
         """Return the sets that lose devices although the claim could use others, once per device lost."""
         slots = search.query.slots
+        view = search.view
         takes = [(slots[pick.slot].alternatives[pick.alternative], 1 << pick.device) for pick in search.picks]
-        return self.contention_of(self.prices.of(search.view), takes)
+        return self.contention_with_shares(view, takes, search.shares)
+
+    def contention_with_shares(
+        self, view: NodeView, takes: Iterable[tuple[Alternative, int]], shares: Uses
+    ) -> Contention:
+        """Return the same, with the places that shares take; a share takes a device of a set if nobody uses it yet."""
+        node_prices = self.prices.of(view)
+        found = self.contention_of(node_prices, [take for take in takes if not take[1] & view.charged])
+        if not shares or not node_prices.rooms:
+            return found
+        lost = self.free(view).lost_places(view, node_prices.rooms, shares)
+        return (*found, *sorted(map(self.scarcity.place, lost))) if lost else found
 
     def contention_of(self, node_prices: NodePrices, takes: Iterable[tuple[Alternative, int]]) -> Contention:
         """Return the same for alternatives, each with the bit of one device that it takes."""
@@ -119,7 +154,8 @@ class LeastFragmentation(Scorer):
         self, view: NodeView, query: Query, selectors: SelectorLookup, *, shared: bool
     ) -> Outcome | None:
         """Return the outcome of a query for one device with counters, from kept prices."""
-        return self._single.outcome(view, query, selectors, shared=shared)
+        found = self._single.outcome(view, query, selectors, shared=shared)
+        return found if found is not None or not shared else self._share.outcome(view, query, selectors)
 
     def estimate(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
         """Return the outcome of a whole-device query without picks."""
@@ -130,6 +166,8 @@ class LeastFragmentation(Scorer):
     ) -> Outcome:
         """Return the outcome of all nodes of a state: from kept prices, estimated, scored anew, or searched. Hot path."""
         found = self._single.outcome(view, query, selectors, shared=True)
+        if found is None:
+            found = self._share.outcome(view, query, selectors)
         if found is None:
             found = self._estimate.outcome(view, query, selectors)
         return found if found is not None else self._rerate(view, query, selectors, keeper)
@@ -173,20 +211,27 @@ class LeastFragmentation(Scorer):
                 left &= ~paying
                 group_prices = node_prices.by_group[number]
                 before = group_prices.worth(state)
-                losses += [
-                    (before - group_prices.worth(state.after(local)), before, group.members[local])
-                    for local in bits(group.gather(paying))
-                ]
+                for local in bits(group.gather(paying)):
+                    index = group.members[local]
+                    lost = before - group_prices.worth(state.after(local))
+                    own = self._own(view, index, alternative)
+                    if own is not None:
+                        lost -= self.share_prices.left(view, index, own)
+                    losses.append((lost, before, index))
         for index in bits(left):
-            taken = view.charge(index, alternative) if view.shareable >> index & 1 else None
-            if not isinstance(taken, dict):
+            own = self._own(view, index, alternative)
+            if own is None:
                 losses.append((0, UNIT, index))
                 continue
             uses = view.used.get(index, {}), search.shares.get(index, {})
-            before = self.share_prices.worth(view, index, *uses)
-            own = {name: amount.nano for name, amount in taken.items()}
-            losses.append((before - self.share_prices.worth(view, index, *uses, own), before, index))
+            before = self.share_prices.left(view, index, *uses)
+            losses.append((before - self.share_prices.left(view, index, *uses, own), before, index))
         return losses
+
+    def _own(self, view: NodeView, index: int, alternative: Alternative) -> dict[str, int] | None:
+        """Return what the alternative consumes of a device to share, in 10^-9; None of other devices."""
+        taken = view.charge(index, alternative) if view.shareable >> index & 1 else None
+        return {name: amount.nano for name, amount in taken.items()} if isinstance(taken, dict) else None
 
 
 def _is_price_free(view: NodeView, query: Query, selectors: SelectorLookup) -> bool:

@@ -1,0 +1,73 @@
+"""Where many nodes are short of cpu or memory, a claim costs a look at the nodes that changed."""
+
+from typing import Any
+
+import pytest
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.facts.host import HostDemand, HostResources
+from apportion.allocator.hostcomparison import HostComparison
+from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.state import State
+from apportion.allocator.terms import Terms
+from tests.allocator.builders import claim, cluster, device, device_request, device_slice
+
+LEAST = Terms(Strategy.LEAST_FRAGMENTATION)
+GIB = 1 << 30
+ASKED = HostResources(4_000, GIB)
+
+
+def fleet(count: int) -> tuple[State, dict[str, HostResources]]:
+    """Return nodes with four GPUs and cpu for fewer than the demand wants beside them."""
+    left = {f"n{number:03d}": HostResources(10_000 + number, 64 * GIB) for number in range(count)}
+    state = cluster(
+        *(device_slice(name, name, [device(f"gpu-{index}") for index in range(4)]) for name in left),
+        nodes=tuple(left),
+    )
+    return state, left
+
+
+def ask(state: State, left: dict[str, HostResources], name: str) -> Decision:
+    """Place a pod with one GPU, and bind it."""
+    for node, here in left.items():
+        state.put_host(node, here)
+    nodes = frozenset(node for node, here in left.items() if here.holds(ASKED))
+    found = allocate(state, Demand((claim(name, device_request()),), nodes, host=HostDemand(ASKED)), LEAST)
+    assert isinstance(found, Decision)
+    assert found.asked is not None
+    state.learn(found.asked, ASKED)
+    state.hold(name, found.allocations[0].results)
+    left[found.node] = left[found.node].less(ASKED)
+    return found
+
+
+def test_a_claim_rates_the_nodes_whose_devices_cpu_or_memory_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all nodes that are short: of 200 nodes a claim changes one."""
+    state, left = fleet(200)
+    rated: list[str] = []
+    sort_key = HostComparison.sort_key
+
+    def counted(self: HostComparison, key: Any, outcome: Any) -> Any:
+        rated.append(key[-1])
+        return sort_key(self, key, outcome)
+
+    for number in range(60):
+        if number == 40:
+            monkeypatch.setattr(HostComparison, "sort_key", counted)
+        ask(state, left, f"c{number}")
+    assert rated
+    assert len(rated) <= 20 * 3
+
+
+def test_a_node_without_enough_cpu_is_still_chosen_if_the_caller_allows_no_other() -> None:
+    """Whether pods fit is the caller's decision (`Demand.nodes`)."""
+    state, left = fleet(40)
+    for number in range(8):
+        ask(state, left, f"c{number}")
+    state.put_host("n005", HostResources(1_000, GIB))
+    demand = Demand((claim("x", device_request()),), frozenset(["n005"]), host=HostDemand(ASKED))
+    found = allocate(state, demand, LEAST)
+    assert isinstance(found, Decision)
+    assert found.node == "n005"
