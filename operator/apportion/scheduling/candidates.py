@@ -6,13 +6,16 @@ allocator's Demand with the names of the candidate nodes; or why there is none.
 
 from collections.abc import Iterator, Mapping
 
+from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
 from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, against, requested
 from apportion.scheduling.neighbours import Neighbours
@@ -89,7 +92,7 @@ class Candidates:
     def _conditioned(
         self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
     ) -> frozenset[str]:
-        """Return which of these nodes suit the pod's volumes and neighbours; adds to `reasons` what rules the others out."""
+        """Return which of these nodes suit the pod's volumes, other claims and neighbours; adds to `reasons` what rules the others out."""
         for condition in self._snapshot.volumes.conditions(pod):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
@@ -98,11 +101,30 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
+        theirs = tuple(
+            claim for claim in self._snapshot.named_claims(pod) if claim and self._is_theirs(claim)
+        )
+        if theirs and allowed:
+            what = (
+                f"no devices for {', '.join(claim.key for claim in theirs)}, which kube-scheduler allocates"
+            )
+            try:
+                suited = serving(self._snapshot.state, Demand(theirs, allowed))
+            except BrokenInput as error:
+                what, suited = f"{what}: {error}", frozenset()
+            if len(suited) < len(allowed):
+                reasons[what] = len(allowed) - len(suited)
+                allowed = suited
         for reason, nodes in self._neighbours.ruled_out(pod):
             if nodes & allowed:
                 reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
                 allowed -= nodes
         return allowed
+
+    def _is_theirs(self, claim: Claim) -> bool:
+        """Say whether a claim waits for devices that kube-scheduler allocates."""
+        managed = self._snapshot.managed
+        return claim.allocation is None and not managed.owns(claim) and not managed.unknown(claim)
 
     def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
         """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""
