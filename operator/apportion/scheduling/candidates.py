@@ -53,11 +53,11 @@ class Candidates:
         It is always the same object; what changed since the last call is looked at again.
         """
         snapshot, capacity = self._snapshot, self._capacity
-        self._hosts, hosts = snapshot.host_changes.since(self._hosts)
+        self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
         nodes = (node.name for node in snapshot.nodes.values())
         for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
             capacity.put(name, snapshot.node(name))
-        self._pods, pods = snapshot.pod_changes.since(self._pods)
+        self._pods, pods = snapshot.changes.pods.since(self._pods)
         for uid in {*snapshot.pod_index.unbound, *capacity.promised} if pods is None else {*pods}:
             pod = snapshot.pods.get(uid)
             unbound = pod is not None and uid in snapshot.pod_index.unbound

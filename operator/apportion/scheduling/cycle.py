@@ -32,7 +32,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import Unservable, WaitingDemand, waiting_demands
+from apportion.scheduling.waiting import Unservable, WaitingDemand, WaitingQueue
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -84,6 +84,7 @@ class Cycle:
         self._stalled = StalledAllocations(
             snapshot, self._decider.candidates, self._exclusions, clock, manager=manager
         )
+        self._waiting = WaitingQueue(snapshot)
         self._number = 0
         self._reported = -1
         """How far the changes of allocations were read."""
@@ -122,7 +123,7 @@ class Cycle:
             contested = self._settle_overlaps()
 
             # 2. What waits, and what can never be served?
-            demands, unservable = waiting_demands(self._snapshot)
+            demands, unservable = self._waiting.demands()
             self._report(demands, unservable)
 
             # 3. Freeze for this pass what layouts reserve, which partitions are idle, how full the nodes are.
