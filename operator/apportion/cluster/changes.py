@@ -31,9 +31,11 @@ class Changes:
     def pod(self, uid: str, *versions: Pod | None) -> None:
         """Note that a pod changed, from one version to another."""
         self.pods.add(uid, most=MOST_CHANGES)
+        former = None
         for pod in versions:
-            if pod is not None:
+            if pod is not None and pod.claims != former:
                 self._claims_of(pod)
+                former = pod.claims
 
     def claim(self, claim: Claim, users: Iterable[Pod]) -> None:
         """Note that a claim changed, or was given devices by a decision; `users`: the pods that name it."""
