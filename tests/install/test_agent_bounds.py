@@ -11,12 +11,14 @@ from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.install.refusal import refused
 from tests.install.users import (
+    EVENTS,
     OTHERS,
     OURS,
     PARTITIONS,
     SLICES,
     Users,
     device_slice,
+    event,
     forget,
     partition,
     refusal_of,
@@ -192,6 +194,28 @@ class Bounds:
         finally:
             await users.admin.delete(f"{bindings}/too-much")
         await forget(users, "safe", "safe-others")
+
+    async def test_an_agent_writes_events_about_its_own_node_only(self, users: Users) -> None:
+        """Its Node and that node's Partitions; nobody else's objects, and in no namespace of a tenant."""
+        for agent in (users.agent, users.in_pod):
+            for kind, name in (("Node", OURS), ("Partition", f"{OURS}-gpu-0-mig-1g10gb-19-3")):
+                made = await agent.create(EVENTS, event(kind, name))
+                await agent.patch(f"{EVENTS}/{made['metadata']['name']}", {"count": 2})
+            for kind, name in (("Node", OTHERS), ("Partition", f"{OTHERS}-gpu-0"), ("Pod", OURS)):
+                with refused("Events about its own node only"):
+                    await agent.create(EVENTS, event(kind, name))
+            with refused("Events about its own node only"):
+                await agent.create(
+                    EVENTS.replace("default", "apportion-system"), event("Node", OURS, "apportion-system")
+                )
+            others = await users.admin.create(EVENTS, event("Node", OTHERS))
+            with refused("Events about its own node only"):
+                await agent.patch(f"{EVENTS}/{others['metadata']['name']}", {"count": 2})
+
+    async def test_the_bounds_hold_in_whatever_namespace_the_agents_are(self, users: Users) -> None:
+        """They go by the name of the ServiceAccount."""
+        with refused("slices of its own node only"):
+            await users.elsewhere.create(SLICES, device_slice("foreign", OTHERS))
 
     async def test_everybody_else_is_unaffected(self, users: Users) -> None:
         """The operator makes, changes and deletes Partitions; kubelet wipes slices; administrators do as they like."""

@@ -11,6 +11,7 @@ from testbed.errors import ApiError
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 PARTITIONS = "/apis/apportion.dev/v1alpha1/partitions"
+EVENTS = "/api/v1/namespaces/default/events"
 OURS, OTHERS = "bounds-ours", "bounds-others"
 
 
@@ -25,6 +26,8 @@ class Users:
     """The same agent, its token bound to a pod there, as kubelet gives it."""
     unbound: Api
     """An agent's token that names no node."""
+    elsewhere: Api
+    """An agent of node `bounds-ours` that is installed in another namespace."""
     operator: Api
     kubelet: Api
     """The kubelet of node `bounds-others`."""
@@ -95,9 +98,45 @@ async def users_of(cluster: ControlPlane, stack: AsyncExitStack) -> Users:
         agent=await connect("apportion-agent", node=OURS),
         in_pod=await connect("apportion-agent", pod="bounds-agent"),
         unbound=await connect("apportion-agent"),
+        elsewhere=await _elsewhere(cluster, stack),
         operator=await connect("apportion-operator"),
         kubelet=await stack.enter_async_context(Api.of(kubelet)),
     )
+
+
+async def _elsewhere(cluster: ControlPlane, stack: AsyncExitStack) -> Api:
+    namespace = await cluster.make_namespace("elsewhere", {})
+    stack.push_async_callback(cluster.drop_namespace, namespace)
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await cluster.api.create(accounts, {"metadata": {"name": "apportion-agent"}})
+    path = await cluster.service_account_kubeconfig(namespace, "apportion-agent", node=OURS)
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    name = f"apportion-agent-{namespace}"
+    await cluster.api.create(
+        bindings,
+        {
+            "metadata": {"name": name},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "apportion-agent",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": "apportion-agent", "namespace": namespace}],
+        },
+    )
+    stack.push_async_callback(cluster.api.delete, f"{bindings}/{name}")
+    return await stack.enter_async_context(Api.of(path))
+
+
+def event(kind: str, name: str, namespace: str = "default") -> Json:
+    """Return an Event about an object, for a namespace."""
+    return {
+        "metadata": {"generateName": "bounds-"},
+        "involvedObject": {"kind": kind, "name": name, "uid": "u", "namespace": namespace},
+        "reason": "Test",
+        "message": "m",
+        "type": "Normal",
+    }
 
 
 async def refusal_of(request: Awaitable[object]) -> str:

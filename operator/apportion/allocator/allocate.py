@@ -62,6 +62,14 @@ def decide(
     return _decision(choice, derived_share_ids(demand.seed))
 
 
+def serving(state: State, demand: Demand) -> frozenset[str]:
+    """Return the nodes of the demand that could serve it now, each by itself; cpu and memory aside.
+
+    Raises BrokenInput if no state could serve the claims as they are written.
+    """
+    return _choice(state, demand, DEFAULT_TERMS, None, reuse=True, steps=STEPS).serving()
+
+
 def _choice(
     state: State,
     demand: Demand,

@@ -60,6 +60,16 @@ class NodeChoice(NodeOutcomes):
             return self._cheapest(self._exceptions_and_best(ranking, comparison))
         return self._cheapest(self._rated(names, comparison))
 
+    def serving(self) -> frozenset[str]:
+        """Return the allowed nodes that can serve."""
+        self.ranking.catch_up(self.by_state() if self.ranking.shared else self.outcome_of_node)
+        known, allowed = self.state.names(), self.demand.nodes
+        return frozenset(
+            name
+            for name in (known if allowed is None else allowed)
+            if name in known and isinstance(self.special.get(name) or self.ranking.outcome(name), Solved)
+        )
+
     def _comparison(self) -> HostComparison | None:
         """Return the comparison of nodes that are short of cpu or memory; None where devices alone decide."""
         if self.demand.host is None or self.stranding is None:

@@ -51,12 +51,11 @@ class ClaimIndex:
             (self.leaving, new is not None and new.deleting),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
-        for claim, sign in ((old, -1), (new, 1)):
-            if claim is not None:
-                key = claim.classes, claim.allocation is not None
-                self._counts[key] += sign
-                if not self._counts[key]:
-                    del self._counts[key]
+        # Claims with equal requests have the same slots, which is quicker to compare than classes.
+        before = (old.slots, old.allocation is not None) if old is not None else None
+        if old is None or new is None or before != (new.slots, allocated):
+            self._count(old, -1)
+            self._count(new, 1)
         if new is not None and allocated and (old is None or old.allocation != new.allocation):
             self.changes.add(uid, most=MOST_CHANGES)
 
@@ -93,6 +92,13 @@ class ClaimIndex:
             if named & classes:
                 found[allocated] += count
         return found[0], found[1]
+
+    def _count(self, claim: Claim | None, sign: int) -> None:
+        if claim is not None:
+            key = claim.classes, claim.allocation is not None
+            self._counts[key] += sign
+            if not self._counts[key]:
+                del self._counts[key]
 
     def _contend(self, device: DeviceId) -> None:
         holders = self._on_device.get(device, {})

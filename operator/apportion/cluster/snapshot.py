@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.allocator.state import State
 from apportion.api.layout import PartitionLayout
@@ -16,6 +15,7 @@ from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation, number
+from apportion.cluster.changes import Changes
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
 from apportion.cluster.endedallocations import EndedAllocations
@@ -30,9 +30,6 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import DEFAULT_SCHEDULER, Pod
 from apportion.dra.slice import Slice
-
-MOST_CHANGES = 65_536
-"""Changes of nodes, and of pods, that are remembered; who is further behind looks at all of them."""
 
 
 class Snapshot:
@@ -63,10 +60,7 @@ class Snapshot:
         """Grows whenever a node changed, heartbeats aside."""
         self.partition_epoch = 0
         """Grows whenever something changed that partitions depend on, live allocations and slices aside."""
-        self.host_changes: ChangeLog[str] = ChangeLog()
-        """Names of nodes that changed, or whose bound pods did."""
-        self.pod_changes: ChangeLog[str] = ChangeLog()
-        """UIDs of pods that changed, or whose claims got or lost an allocation, assumed ones included."""
+        self.changes = Changes()
         self._store = store = ObjectStore()
         self.broken = store.broken
         """Objects that cannot be read, by UID."""
@@ -265,13 +259,13 @@ class Snapshot:
         """Let the allocator's state hold what the claim has or is about to get; `gone`: the claim, if it was deleted."""
         claim = self.claims.get(uid)
         allocation = self.allocation(claim) if claim is not None else None
+        changed = claim or gone
+        if changed is not None:
+            self.changes.claim(changed, self.users(changed))
         before = self._charged.get(uid)
         if allocation == before:
             return
         self._touch(before, allocation)
-        named = claim or gone
-        for user in self.pod_index.users(named.namespace, named.name) if named is not None else ():
-            self.pod_changes.add(user, most=MOST_CHANGES)
         if allocation is not None:
             self._charged[uid] = allocation
             self.state.hold(uid, allocation.results)
@@ -296,7 +290,7 @@ class Snapshot:
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
-        self.pod_changes.add(uid, most=MOST_CHANGES)
+        self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
             self._charge_ended(claim)
         for pod in (old, new):
@@ -320,12 +314,12 @@ class Snapshot:
             self.devices.put_node(old.name, exists=False)
             self.state.drop_node(old.name)
             self.host_epoch += 1
-            self.host_changes.add(old.name, most=MOST_CHANGES)
+            self.changes.host(old.name)
 
     def _host_changed(self, name: str) -> None:
         """Tell the allocator what cpu and memory are left beside the pods that are bound to a node."""
         node = self.node(name)
-        self.host_changes.add(name, most=MOST_CHANGES)
+        self.changes.host(name)
         if node is not None:
             used = HostResources.of(self.pod_index.load(name))
             self.state.put_host(name, HostResources.of(node.allocatable).less(used))

@@ -159,7 +159,14 @@ def _labels(raw: Any, _at: str) -> Mapping[str, str]:
     return dict(raw or {})
 
 
+def _has_ports(spec: Json) -> bool:
+    return any("ports" in container for _, container in reading.rows(spec, "containers", at="spec"))
+
+
 def _relations(metadata: Json, spec: Json) -> PodRelations:
+    # Most pods have none of these, and every event of every pod comes along here.
+    if not ("affinity" in spec or "topologySpreadConstraints" in spec or _has_ports(spec)):
+        return NO_RELATIONS
     found = PodRelations.from_json(reading.text(metadata, "namespace", at="metadata", default=""), spec)
     return NO_RELATIONS if found == NO_RELATIONS else found
 

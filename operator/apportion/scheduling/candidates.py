@@ -6,10 +6,12 @@ allocator's Demand with the names of the candidate nodes; or why there is none.
 
 from collections.abc import Iterator, Mapping
 
+from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
 from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
@@ -51,11 +53,11 @@ class Candidates:
         It is always the same object; what changed since the last call is looked at again.
         """
         snapshot, capacity = self._snapshot, self._capacity
-        self._hosts, hosts = snapshot.host_changes.since(self._hosts)
+        self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
         nodes = (node.name for node in snapshot.nodes.values())
         for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
             capacity.put(name, snapshot.node(name))
-        self._pods, pods = snapshot.pod_changes.since(self._pods)
+        self._pods, pods = snapshot.changes.pods.since(self._pods)
         for uid in {*snapshot.pod_index.unbound, *capacity.promised} if pods is None else {*pods}:
             pod = snapshot.pods.get(uid)
             unbound = pod is not None and uid in snapshot.pod_index.unbound
@@ -91,7 +93,7 @@ class Candidates:
         """Return what decides the answer to a demand: demands of equal shape could stand for each other.
 
         None where more decides: an allocated claim or a bound pod ties it to a node, a node is left out for its pods or
-        claims alone, volumes or neighbours of its pods rule nodes out, its claims rest, or they are broken.
+        claims alone, volumes, neighbours or other claims of its pods may rule nodes out, its claims rest, or they are broken.
         """
         state, pods = self._snapshot.state, demand.pods
         if demand.tied or any(pod.node is not None for pod in pods):
@@ -100,10 +102,7 @@ class Candidates:
             return None
         if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
             return None
-        if any(
-            any(self._snapshot.volumes.conditions(pod)) or any(self._neighbours.ruled_out(pod))
-            for pod in pods
-        ):
+        if any(self._is_conditioned(pod) for pod in pods):
             return None
         if any(self._still_prepared.nodes(claim.uid) for claim in demand.claims):
             return None
@@ -116,7 +115,7 @@ class Candidates:
     def _conditioned(
         self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
     ) -> frozenset[str]:
-        """Return which of these nodes suit the pod's volumes and neighbours; adds to `reasons` what rules the others out."""
+        """Return which of these nodes suit the pod's volumes, other claims and neighbours; adds to `reasons` what rules the others out."""
         for condition in self._snapshot.volumes.conditions(pod):
             if isinstance(condition, str):
                 reasons[condition] = len(allowed)
@@ -125,11 +124,40 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
+        theirs = self._theirs(pod)
+        if theirs and allowed:
+            what = (
+                f"no devices for {', '.join(claim.key for claim in theirs)}, which kube-scheduler allocates"
+            )
+            try:
+                suited = serving(self._snapshot.state, Demand(theirs, allowed))
+            except BrokenInput as error:
+                what, suited = f"{what}: {error}", frozenset()
+            if len(suited) < len(allowed):
+                reasons[what] = len(allowed) - len(suited)
+                allowed = suited
         for reason, nodes in self._neighbours.ruled_out(pod):
             if nodes & allowed:
                 reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
                 allowed -= nodes
         return allowed
+
+    def _is_conditioned(self, pod: Pod) -> bool:
+        """Say whether `_conditioned` may rule a node out for this pod."""
+        return bool(
+            any(self._snapshot.volumes.conditions(pod))
+            or self._theirs(pod)
+            or any(self._neighbours.ruled_out(pod))
+        )
+
+    def _theirs(self, pod: Pod) -> tuple[Claim, ...]:
+        """Return the pod's claims that kube-scheduler allocates."""
+        return tuple(claim for claim in self._snapshot.named_claims(pod) if claim and self._is_theirs(claim))
+
+    def _is_theirs(self, claim: Claim) -> bool:
+        """Say whether a claim waits for devices that kube-scheduler allocates."""
+        managed = self._snapshot.managed
+        return claim.allocation is None and not managed.owns(claim) and not managed.unknown(claim)
 
     def parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterator[WaitingDemand]:
         """Yield smaller demands for a demand whose pods share claims and that is not served as a whole."""

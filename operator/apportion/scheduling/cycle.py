@@ -35,7 +35,7 @@ from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import Unservable, WaitingDemand, gather
+from apportion.scheduling.waiting import Unservable, WaitingDemand, WaitingQueue
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -99,6 +99,7 @@ class Cycle:
         self._stalled = StalledAllocations(
             snapshot, decider.candidates, self._exclusions, clock, manager=manager
         )
+        self._waiting = WaitingQueue(snapshot)
         self._number = 0
         self._reported = -1
         """How far the changes of allocations were read."""
@@ -163,7 +164,7 @@ class Cycle:
             yield None
 
             # 2. What waits, and what can never be served?
-            demands, unservable = yield from gather(self._snapshot)
+            demands, unservable = yield from self._waiting.gather()
             yield None
             self._report(demands, unservable)
             yield None

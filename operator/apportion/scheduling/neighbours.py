@@ -144,7 +144,7 @@ class Neighbours:
             if len(self._counted) >= MOST_COUNTED:
                 del self._counted[next(iter(self._counted))]
             counted = self._counted[key] = _Counted()
-        counted.cursor, changed = self._snapshot.pod_changes.since(counted.cursor)
+        counted.cursor, changed = self._snapshot.changes.pods.since(counted.cursor)
         pods = self._snapshot.pods
         for uid in {*pods, *counted.pods} if changed is None else changed:
             pod = pods.get(uid)
@@ -154,7 +154,7 @@ class Neighbours:
         return counted.nodes - Counter({own: 1}) if own is not None else counted.nodes
 
     def _averse_terms(self) -> Mapping[PodTerm, Mapping[str, None]]:
-        self._averse, changed = self._snapshot.pod_changes.since(self._averse)
+        self._averse, changed = self._snapshot.changes.pods.since(self._averse)
         for uid in {*self._snapshot.pods, *self._averse_pods} if changed is None else changed:
             pod = self._snapshot.pods.get(uid)
             terms = pod.relations.anti_affinity if pod is not None else ()

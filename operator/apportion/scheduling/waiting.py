@@ -99,56 +99,117 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one claim led to, and the claims (namespace and name) by which that may change."""
+
+    demand: WaitingDemand | None
+    unservable: tuple[Unservable, ...]
+    names: frozenset[tuple[str, str]]
+
+
+class WaitingQueue:
+    """Follows claims and pods: only demands of which something changed are put together anew."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._cursor = -1
+        """How far the changes of claims were read."""
+        self._managed: ManagedClasses | None = None
+        self._found: dict[str, _Found] = {}
+        """By claim (UID)."""
+        self._by_name: dict[tuple[str, str], set[str]] = {}
+        """Claims (UIDs) by the names that their demands depend on."""
+        self._todo: set[str] = set()
+        """Claims (UIDs) to look at; some are left where the caller gives up."""
+        self._queue: tuple[list[WaitingDemand], list[Unservable]] = [], []
+
+    def gather(self) -> Generator[None, None, tuple[list[WaitingDemand], list[Unservable]]]:
+        """Return all demands in queue order, and the claims and pods that cannot be served as they are.
+
+        Yields after each few claims. Where the snapshot changes meanwhile, a demand may be outdated when it is decided
+        (`queuewalk.is_current`).
+
+        Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
+        of its pods counts as 0: among such demands the older one goes first.
+        """
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        self._cursor, changed = snapshot.changes.claims.since(self._cursor)
+        if managed is not self._managed or changed is None:
+            self._managed, changed = managed, None
+            self._found.clear()
+            self._by_name.clear()
+            self._todo = set(snapshot.claim_index.unallocated)
+        elif not changed and not self._todo:
+            return self._queue
+        else:
+            self._todo.update(uid for name in {*changed} for uid in self._drop(name))
+        looked = 0
+        while self._todo:
+            uid = self._todo.pop()
+            looked += 1
+            if looked % AT_ONCE == 0:
+                yield
+            claim = snapshot.claims.get(uid)
+            if claim is not None and uid in snapshot.claim_index.unallocated and uid not in self._found:
+                self._look(claim)
+        unique = {id(found): found for found in self._found.values()}.values()
+        demands = [found.demand for found in unique if found.demand is not None]
+        demands.sort(key=lambda demand: (-priority_of(demand, managed), demand.since, demand.key))
+        self._queue = demands, [each for found in unique for each in found.unservable]
+        return self._queue
+
+    def _drop(self, name: tuple[str, str]) -> set[str]:
+        """Forget what depends on a claim of this name; returns the claims (UIDs) to look at."""
+        todo, more = set(self._by_name.pop(name, ())), self._snapshot.claim_index.named(*name)
+        for uid in tuple(todo):
+            found = self._found.pop(uid, None)
+            for other in found.names if found is not None else ():
+                self._by_name.get(other, set()).discard(uid)
+        return todo | {more} if more is not None else todo
+
+    def _look(self, claim: Claim) -> None:
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        if snapshot.allocation(claim) is not None:
+            return
+        unservable: tuple[Unservable, ...] = ()
+        demand: WaitingDemand | None = None
+        parts = managed.mixes(claim)
+        if parts is not None:
+            unservable = (MixedClasses(claim, *parts),)
+        elif managed.owns(claim):
+            demand = _component(claim, snapshot)
+            unservable = tuple(
+                UnknownScheduler(pod, snapshot.schedulers)
+                for each in (demand.claims if demand is not None else (claim,))
+                for pod in snapshot.users(each)
+                if ready(pod) and not _has_scheduler(pod, snapshot)
+            )
+        else:
+            missing = managed.unknown(claim)
+            if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
+                unservable = (UnknownClasses(claim, missing),)
+        if demand is None and not unservable:
+            return
+        claims = (*demand.claims, *demand.tied) if demand is not None else (claim,)
+        found = _Found(
+            demand, unservable, frozenset((each.namespace, each.name) for each in (claim, *claims))
+        )
+        for uid in [each.uid for each in demand.claims] if demand is not None else [claim.uid]:
+            self._found[uid] = found
+            for name in found.names:
+                self._by_name.setdefault(name, set()).add(uid)
+
+
 def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
-    """Return all demands in queue order, and the claims and pods that cannot be served as they are, as `gather` does, in one go."""
-    steps = gather(snapshot)
+    """Return all demands in queue order, and the claims and pods that cannot be served as they are."""
+    steps = WaitingQueue(snapshot).gather()
     while True:
         try:
             next(steps)
         except StopIteration as end:
             found: tuple[list[WaitingDemand], list[Unservable]] = end.value
             return found
-
-
-def gather(
-    snapshot: Snapshot,
-) -> Generator[None, None, tuple[list[WaitingDemand], list[Unservable]]]:
-    """Return all demands in queue order, and the claims and pods that cannot be served as they are; yields after each few claims.
-
-    Where the snapshot changes meanwhile, a demand may be outdated when it is decided (`queuewalk.is_current`).
-
-    Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
-    of its pods counts as 0: among such demands the older one goes first.
-    """
-    managed = snapshot.managed
-    demands: list[WaitingDemand] = []
-    unservable: list[Unservable] = []
-    seen: set[str] = set()
-    for number, claim in enumerate(snapshot.claims_of(snapshot.claim_index.unallocated)):
-        if number % AT_ONCE == AT_ONCE - 1:
-            yield
-        if claim.uid in seen or snapshot.allocation(claim) is not None:
-            continue
-        parts = managed.mixes(claim)
-        if parts is not None:
-            unservable.append(MixedClasses(claim, *parts))
-            continue
-        if not managed.owns(claim):
-            missing = managed.unknown(claim)
-            if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
-                unservable.append(UnknownClasses(claim, missing))
-            continue
-        unservable.extend(
-            UnknownScheduler(pod, snapshot.schedulers)
-            for pod in snapshot.users(claim)
-            if ready(pod) and not _has_scheduler(pod, snapshot)
-        )
-        demand = _component(claim, snapshot)
-        if demand is not None:
-            seen.update(each.uid for each in demand.claims)
-            demands.append(demand)
-    demands.sort(key=lambda demand: (-priority_of(demand, managed), demand.since, demand.key))
-    return demands, unservable
 
 
 def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:

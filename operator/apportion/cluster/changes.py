@@ -1,0 +1,51 @@
+"""Changes: which nodes, pods and claims changed, for those who follow the snapshot instead of going through all of it.
+
+In: objects as they come and go, assumed allocations. Out: logs, which every reader reads with a cursor of its own.
+"""
+
+from collections.abc import Iterable
+
+from apportion.allocator.changelog import ChangeLog
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+
+MOST_CHANGES = 65_536
+"""Changes of a kind that are remembered; who is further behind looks at all objects."""
+
+
+class Changes:
+    """One log for each kind of change."""
+
+    def __init__(self) -> None:
+        self.hosts: ChangeLog[str] = ChangeLog()
+        """Names of nodes that changed, or whose bound pods did."""
+        self.pods: ChangeLog[str] = ChangeLog()
+        """UIDs of pods that changed, or whose claims did."""
+        self.claims: ChangeLog[tuple[str, str]] = ChangeLog()
+        """Namespaces and names of claims that changed, or whose pods or these pods' other claims did."""
+
+    def host(self, name: str) -> None:
+        """Note that a node or its bound pods changed."""
+        self.hosts.add(name, most=MOST_CHANGES)
+
+    def pod(self, uid: str, *versions: Pod | None) -> None:
+        """Note that a pod changed, from one version to another."""
+        self.pods.add(uid, most=MOST_CHANGES)
+        former = None
+        for pod in versions:
+            if pod is not None and pod.claims != former:
+                self._claims_of(pod)
+                former = pod.claims
+
+    def claim(self, claim: Claim, users: Iterable[Pod]) -> None:
+        """Note that a claim changed, or was given devices by a decision; `users`: the pods that name it."""
+        self.claims.add((claim.namespace, claim.name), most=MOST_CHANGES)
+        for user in users:
+            self.pods.add(user.uid, most=MOST_CHANGES)
+            if len(user.claims) > 1:
+                self._claims_of(user)
+
+    def _claims_of(self, pod: Pod) -> None:
+        for entry in pod.claims:
+            if entry.claim is not None:
+                self.claims.add((pod.namespace, entry.claim), most=MOST_CHANGES)

@@ -1,0 +1,191 @@
+"""What a stolen token or a tenant cannot do: change pods, set a claim in use free, take devices past the guard."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from testbed.api import Api, Json
+from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
+from testbed.eventually import eventually
+from tests.install.gatedobjects import CLAIM_SPEC, make_claim, make_pod
+from tests.install.refusal import refused
+
+PROTECTION = "resource.kubernetes.io/delete-protection"
+GATES = [{"name": "example.com/other"}, {"name": "apportion.dev/allocation"}]
+POD: Json = {
+    "containers": [{"name": "main", "image": "none"}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
+    "schedulingGates": GATES,
+}
+OPTIONAL = Path(__file__).parents[2] / "manifests/components/no-keyless-tolerations/policy.yaml"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A namespace, and connections of those who write there."""
+
+    cluster: ControlPlane
+    namespace: str
+    operator: Api
+    user: Api
+    """May edit everything in the namespace."""
+
+    @property
+    def pods(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    @property
+    def claims(self) -> str:
+        return f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims"
+
+    @property
+    def templates(self) -> str:
+        return f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaimtemplates"
+
+
+class TenantBounds:
+    async def test_the_operator_removes_its_own_gate_and_nothing_else(self, tenant: Tenant) -> None:
+        """Its right to patch pods would reach any field that the API server lets change."""
+        pod = await make_pod(tenant.cluster, tenant.namespace, POD)
+        path = f"{tenant.pods}/{pod['metadata']['name']}"
+        image = [{**container, "image": "evil"} for container in pod["spec"]["containers"]]
+        tolerations = [*pod["spec"]["tolerations"], {"operator": "Exists"}]
+        for change in (
+            {"spec": {"containers": image}},
+            {"spec": {"activeDeadlineSeconds": 1}},
+            {"spec": {"tolerations": tolerations}},
+            {"spec": {"nodeSelector": {"a": "b"}}},
+            {"metadata": {"labels": {"a": "b"}}},
+            {"metadata": {"annotations": {"a": "b"}}},
+            {"metadata": {"finalizers": ["example.com/mine"]}},
+        ):
+            with refused("changes nothing of a pod but its own scheduling gate"):
+                await tenant.operator.patch(path, change)
+        without_other = {"spec": {"schedulingGates": GATES[1:]}}
+        with refused("changes nothing of a pod but its own scheduling gate"):
+            await tenant.operator.patch(path, without_other)
+        without_own = {"spec": {"schedulingGates": GATES[:1]}}
+        done = await tenant.operator.patch(path, without_own)
+        assert done["spec"]["schedulingGates"] == [GATES[0]]
+        await tenant.user.patch(path, {"spec": {"containers": image}})
+
+    async def test_a_claim_in_use_keeps_its_protection(self, tenant: Tenant) -> None:
+        """Its owner could delete it and have the devices given to others while the pod runs."""
+        made = await make_claim(tenant.cluster, tenant.namespace)
+        path = f"{tenant.claims}/{made['metadata']['name']}"
+        await tenant.user.patch(path, {"metadata": {"finalizers": []}})
+        await _reserve(tenant, path, "gpu.apportion.dev")
+
+        with refused("is in use"):
+            await tenant.user.patch(path, {"metadata": {"finalizers": []}})
+        changed = await tenant.user.patch(path, {"metadata": {"labels": {"a": "b"}}})
+        assert changed["metadata"]["finalizers"] == [PROTECTION]
+        await tenant.cluster.api.patch(f"{path}/status", {"status": {"reservedFor": []}})
+        await tenant.user.patch(path, {"metadata": {"finalizers": []}})
+
+    async def test_claims_of_other_drivers_are_nobody_elses_business(self, tenant: Tenant) -> None:
+        """Only devices of ours are protected."""
+        made = await make_claim(tenant.cluster, tenant.namespace)
+        path = f"{tenant.claims}/{made['metadata']['name']}"
+        await _reserve(tenant, path, "gpu.example.com")
+        await tenant.user.patch(path, {"metadata": {"finalizers": []}})
+
+    async def test_a_component_forbids_tolerations_without_a_key(self, tenant: Tenant) -> None:
+        """They open the guard; the policy is not part of the base."""
+        await make_claim(tenant.cluster, tenant.namespace)
+        keyless = _claim({"operator": "Exists"})
+        await tenant.user.create(tenant.claims, keyless, dryRun="All")
+        await tenant.cluster.kubectl("apply", "--filename", str(OPTIONAL))
+        try:
+            await _until_refused(tenant, keyless)
+            template = {"metadata": {"generateName": "t-"}, "spec": {"spec": keyless["spec"]}}
+            with refused("needs a key"):
+                await tenant.user.create(tenant.templates, template)
+            with refused("needs a key"):
+                await tenant.user.create(tenant.claims, _first_available({"operator": "Exists"}))
+            await tenant.user.create(tenant.claims, _claim({"operator": "Exists", "key": "example.com/own"}))
+            await tenant.user.create(tenant.claims, {"metadata": {"generateName": "c-"}, "spec": CLAIM_SPEC})
+        finally:
+            await tenant.cluster.kubectl("delete", "--filename", str(OPTIONAL))
+
+
+def _claim(toleration: Json) -> Json:
+    exactly = {"deviceClassName": "gpu.apportion.dev", "tolerations": [toleration]}
+    return {
+        "metadata": {"generateName": "c-"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+
+
+def _first_available(toleration: Json) -> Json:
+    one = {"name": "one", "deviceClassName": "gpu.apportion.dev", "tolerations": [toleration]}
+    requests = [{"name": "gpu", "firstAvailable": [one]}]
+    return {"metadata": {"generateName": "c-"}, "spec": {"devices": {"requests": requests}}}
+
+
+async def _until_refused(tenant: Tenant, claim: Json) -> None:
+
+    async def said() -> str:
+        try:
+            await tenant.user.create(tenant.claims, claim, dryRun="All")
+        except ApiError as error:
+            return error.message
+        return ""
+
+    assert "needs a key" in await eventually(said)
+
+
+async def _reserve(tenant: Tenant, path: str, driver: str) -> None:
+    """Show the claim as allocated and in use."""
+    await tenant.cluster.api.patch(path, {"metadata": {"finalizers": [PROTECTION]}})
+    pod = (await make_pod(tenant.cluster, tenant.namespace, POD))["metadata"]
+    result = {"request": "gpu", "driver": driver, "pool": "n", "device": "gpu-0"}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]}],
+    }
+    await tenant.cluster.api.patch(f"{path}/status", {"status": status})
+
+
+async def _tenant(cluster: ControlPlane, stack: AsyncExitStack) -> Tenant:
+    namespace = await cluster.make_namespace("bounded", {"apportion.dev/managed": "true"})
+    stack.push_async_callback(cluster.drop_namespace, namespace)
+    operator = await cluster.service_account_kubeconfig("apportion-system", "apportion-operator")
+    user = await cluster.service_account_kubeconfig(namespace, "default")
+    bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
+    await cluster.api.create(
+        bindings,
+        {
+            "metadata": {"name": "admin"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
+        },
+    )
+    return Tenant(
+        cluster,
+        namespace,
+        await stack.enter_async_context(Api.of(operator)),
+        await stack.enter_async_context(Api.of(user)),
+    )
+
+
+class TestTenantBounds(TenantBounds):
+    @pytest.fixture
+    async def tenant(self, installed: ControlPlane) -> AsyncIterator[Tenant]:
+        async with AsyncExitStack() as stack:
+            yield await _tenant(installed, stack)
+
+
+class TestTenantBoundsOnOldest(TenantBounds):
+    @pytest.fixture
+    async def tenant(self, oldest_installed: ControlPlane) -> AsyncIterator[Tenant]:
+        async with AsyncExitStack() as stack:
+            yield await _tenant(oldest_installed, stack)
