@@ -81,13 +81,13 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
     """Another replica may reach a better server; the process lives, and acts as soon as it can."""
     claim(server, "only")
     server.fault = lambda request: failed(503, "later") if request.query.get("limit") == "1" else None
-    term = LeaseSettings(duration=2.0, renew=0.2, reserve=0.5, acting=0.5)
+    term = LeaseSettings(duration=2.0, renew=0.2, reserve=0.5, acting=3.0)
     async with replica(server, term) as app:
         await eventually(lambda: holds(server), lambda found: found == "replica")
         await eventually(lambda: holds(server), lambda found: found == "")
         assert not app.lease.gained.is_set()
         server.fault = lambda _: None
-        await eventually(lambda: allocated(server))
+        await eventually(lambda: allocated(server), within=40)
 
 
 QUICK = LeaseSettings(duration=3.0, renew=0.2, reserve=0.5)
