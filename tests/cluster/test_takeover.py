@@ -87,7 +87,7 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
         await eventually(lambda: holds(server), lambda found: found == "")
         assert not app.lease.gained.is_set()
         server.fault = lambda _: None
-        await eventually(lambda: allocated(server))
+        await eventually(lambda: allocated(server), within=40)
 
 
 QUICK = LeaseSettings(duration=3.0, renew=0.2, reserve=0.5)

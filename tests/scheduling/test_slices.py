@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.dra.device import DeviceId
-from apportion.scheduling.waiting import AT_ONCE, gather, waiting_demands
+from apportion.scheduling.waiting import AT_ONCE, WaitingQueue, waiting_demands
 from tests.clock import Ticking
 from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.sliced import between, until
@@ -48,7 +48,7 @@ async def test_others_run_while_a_pass_decides(silent: Client) -> None:
 def test_the_queue_is_gathered_in_small_steps() -> None:
     """A yield for every few claims, and the same queue as in one go."""
     world = crowd()
-    steps, yields, gathered = gather(world.snapshot), 0, None
+    steps, yields, gathered = WaitingQueue(world.snapshot).gather(), 0, None
     while gathered is None:
         try:
             next(steps)

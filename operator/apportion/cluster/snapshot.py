@@ -50,8 +50,6 @@ class Snapshot:
         """Filled by `observe`, emptied by the cycle."""
         self.retry_epoch = 0
         """Grows whenever something happened that may let a refused demand in."""
-        self.host_epoch = 0
-        """Grows whenever pods that are bound, or nodes, changed what nodes have left."""
         self.device_epoch = 0
         """Grows whenever live allocations or devices changed."""
         self.slice_epoch = 0
@@ -212,14 +210,8 @@ class Snapshot:
                 self.prepared.put_partition(uid, old, new)
                 self.partition_epoch += 1
                 self.retry_epoch += 1
-            case kinds.VOLUME_CLAIMS:
-                self.volumes.put_claim(old, new)
-                self.retry_epoch += old != new
-            case kinds.VOLUMES:
-                self.volumes.put_volume(old, new)
-                self.retry_epoch += old != new
-            case kinds.STORAGE_CLASSES:
-                self.volumes.put_class(old, new)
+            case kinds.VOLUME_CLAIMS | kinds.VOLUMES | kinds.STORAGE_CLASSES:
+                self.volumes.put(kind, old, new)
                 self.retry_epoch += old != new
             case kinds.LAYOUTS:
                 self.partition_epoch += 1
@@ -293,11 +285,10 @@ class Snapshot:
         self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
             self._charge_ended(claim)
-        for pod in (old, new):
-            if pod is not None and pod.node is not None:
-                self._host_changed(pod.node)
         if _load(old) != _load(new):
-            self.host_epoch += 1
+            for pod in (old, new):
+                if pod is not None and pod.node is not None:
+                    self._host_changed(pod.node)
         if new is None or new.finished:
             self.retry_epoch += 1
 
@@ -307,13 +298,11 @@ class Snapshot:
             self.devices.put_node(new.name, exists=True)
             self.state.put_node(new.name, new.labels, new.declared_features)
             self._host_changed(new.name)
-            self.host_epoch += 1
             self.retry_epoch += 1
         elif old is not None and self._node_uids.get(old.name) == uid:
             del self._node_uids[old.name]
             self.devices.put_node(old.name, exists=False)
             self.state.drop_node(old.name)
-            self.host_epoch += 1
             self.changes.host(old.name)
 
     def _host_changed(self, name: str) -> None:

@@ -6,7 +6,10 @@ scheduled anywhere, or the conditions on its node. Rules: k8s.io/kubernetes pkg/
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from apportion.cluster import kinds
+from apportion.cluster.kinds import ResourceKind
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
@@ -36,15 +39,23 @@ class VolumeIndex:
         """Volumes by the claim (namespace and name) that they are for."""
         self._classes: dict[str, StorageClass] = {}
 
-    def put_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        """Replace a claim. `old` None: it is new; `new` None: it is deleted."""
+    def put(self, kind: ResourceKind, old: Any, new: Any) -> None:
+        """Replace an object of one of the three kinds. `old` None: it is new; `new` None: it is deleted."""
+        match kind:
+            case kinds.VOLUME_CLAIMS:
+                self._put_claim(old, new)
+            case kinds.VOLUMES:
+                self._put_volume(old, new)
+            case kinds.STORAGE_CLASSES:
+                self._put_class(old, new)
+
+    def _put_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
             self._claims[new.namespace, new.name] = new
         elif old is not None and self._claims.get((old.namespace, old.name)) is old:
             del self._claims[old.namespace, old.name]
 
-    def put_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        """Replace a volume. `old` None: it is new; `new` None: it is deleted."""
+    def _put_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if old is not None:
             self._volumes.pop(old.name, None)
             self._unbound.get(old.storage_class, {}).pop(old.name, None)
@@ -57,8 +68,7 @@ class VolumeIndex:
             else:
                 self._unbound.setdefault(new.storage_class, {})[new.name] = new
 
-    def put_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
-        """Replace a class. `old` None: it is new; `new` None: it is deleted."""
+    def _put_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
         if old is not None:
             self._classes.pop(old.name, None)
         if new is not None:

@@ -34,17 +34,17 @@ class Refusals:
 
     def refresh(self) -> None:
         """Note that the room of nodes is read now."""
-        self._read = self._snapshot.host_epoch, self._epoch()
+        self._read = self._snapshot.changes.hosts.end, self._epoch()
 
     @property
     def outdated(self) -> bool:
         """Whether something happened since the room of nodes was read: a refusal is then good for this pass only."""
-        return self._read != (self._snapshot.host_epoch, self._epoch())
+        return self._read != (self._snapshot.changes.hosts.end, self._epoch())
 
     def refuse(self, key: str, verdict: str) -> None:
         """Remember that a demand cannot be served now; `verdict` is for the metric."""
         host_epoch, epoch = self._read
-        if host_epoch == self._snapshot.host_epoch:
+        if host_epoch == self._snapshot.changes.hosts.end:
             self._epochs[key] = epoch
         else:
             self._epochs.pop(key, None)
@@ -61,7 +61,7 @@ class Refusals:
 
     def of_shape(self, shape: object | None) -> Refusal | str | None:
         """Return the refusal of demands of this shape, if nothing happened since that may let them in."""
-        epoch = self._snapshot.host_epoch, self._epoch()
+        epoch = self._snapshot.changes.hosts.end, self._epoch()
         if epoch != self._shapes_epoch or len(self._shapes) >= MOST_SHAPES:
             self._shapes.clear()
             self._shapes_epoch = epoch
