@@ -1,15 +1,13 @@
 """FreeShares: what shares leave of a node's devices, kept until the node changes.
 
-In: a node's view, prices. Out: the value left, what is in use by device, and the places that further shares take.
+In: a node's view, the demand's room for places. Out: what is in use by device, and the places that further shares take.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from apportion.allocator.bits import bits
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.places import Rooms, Uses, fits, free_devices
-from apportion.allocator.pricing.shareprices import SharePrices
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -20,22 +18,17 @@ class FreeShares(NamedTuple):
     used: Mapping[int, Mapping[str, int]]
     """`NodeView.used` at that time: another object after a change."""
     exclusive: int
-    worth: int
-    """Value left of all devices to share that take no counters."""
     in_use: Mapping[int, tuple[tuple[str, int], ...]]
     """Key of what is in use, by device; devices without shares have none."""
     free: tuple[int, ...]
     """By room for places, the devices with enough left."""
 
     @classmethod
-    def of(cls, view: NodeView, rooms: Rooms, share_prices: SharePrices) -> "FreeShares":
+    def of(cls, view: NodeView, rooms: Rooms) -> "FreeShares":
         """Return what is left of a node now."""
-        worth = 0
         in_use = {index: tuple(used.items()) for index, used in view.used.items()}
-        for index in bits(view.shareable & view.plain & ~view.exclusive):
-            worth += share_prices.worth_beside(view, index, in_use.get(index))
         free = tuple([free_devices(view, room) for room in rooms])
-        return cls(view.used, view.exclusive, worth, in_use, free)
+        return cls(view.used, view.exclusive, in_use, free)
 
     def lost_places(self, view: NodeView, rooms: Rooms, shares: Uses) -> list[int]:
         """Return the demands that lose a place to these shares, each as often as it loses one."""

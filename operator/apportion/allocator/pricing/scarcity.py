@@ -100,8 +100,7 @@ class Scarcity:
         self._size = len(prices.sets)
         self._cursor = -1
         self._free: list[int] = []
-        """Per set, then per market at the number of its first set, then places per request for several shared devices; last
-        all devices to share."""
+        """Per set, per market at the number of its first set, per request for several shared devices; last all devices to share."""
         self._by_node: dict[str, tuple[int, ...]] = {}
         """The same counts of each node."""
         self._node_classes: WeakSet[NodeClass] = WeakSet()
@@ -113,16 +112,18 @@ class Scarcity:
         """Grows when relations between sets change; outcomes of earlier versions are void."""
         self._latest = prices.mix
         self._several = len(prices.several)
+        self._has_places = False
+        """Whether some class has devices to share that a request takes several of."""
         self._captives: list[Captive] = []
         """Per set; computed for the latest demand and relations between sets."""
         self._expected: list[float] = []
-        """Claims expected per request for several shared devices; computed for the latest demand."""
+        """Claims expected per request for several shared devices."""
         self._costs: dict[int, int] = {}
 
     @property
     def contested(self) -> bool:
         """Whether some set shares devices with another without lying inside it, or places are counted; else nothing has a cost."""
-        return self._markets.exists or bool(self._several)
+        return self._markets.exists or self._has_places
 
     def catch_up(self, cluster: ClusterState, node_states: NodeStates, latest: DemandMix) -> None:
         """Read the nodes that changed. `latest`: the recent demand, which may be newer than that of the prices."""
@@ -160,7 +161,9 @@ class Scarcity:
         self._node_class = node_class
         if node_class not in self._node_classes:
             self._node_classes.add(node_class)
-            if self._markets.learn(self._prices.of(view).set_masks):
+            rooms, set_masks = self._prices.of(view).rooms, self._prices.of(view).set_masks
+            if self._markets.learn(set_masks) or (rooms and not self._has_places):
+                self._has_places |= bool(rooms)
                 self.version += 1
                 self._captives.clear()
 
@@ -188,12 +191,12 @@ class Scarcity:
         unions = [0] * self._size
         for first, mask in zip(self._markets.markets, set_masks, strict=True):
             unions[first] |= mask
+        counts = tuple([(mask & free).bit_count() for mask in (*set_masks, *unions)])
+        if not self._has_places:
+            return counts
         left = places(view, node_prices.rooms)
-        return (
-            *[(mask & free).bit_count() for mask in (*set_masks, *unions)],
-            *[left.get(number, 0) for number in range(self._several)],
-            (view.plain & view.shareable).bit_count(),
-        )
+        shared = (view.plain & view.shareable).bit_count()
+        return (*counts, *[left.get(number, 0) for number in range(self._several)], shared)
 
     def _put(self, name: str, counts: tuple[int, ...]) -> None:
         former = self._by_node.get(name, ())
@@ -264,12 +267,11 @@ class Scarcity:
         weights = [0] * self._several
         devices = 0.0
         for entry in self._latest:
-            part = self._prices.parts.get(entry.alternative, 0.0) if entry.alternative is not None else 0.0
-            if part:
-                devices += entry.weight * entry.count * part
-                number = self._prices.several.get(entry.alternative) if entry.alternative else None
-                if number is not None:
-                    weights[number] += entry.weight
+            if entry.alternative is None or entry.alternative not in self._prices.parts:
+                continue
+            devices += entry.weight * entry.count * self._prices.parts[entry.alternative]
+            if entry.alternative in self._prices.several:
+                weights[self._prices.several[entry.alternative]] += entry.weight
         return [weight * self._free[-1] / devices if devices else 0.0 for weight in weights]
 
     def _measure_captives(self) -> list[Captive]:

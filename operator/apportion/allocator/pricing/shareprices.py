@@ -31,7 +31,6 @@ class SharePrices:
     def __init__(self, prices: DemandPrices) -> None:
         self._prices = prices
         self._rows: Memo[tuple[NodeClass, int], Row] = Memo(MOST_KEPT)
-        self._worth: Memo[tuple[Row, tuple[tuple[str, int], ...] | None], int] = Memo(MOST_KEPT)
         self._by_demand: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
 
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
@@ -48,14 +47,6 @@ class SharePrices:
             default=Fraction(1),
         )
         return round(free * free * UNIT)
-
-    def worth_beside(self, view: NodeView, index: int, in_use: tuple[tuple[str, int], ...] | None) -> int:
-        """Return the same for what shares use now, as pairs of name and amount; None: nothing. Kept."""
-        key = self.row(view, index), in_use
-        found = self._worth.get(key)
-        if found is None:
-            found = self._worth[key] = self.worth(view, index, dict(in_use or ()))
-        return found
 
     def left(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
         """Return the value of what `uses` leave of a device that is in use already, in the units of the node's other devices.

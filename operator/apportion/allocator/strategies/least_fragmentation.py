@@ -32,10 +32,6 @@ from apportion.allocator.strategies.wholedevices import WholeDeviceEstimate
 ROOM = 2
 """Weight of the lost part of a node's room for whole-device claims (`NodePrices.room`)."""
 
-FIT = 320
-"""A free device to share costs a 320th of its value where another one is taken: enough to fill the fullest node among nearly
-equal ones, too little to outweigh what a choice loses (`openb`: a twentieth of a device between an empty and a full node)."""
-
 FILL = 2
 """Taking an empty node costs 1 / `FILL` of a whole device more than taking one that the claim fills. Tuned with `ROOM` on
 generated clusters of two models: both protect empty nodes, neither may outweigh contention."""
@@ -96,19 +92,14 @@ class LeastFragmentation(Scorer):
         taken = 0
         for index, shares in search.shares.items():
             taken += self.share_prices.taken(search.view, index, shares)
-        if search.shares:
-            lost += taken + self.fullness(search.view, taken)
+        lost += taken
         return lost, left_over(search)
-
-    def fullness(self, view: NodeView, lost: int) -> int:
-        """Return the cost of what stays free of a node's shared devices when shares lose this value: best fit."""
-        return (self.free(view).worth - lost) // FIT
 
     def free(self, view: NodeView) -> FreeShares:
         """Return what shares leave of the node's devices."""
         found = self._free.get(view)
         if found is None or found.used is not view.used or found.exclusive != view.exclusive:
-            found = self._free[view] = FreeShares.of(view, self.prices.of(view).rooms, self.share_prices)
+            found = self._free[view] = FreeShares.of(view, self.prices.of(view).rooms)
         return found
 
     def lost_whole(self, view: NodeView, node_prices: NodePrices, whole: int) -> int:
@@ -123,6 +114,8 @@ class LeastFragmentation(Scorer):
         slots = search.query.slots
         view = search.view
         takes = [(slots[pick.slot].alternatives[pick.alternative], 1 << pick.device) for pick in search.picks]
+        if not view.shareable:
+            return self.contention_of(self.prices.of(view), takes)
         return self.contention_with_shares(view, takes, search.shares)
 
     def contention_with_shares(
@@ -155,7 +148,9 @@ class LeastFragmentation(Scorer):
     ) -> Outcome | None:
         """Return the outcome of a query for one device with counters, from kept prices."""
         found = self._single.outcome(view, query, selectors, shared=shared)
-        return found if found is not None or not shared else self._share.outcome(view, query, selectors)
+        if found is None and shared and view.shareable:
+            found = self._share.outcome(view, query, selectors)
+        return found
 
     def estimate(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
         """Return the outcome of a whole-device query without picks."""
@@ -166,7 +161,7 @@ class LeastFragmentation(Scorer):
     ) -> Outcome:
         """Return the outcome of all nodes of a state: from kept prices, estimated, scored anew, or searched. Hot path."""
         found = self._single.outcome(view, query, selectors, shared=True)
-        if found is None:
+        if found is None and view.shareable:
             found = self._share.outcome(view, query, selectors)
         if found is None:
             found = self._estimate.outcome(view, query, selectors)

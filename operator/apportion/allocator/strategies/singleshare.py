@@ -30,10 +30,6 @@ class ShareCosts(Protocol):
         """Return what shares leave of the node's devices."""
         ...
 
-    def fullness(self, view: NodeView, lost: int) -> int:
-        """Return the cost of what is free on the node after a share that loses this value."""
-        ...
-
     def contention_with_shares(
         self, view: NodeView, takes: Iterable[tuple[Alternative, int]], shares: Uses
     ) -> Contention:
@@ -116,7 +112,7 @@ class PricedShare:
         left = (view.pools_of(1 << index) & view.open).bit_count()
         return Solved(
             (number,),
-            (0, lost + self._costs.fullness(view, lost), left),
+            (0, lost, left),
             (Pick(0, number, index),),
             self._costs.contention_with_shares(
                 view, ((query.slots[0].alternatives[number], 1 << index),), {index: chosen.own}
