@@ -124,6 +124,16 @@ class WaitingQueue:
         """Claims (UIDs) to look at; some are left where the caller gives up."""
         self._queue: tuple[list[WaitingDemand], list[Unservable]] = [], []
 
+    def demands(self) -> tuple[list[WaitingDemand], list[Unservable]]:
+        """Return what `gather` returns, in one go."""
+        steps = self.gather()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: tuple[list[WaitingDemand], list[Unservable]] = end.value
+                return found
+
     def gather(self) -> Generator[None, None, tuple[list[WaitingDemand], list[Unservable]]]:
         """Return all demands in queue order, and the claims and pods that cannot be served as they are.
 
@@ -203,13 +213,7 @@ class WaitingQueue:
 
 def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
     """Return all demands in queue order, and the claims and pods that cannot be served as they are."""
-    steps = WaitingQueue(snapshot).gather()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: tuple[list[WaitingDemand], list[Unservable]] = end.value
-            return found
+    return WaitingQueue(snapshot).demands()
 
 
 def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
