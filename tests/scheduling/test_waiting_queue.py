@@ -77,7 +77,9 @@ def _step(made: ObservedCluster, kind: str, what: list[Any], uids: dict[int, str
         case "assume" if claim is not None:
             snapshot.assume(claim, Allocation.from_json({"devices": {"results": []}}))
         case "forget":
-            snapshot.forget(uid)
+            assumption = snapshot.assumed.get(uid)
+            if assumption is not None:
+                snapshot.forget(assumption)
         case "end":
             made.gone(CLAIMS, {"metadata": {"uid": uid, "name": f"c{what[0]}", "namespace": "team"}})
             uids[what[0]] = f"claim-{what[0]}-{made.version}"
