@@ -21,23 +21,10 @@ from apportion import handlers, metrics
 from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
+from apportion.cluster import kinds
 from apportion.cluster.client import Client, connect, require_version
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.health import Health
-from apportion.cluster.kinds import (
-    CLAIMS,
-    CLASSES,
-    LAYOUTS,
-    NODES,
-    PARTITIONS,
-    PODS,
-    POLICIES,
-    SLICES,
-    STORAGE_CLASSES,
-    TAINT_RULES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-)
 from apportion.cluster.lease import Lease
 from apportion.cluster.ownthread import run_in_own_thread
 from apportion.cluster.recorder import Recorder
@@ -59,7 +46,17 @@ _REST = 1.0
 """Seconds without a pass after which upkeep may run."""
 _SILENT = 180.0
 """Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
-OBSERVED = (CLASSES, NODES, SLICES, TAINT_RULES, PARTITIONS, LAYOUTS, POLICIES, CLAIMS, PODS)
+OBSERVED = (
+    kinds.CLASSES,
+    kinds.NODES,
+    kinds.SLICES,
+    kinds.TAINT_RULES,
+    kinds.PARTITIONS,
+    kinds.LAYOUTS,
+    kinds.POLICIES,
+    kinds.CLAIMS,
+    kinds.PODS,
+)
 """Every kind that decisions depend on. DeviceTaintRules are served from Kubernetes 1.37 on."""
 
 _log = structlog.get_logger()
@@ -121,13 +118,12 @@ class App:
             clock=clock,
             manager=MANAGER,
         )
-        self._reflectors = [
-            Reflector(client, kind, self.snapshot.observe, optional=kind == TAINT_RULES) for kind in OBSERVED
-        ]
+        reflect = partial(Reflector, client, observe=self.snapshot.observe)
         self._volumes = [
-            Reflector(client, kind, self.snapshot.observe, optional=True)
-            for kind in (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
+            reflect(kind=kind, optional=True)
+            for kind in (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
         ]
+        self._reflectors = [reflect(kind=kind, optional=kind == kinds.TAINT_RULES) for kind in OBSERVED]
         self._reflectors += self._volumes
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)

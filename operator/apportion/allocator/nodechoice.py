@@ -4,7 +4,7 @@ In: the state, a demand, the ranking of its query. Out: the best node with its p
 Outcomes are kept in the ranking, except those that depend on this demand alone (preferred or excluded devices).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
@@ -23,9 +23,6 @@ from apportion.allocator.search.search import Pick
 MANY_SHORT = 4
 """Of so many nodes one must be short of cpu or memory for a ranking with both: for few, their keys are computed for each demand."""
 
-FEW_NODES = 16
-"""A demand for at most so many nodes searches them directly while its query has no ranking."""
-
 
 @dataclass(slots=True)
 class NodeChoice(NodeOutcomes):
@@ -38,7 +35,9 @@ class NodeChoice(NodeOutcomes):
 
     def __post_init__(self) -> None:
         self.special = (
-            self._special() if self.prefer or self.demand.excluded or self.demand.nodes is not None else {}
+            self.special_outcomes()
+            if self.prefer or self.demand.excluded or self.demand.nodes is not None
+            else {}
         )
 
     def best(self) -> tuple[str, Solved] | None:
@@ -232,7 +231,7 @@ class NodeChoice(NodeOutcomes):
         return refusal
 
     def _refusal(self) -> Refusal:
-        names = sorted(self._names())
+        names = sorted(self.names())
         special = self.special
         outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
         errors = [name for name, outcome in outcomes.items() if isinstance(outcome, NodeError)]
@@ -264,49 +263,9 @@ class NodeChoice(NodeOutcomes):
             raise TypeError(f"node {name} answered {own} where one of the same state failed")
         return own
 
-    def _names(self) -> set[str]:
-        known = set(self.state.names())
-        return known if self.demand.nodes is None else known & self.demand.nodes
-
     def _first(self, names: Iterable[str]) -> tuple[str, Solved] | None:
         for name in names:
             outcome = self.special.get(name) or self.known_or_solved(name)
             if isinstance(outcome, Solved):
                 return name, outcome
         return None
-
-    def _special(self) -> dict[str, Outcome]:
-        """Return the outcomes of nodes on which this demand prefers or excludes devices."""
-        named: dict[str, None] = {}
-        for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
-            for name in self.state.nodes_of(device):
-                if self.demand.nodes is None or name in self.demand.nodes:
-                    named[name] = None
-        special: dict[str, Outcome] = {}
-        for name in named:
-            view = self.state.view(name)
-            indexes = {view.find(device) for device in self.demand.excluded}
-            excluded = sum(1 << index for index in indexes if index is not None)
-            prefer = self.usable_preferred(name)
-            if excluded or prefer:
-                special[name] = self._solve_special(name, prefer, excluded)
-        few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW_NODES
-        if few and self.ranking.is_new:
-            # For a few nodes a new query is not worth the outcomes of all nodes.
-            for name in sorted(self._names() - special.keys()):
-                special[name] = self.solve(name)
-        return special
-
-    def _solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
-        """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it."""
-        ranking = self.ranking
-        if not ranking.shared or not self.reuse:
-            return self.solve(name, prefer, excluded)
-        key = self.node_states.of(name), tuple(sorted(prefer.items())), excluded
-        found = ranking.special.get(key)
-        if found is None:
-            found = self.solve(name, prefer, excluded)
-            # An error names the node's own device.
-            if not isinstance(found, NodeError):
-                ranking.special[key] = found
-        return found

@@ -28,6 +28,10 @@ MOST_RANKINGS = 16
 """Rankings brought up to date in advance: those used last."""
 
 
+FEW_NODES = 16
+"""A demand for at most so many nodes searches them directly while its query has no ranking."""
+
+
 @dataclass(slots=True)
 class NodeOutcomes:
     """The arguments of one call of `allocate`, and what is derived from them."""
@@ -141,6 +145,47 @@ class NodeOutcomes:
         return {
             index: bonus for device, bonus in self.prefer.items() if (index := view.find(device)) is not None
         }
+
+    def names(self) -> set[str]:
+        """Return the known nodes that the demand allows."""
+        known = set(self.state.names())
+        return known if self.demand.nodes is None else known & self.demand.nodes
+
+    def special_outcomes(self) -> dict[str, Outcome]:
+        """Return the outcomes of nodes on which this demand prefers or excludes devices."""
+        named: dict[str, None] = {}
+        for device in (*sorted(self.prefer), *sorted(self.demand.excluded)):
+            for name in self.state.nodes_of(device):
+                if self.demand.nodes is None or name in self.demand.nodes:
+                    named[name] = None
+        special: dict[str, Outcome] = {}
+        for name in named:
+            view = self.state.view(name)
+            indexes = {view.find(device) for device in self.demand.excluded}
+            excluded = sum(1 << index for index in indexes if index is not None)
+            prefer = self.usable_preferred(name)
+            if excluded or prefer:
+                special[name] = self._solve_special(name, prefer, excluded)
+        few = self.demand.nodes is not None and len(self.demand.nodes) <= FEW_NODES
+        if few and self.ranking.is_new:
+            # For a few nodes a new query is not worth the outcomes of all nodes.
+            for name in sorted(self.names() - special.keys()):
+                special[name] = self.solve(name)
+        return special
+
+    def _solve_special(self, name: str, prefer: Mapping[int, int], excluded: int) -> Outcome:
+        """Return the outcome with preferred or excluded devices; nodes of one state with equal ones share it."""
+        ranking = self.ranking
+        if not ranking.shared or not self.reuse:
+            return self.solve(name, prefer, excluded)
+        key = self.node_states.of(name), tuple(sorted(prefer.items())), excluded
+        found = ranking.special.get(key)
+        if found is None:
+            found = self.solve(name, prefer, excluded)
+            # An error names the node's own device.
+            if not isinstance(found, NodeError):
+                ranking.special[key] = found
+        return found
 
 
 def outcomes_by_state(

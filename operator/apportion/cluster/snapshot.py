@@ -16,6 +16,7 @@ from apportion.api.policy import AllocationPolicy
 from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import AssumedAllocations, Assumption, Deallocation, number
 from apportion.cluster.changes import Changes
+from apportion.cluster.charges import Charges
 from apportion.cluster.claimindex import ClaimIndex
 from apportion.cluster.deviceindex import DeviceIndex, PreparedIndex
 from apportion.cluster.endedallocations import EndedAllocations
@@ -80,8 +81,7 @@ class Snapshot:
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
         """Claims (UIDs) whose allocation we are clearing ourselves."""
-        self._charged: dict[str, Allocation] = {}
-        """What the allocator's state holds for claims, by UID."""
+        self._charges = Charges(state, self.devices)
         self._managed: ManagedClasses | None = None
 
     def observe(self, kind: ResourceKind, change: str, raw: Raw) -> None:
@@ -237,11 +237,11 @@ class Snapshot:
                 self.deallocations.append(Deallocation(new, lost, users))
         if old is not None and before is not None and after is None:
             self.ended.note(old)
-            self._charge_ended(uid)
+            self._charges.put_ended(uid, self.ended.get(uid))
         if before != after:
             self.device_epoch += 1
             self.claim_index.move(uid, before, after)
-            self._touch(before, after)
+            self._charges.touch(before, after)
         if after is None:
             self._clearing.discard(uid)
             self.retry_epoch += before is not None
@@ -254,37 +254,13 @@ class Snapshot:
         changed = claim or gone
         if changed is not None:
             self.changes.claim(changed, self.users(changed))
-        before = self._charged.get(uid)
-        if allocation == before:
-            return
-        self._touch(before, allocation)
-        if allocation is not None:
-            self._charged[uid] = allocation
-            self.state.hold(uid, allocation.results)
-        else:
-            del self._charged[uid]
-            self.state.release(uid)
-
-    def _charge_ended(self, uid: str) -> None:
-        """Let the allocator's state hold what pods still use of a claim (UID) that has lost it."""
-        key = f"ended:{uid}"
-        claim = self.ended.get(uid)
-        if claim is not None and claim.allocation is not None:
-            self.state.hold(key, claim.allocation.results)
-        else:
-            self.state.release(key)
-
-    def _touch(self, *allocations: Allocation | None) -> None:
-        """Have the cards of these allocations looked at again."""
-        for allocation in allocations:
-            for result in allocation.results if allocation is not None else ():
-                self.devices.touch(result.device)
+        self._charges.put(uid, allocation)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         self.pod_index.put(uid, old, new)
         self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
-            self._charge_ended(claim)
+            self._charges.put_ended(claim, self.ended.get(claim))
         if _load(old) != _load(new):
             for pod in (old, new):
                 if pod is not None and pod.node is not None:

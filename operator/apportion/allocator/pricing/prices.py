@@ -5,6 +5,7 @@ could take, and the device sets that requests choose from. Everything is compute
 that the mix's selectors accept; no device model is known by name.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -135,9 +136,7 @@ class NodePrices:
         """Rows of queries for one device."""
         self.set_masks = sets
         """Per set of `DemandPrices.sets` the node's devices in it."""
-        self.total = sum(
-            demand.weight * (demand.mask.bit_count() // demand.number) for demand in self.whole_demands
-        )
+        self.total = sum(each.weight * (each.mask.bit_count() // each.number) for each in self.whole_demands)
         """Weighted number of whole-device claims that an empty node can serve."""
 
     def room(self, free: int) -> int:
@@ -233,7 +232,7 @@ class DemandPrices:
     def _make(self, view: NodeView) -> NodePrices:
         masks = [entry.mask(view, self.selectors) for entry in self.mix]
         by_group = [self._prices_of_group(view, number, masks) for number in range(len(view.groups))]
-        weights: dict[tuple[int, int], int] = {}
+        weights = Counter[tuple[int, int]]()
         set_masks = [0] * len(self.sets)
         for entry, mask in zip(self.mix, masks, strict=True):
             whole = mask & view.plain & ~view.shareable
@@ -242,8 +241,7 @@ class DemandPrices:
                 set_masks[self.sets[_set_key(alternative)]] |= shared
                 self.parts.setdefault(alternative, part(view, shared, alternative))
             if whole and alternative is not None:
-                key = whole, alternative.count
-                weights[key] = weights.get(key, 0) + entry.weight * alternative.count
+                weights[whole, alternative.count] += entry.weight * alternative.count
                 set_masks[self.sets[_set_key(alternative)]] |= whole
         demands = [WholeDemand(mask, count, weight) for (mask, count), weight in weights.items()]
         return NodePrices(
