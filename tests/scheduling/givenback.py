@@ -21,7 +21,9 @@ async def tried(cycle: Cycle) -> list[str]:
 
 async def settled() -> None:
     """Wait until all writes have failed."""
-    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
+    others = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    if others:
+        await asyncio.wait(others, timeout=10)
 
 
 def hoarded(*, gates: tuple[str, ...] = (), **spec: Json) -> tuple[ObservedCluster, Json]:
