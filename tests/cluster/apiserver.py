@@ -74,6 +74,7 @@ class ApiServer:
         try:
             yield self
         finally:
+            self.end_watches()
             await runner.cleanup()
 
     def client(self, *, patience: float = 5.0) -> Client:

@@ -1,6 +1,7 @@
 """Passes in which the cycle tries to give allocations back; the server that would take them does not answer."""
 
 import asyncio
+from typing import Any
 
 from structlog.testing import capture_logs
 
@@ -14,16 +15,15 @@ UNUSED_TIMEOUT = 60.0
 async def tried(cycle: Cycle) -> list[str]:
     """Make a pass; return the names of the claims whose allocation it tried to clear."""
     with capture_logs() as logs:
+        before = asyncio.all_tasks()
         cycle.once()
-        await settled()
+        await ended(before)
     return sorted(line["claim"].split("/")[1] for line in logs if line["event"] == "claim.not_given_back")
 
 
-async def settled() -> None:
-    """Wait until all writes have failed."""
-    others = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-    if others:
-        await asyncio.wait(others, timeout=10)
+async def ended(before: set[asyncio.Task[Any]]) -> None:
+    """Wait until all tasks have ended but those that there were before."""
+    await asyncio.gather(*(asyncio.all_tasks() - before))
 
 
 def hoarded(*, gates: tuple[str, ...] = (), **spec: Json) -> tuple[ObservedCluster, Json]:

@@ -1,9 +1,11 @@
 """How much work a pass is: it follows what changed, not how many nodes there are."""
 
+import asyncio
+
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
 from tests.observedcluster import ObservedCluster, request
-from tests.scheduling.givenback import settled
+from tests.scheduling.givenback import ended
 from tests.scheduling.queued import fleet
 from tests.steps import steps
 
@@ -37,9 +39,10 @@ async def test_a_pass_with_one_new_pod_looks_at_the_nodes_that_changed(unanswere
         world = full(nodes)
         cycle = world.cycle(unanswered)
         world.wait_for("first", request("gpu"))
+        before = asyncio.all_tasks()
         cycle.once()
         assert world.places()["first"] == "n0"
-        await settled()
+        await ended(before)
         pod = world.pod("c1", "c1", spec={"nodeName": "n1"})
         pod["status"] = {"phase": "Failed"}
         world.see(PODS, pod)

@@ -1,10 +1,12 @@
 """Allocations of pods that no scheduler takes: given back when others wait for the devices."""
 
+import asyncio
+
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from tests.observedcluster import request
-from tests.scheduling.givenback import UNUSED_TIMEOUT, hoarded, settled, tried
+from tests.scheduling.givenback import UNUSED_TIMEOUT, ended, hoarded, tried
 from tests.scheduling.queued import fleet
 
 
@@ -97,10 +99,11 @@ async def test_a_claim_that_was_given_back_waits_behind_the_others(unanswered: C
     claim["status"] = {}
     world.snapshot.clearing(claim["metadata"]["uid"])
     world.see(CLAIMS, claim)
+    before = asyncio.all_tasks()
     cycle.once()
     assert world.places() == {"waiting": "n1"}
     assert ("stuck", "ClaimsNotAllocated") in world.warned
-    await settled()
+    await ended(before)
     world.gone(PODS, {"metadata": {"name": "waiting", "uid": "uid-team-pods-waiting"}})
     cycle.once()
     assert world.places() == {}
