@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -33,6 +35,8 @@ _LIST_PATIENCE = 65.0
 """Seconds for a list: a big one may take as long as the server lets it (kube-apiserver --request-timeout, 60 s by default)."""
 _SERVERS_SHARE = 0.8
 """Share of our patience after which the server gives up, so that its own answer can still arrive."""
+_BUFFER = 2**21
+"""Bytes that are read before the server has to wait."""
 _LONGEST_LINE = 2**26
 """Bytes of one watch event; an object is at most 1.5 MiB in etcd, decoded and escaped a few times that."""
 
@@ -76,7 +80,13 @@ class Client:
     def __init__(self, settings: kubernetes.Configuration, *, patience: float, manager: str) -> None:
         self.settings = settings
         self._api = kubernetes.ApiClient(settings)
-        self._session: aiohttp.ClientSession = self._api.rest_client.pool_manager
+        # The session of kubernetes_asyncio reads .netrc and the environment in a thread for each request.
+        self._session = aiohttp.ClientSession(
+            connector=self._api.rest_client.pool_manager.connector,
+            connector_owner=False,
+            proxy=_proxy(settings),
+            read_bufsize=_BUFFER,
+        )
         self._patience = patience
         self._manager = manager
 
@@ -84,6 +94,7 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
         await self._api.close()
 
     async def get(self, kind: ResourceKind, name: str, *, namespace: str = "", **params: str) -> Object:
@@ -225,6 +236,14 @@ class Client:
             if not wait or loop.time() + wait >= until:
                 raise refusal
             await asyncio.sleep(wait)
+
+
+def _proxy(settings: kubernetes.Configuration) -> str | None:
+    """Return the proxy through which the server is reached: that of the kubeconfig, else of the environment, as for kubectl."""
+    if settings.proxy:
+        return str(settings.proxy)
+    server = urlsplit(str(settings.host))
+    return None if proxy_bypass(server.netloc) else getproxies().get(server.scheme)
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
