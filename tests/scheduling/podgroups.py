@@ -5,7 +5,7 @@ from typing import Any
 from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
-from apportion.scheduling.gates import open_gates
+from apportion.scheduling.gates import Gates
 from apportion.scheduling.groups import Queued, WaitingGroup, by_group
 from apportion.scheduling.waiting import waiting_demands
 from tests.observedcluster import ObservedCluster
@@ -44,5 +44,5 @@ def only_group(made: ObservedCluster) -> WaitingGroup:
 
 def opened(made: ObservedCluster) -> list[str]:
     """Return the pods whose gate can be removed."""
-    pods = open_gates(made.snapshot, contested=frozenset(), phase=lambda _: Phase.READY)
+    pods = Gates(made.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
     return sorted(pod.name for pod in pods)

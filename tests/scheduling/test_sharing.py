@@ -5,7 +5,7 @@ import pytest
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.gates import open_gates
+from apportion.scheduling.gates import Gates
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.givenback import tried
 from tests.scheduling.queued import fleet
@@ -25,7 +25,7 @@ def cores(count: int) -> Json:
 
 def ungated(world: ObservedCluster) -> list[str]:
     return sorted(
-        pod.name for pod in open_gates(world.snapshot, contested=frozenset(), phase=lambda _claim: None)
+        pod.name for pod in Gates(world.snapshot).open(contested=frozenset(), phase=lambda _claim: None)
     )
 
 

@@ -11,7 +11,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, POLICIES
 from apportion.dra.device import DeviceId
 from apportion.partitions.layouts import orphans
-from apportion.scheduling.gates import open_gates
+from apportion.scheduling.gates import Gates
 from tests.observedcluster import GPU, ObservedCluster, request
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ def world_with_policy(**spec: Any) -> tuple[ObservedCluster, Json]:
 
 
 def open_pods(world: ObservedCluster) -> list[str]:
-    pods = open_gates(world.snapshot, contested=frozenset(), phase=lambda _: Phase.READY)
+    pods = Gates(world.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
     return [pod.name for pod in pods]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
+from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.waiting import immediate
 
 
@@ -97,29 +98,27 @@ def _rank(claim: Claim) -> tuple[bool, bool, str, str]:
 class UnusedAllocations:
     """Watches how long allocations stay unused."""
 
-    def __init__(self, clock: Callable[[], float], *, manager: str) -> None:
+    def __init__(self, snapshot: Snapshot, clock: Callable[[], float], *, manager: str) -> None:
         """`manager` is our field manager: only what we wrote is cleared."""
+        self._snapshot = snapshot
         self._clock = clock
         self._manager = manager
-        self._since: dict[str, float] = {}
+        self._unused = FollowedClaims(snapshot, clock, self._is_unused)
 
-    def due(self, snapshot: Snapshot) -> list[Claim]:
+    def due(self) -> list[Claim]:
         """Return the claims whose allocation was unused for the policy's unusedTimeout."""
-        now = self._clock()
-        unreserved = snapshot.claims_of(snapshot.claim_index.unreserved)
-        unused = {claim.uid: claim for claim in unreserved if self._is_unused(claim, snapshot)}
-        self._since = {uid: self._since.get(uid, now) for uid in unused}
+        now, managed = self._clock(), self._snapshot.managed
+        self._unused.follow()
         return [
             claim
-            for uid, claim in unused.items()
-            if claim.deleting
-            or now - self._since[uid] >= snapshot.managed.policy(claim).unused_timeout.total_seconds()
+            for claim, since in self._unused.items()
+            if claim.deleting or now - since >= managed.policy(claim).unused_timeout.total_seconds()
         ]
 
-    def _is_unused(self, claim: Claim, snapshot: Snapshot) -> bool:
+    def _is_unused(self, claim: Claim) -> bool:
         if claim.allocated_by != self._manager:
             return False
         if immediate(claim):
             # Such a claim keeps its devices between pods, until it is deleted.
             return claim.deleting
-        return not any(not pod.finished and not pod.deleting for pod in snapshot.users(claim))
+        return not any(not pod.finished and not pod.deleting for pod in self._snapshot.users(claim))

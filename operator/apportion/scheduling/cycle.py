@@ -29,7 +29,7 @@ from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import Overlaps, UnusedAllocations
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.gates import open_gates, shut_by_policies
+from apportion.scheduling.gates import Gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
@@ -95,11 +95,12 @@ class Cycle:
             Preparing(snapshot, budget=settings.selectors, clock=clock),
             clock=clock,
         )
-        self._unused = UnusedAllocations(clock, manager=manager)
+        self._unused = UnusedAllocations(snapshot, clock, manager=manager)
         self._stalled = StalledAllocations(
             snapshot, decider.candidates, self._exclusions, clock, manager=manager
         )
         self._waiting = WaitingQueue(snapshot)
+        self._gates = Gates(snapshot)
         self._number = 0
         self._reported = -1
         """How far the changes of allocations were read."""
@@ -179,10 +180,9 @@ class Cycle:
 
             # 6. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps()
-            gated = list(open_gates(self._snapshot, contested=contested, phase=self._partitions.phase))
-            self._writes.ungate(gated)
+            self._writes.ungate(list(self._gates.open(contested=contested, phase=self._partitions.phase)))
             yield None
-            for claim in self._unused.due(self._snapshot):
+            for claim in self._unused.due():
                 self._writes.clear(claim, "nobody wants it", "unwanted")
             for claim in self._stalled.due(demands):
                 self._writes.clear(

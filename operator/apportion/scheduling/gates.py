@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.kinds import POLICIES
+from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
@@ -23,29 +24,62 @@ PartitionPhase = Callable[[Claim], Phase | None]
 """The worst phase of the partitions behind a claim; None when it has none."""
 
 
-def open_gates(snapshot: Snapshot, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
-    """Yield pods whose gate can be removed; `contested` are the UIDs of claims whose devices overlap."""
-    uncertain = bool(snapshot.left_out(POLICIES))
+class Gates:
+    """Follows the gated pods: those whose claims wait for devices are not looked at again before something about them changes."""
 
-    def has(claim: Claim) -> bool:
-        if not snapshot.managed.owns(claim):
-            return not uncertain and _others(claim, snapshot)
-        return _served(claim, snapshot, contested, phase)
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._cursor = -1
+        """How far the changes of pods were read."""
+        self._managed: ManagedClasses | None = None
+        self._allocated: dict[str, None] = {}
+        """Gated pods (UIDs) without a claim of ours that has no allocation."""
 
-    whole: dict[tuple[str, str], bool] = {}
-    for pod in snapshot.pods_of(snapshot.pod_index.gated):
-        if GATE not in pod.gates:
-            continue
-        claims = claims_of(pod, snapshot)
-        if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
-            continue
-        if pod.group is not None:
-            key = pod.namespace, pod.group.name
-            if key not in whole:
-                whole[key] = _whole(pod, snapshot, has)
-            if not whole[key]:
+    def open(self, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
+        """Yield pods whose gate can be removed; `contested` are the UIDs of claims whose devices overlap."""
+        self._follow()
+        snapshot = self._snapshot
+        uncertain = bool(snapshot.left_out(POLICIES))
+
+        def has(claim: Claim) -> bool:
+            if not snapshot.managed.owns(claim):
+                return not uncertain and _others(claim, snapshot)
+            return _served(claim, snapshot, contested, phase)
+
+        whole: dict[tuple[str, str], bool] = {}
+        for pod in snapshot.pods_of(self._allocated):
+            claims = claims_of(pod, snapshot)
+            if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
                 continue
-        yield pod
+            if pod.group is not None:
+                key = pod.namespace, pod.group.name
+                if key not in whole:
+                    whole[key] = _whole(pod, snapshot, has)
+                if not whole[key]:
+                    continue
+            yield pod
+
+    def _follow(self) -> None:
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        self._cursor, changed = snapshot.changes.pods.since(self._cursor)
+        if changed is None or managed is not self._managed:
+            self._managed, changed = managed, [*snapshot.pod_index.gated]
+            self._allocated.clear()
+        for uid in dict.fromkeys(changed):
+            pod = snapshot.pods.get(uid)
+            if pod is not None and uid in snapshot.pod_index.gated and self._is_allocated(pod):
+                self._allocated[uid] = None
+            else:
+                self._allocated.pop(uid, None)
+
+    def _is_allocated(self, pod: Pod) -> bool:
+        snapshot = self._snapshot
+        return GATE in pod.gates and all(
+            claim is not None and (claim.allocation is not None or not snapshot.managed.owns(claim))
+            for entry in pod.claims
+            if not entry.needless
+            for claim in (snapshot.claim(pod.namespace, entry.claim) if entry.claim else None,)
+        )
 
 
 def shut_by_policies(snapshot: Snapshot) -> Iterator[Pod]:

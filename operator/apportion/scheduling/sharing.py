@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity, against, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
@@ -51,11 +52,23 @@ def shut_out(pod: Pod, snapshot: Snapshot) -> bool:
     """
     for claim in snapshot.named_claims(pod):
         node = claim.allocation.node if claim is not None and claim.allocation is not None else None
-        if claim is None or node is None or claim.reserved_for or fits_alone(pod, node, snapshot):
+        if claim is None or node is None or claim.reserved_for or not has_company(claim, pod, snapshot):
             continue
-        others = (each for each in snapshot.users(claim) if each.uid != pod.uid)
-        if any(
-            not each.finished and not each.deleting and fits_alone(each, node, snapshot) for each in others
+        if not fits_alone(pod, node, snapshot) and any(
+            fits_alone(each, node, snapshot) for each in _others(claim, pod, snapshot)
         ):
             return True
     return False
+
+
+def has_company(claim: Claim, pod: Pod, snapshot: Snapshot) -> bool:
+    """Say whether other live pods than this one name a claim."""
+    return any(_others(claim, pod, snapshot))
+
+
+def _others(claim: Claim, pod: Pod, snapshot: Snapshot) -> Iterator[Pod]:
+    return (
+        each
+        for each in snapshot.users(claim)
+        if each.uid != pod.uid and not each.finished and not each.deleting
+    )

@@ -17,7 +17,8 @@ from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.sharing import shut_out
+from apportion.scheduling.followedclaims import FollowedClaims
+from apportion.scheduling.sharing import has_company, shut_out
 from apportion.scheduling.waiting import WaitingDemand, claims_of, immediate
 
 _PAUSE = 10.0
@@ -46,22 +47,21 @@ class StalledAllocations:
         self._exclusions = exclusions
         self._clock = clock
         self._manager = manager
-        self._since: dict[str, float] = {}
-        """By claim, the longest stalled first."""
+        self._stalled = FollowedClaims(snapshot, clock, self._is_stalled)
+        self._hosts = -1
+        """How far the changes of nodes were read."""
+        self._by_room: set[str] = set()
+        """Claims (UIDs) of gated pods that share claims: whether they start depends on the room of a node."""
         self._asked: dict[str, float] = {}
         """When it was last asked, by node, who could use its stalled allocations."""
 
     def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
         """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""
-        now, snapshot = self._clock(), self._snapshot
-        unreserved = snapshot.claims_of(snapshot.claim_index.unreserved)
-        stalled = {claim.uid: claim for claim in unreserved if self._is_stalled(claim)}
-        kept = [uid for uid in self._since if uid in stalled]
-        self._since = {uid: self._since.get(uid, now) for uid in [*kept, *stalled]}
+        now = self._clock()
+        self._follow()
         self._exclusions.forget_claims(self._may_stall)
         by_node: dict[str, list[Claim]] = {}
-        for uid, since in self._since.items():
-            claim = stalled[uid]
+        for claim, since in self._stalled.items():
             if now - since >= self._timeout(claim) and claim.allocation is not None:
                 by_node.setdefault(claim.allocation.node or "", []).append(claim)
         self._asked = {node: at for node, at in self._asked.items() if node in by_node}
@@ -75,6 +75,15 @@ class StalledAllocations:
             self._exclusions.rest(claim.uid, self._timeout(claim))
         return found
 
+    def _follow(self) -> None:
+        """Look at the claims that changed, and where room changed at those for whose pods it counts."""
+        snapshot = self._snapshot
+        self._stalled.follow()
+        hosts, self._hosts = self._hosts, snapshot.changes.hosts.end
+        if hosts != self._hosts:
+            for claim in snapshot.claims_of(self._by_room):
+                self._stalled.look(claim)
+
     def _timeout(self, claim: Claim) -> float:
         return self._snapshot.managed.policy(claim).unused_timeout.total_seconds()
 
@@ -84,19 +93,21 @@ class StalledAllocations:
 
     def _is_stalled(self, claim: Claim) -> bool:
         """Say whether we allocated it, live pods name it, and none of them is bound or about to start."""
+        self._by_room.discard(claim.uid)
         if claim.allocated_by != self._manager or immediate(claim) or claim.deleting:
             return False
         pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
         if not pods or any(pod.node is not None for pod in pods):
             return False
+        about_to_start = False
         for pod in pods:
-            if GATE in pod.gates:
-                claims = claims_of(pod, self._snapshot)
-                # All is there but the partition: it is being cut.
-                has_all = claims is not None and all(self._has(each) for each in claims)
-                if has_all and not shut_out(pod, self._snapshot):
-                    return False
-        return True
+            claims = claims_of(pod, self._snapshot) if GATE in pod.gates else None
+            # All is there but the partition: it is being cut.
+            if claims is not None and all(self._has(each) for each in claims):
+                if any(has_company(each, pod, self._snapshot) for each in claims):
+                    self._by_room.add(claim.uid)
+                about_to_start |= not shut_out(pod, self._snapshot)
+        return not about_to_start
 
     def _has(self, claim: Claim) -> bool:
         managed = self._snapshot.managed

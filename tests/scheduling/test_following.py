@@ -1,0 +1,80 @@
+"""Gates and unused allocations are the same, whether followed change by change or looked at anew."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.api.contract import GATE
+from apportion.api.partition import Phase
+from apportion.dra.claim import Claim
+from apportion.scheduling.clearing import UnusedAllocations
+from apportion.scheduling.followedclaims import FollowedClaims
+from apportion.scheduling.gates import Gates
+from tests.observedcluster import ObservedCluster
+from tests.scheduling.clustersteps import STEPS, claim_uids, step
+from tests.scheduling.queued import world
+from tests.steps import steps as steps_of
+
+
+def opened(made: ObservedCluster, gates: Gates) -> list[str]:
+    """Return the pods whose gate can be removed."""
+    return sorted(pod.uid for pod in gates.open(contested=frozenset(), phase=lambda _: Phase.READY))
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_the_same_gates_open(changes: list[Any]) -> None:
+    """Claims, pods, allocations, classes and policies come and go in any order."""
+    made, uids = world(), claim_uids()
+    gates = Gates(made.snapshot)
+    for kind, *what in changes:
+        step(made, kind, what, uids)
+        assert opened(made, gates) == opened(made, Gates(made.snapshot))
+
+
+@given(st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=30))
+def test_a_condition_holds_for_the_same_claims_since_the_same_time(changes: list[Any]) -> None:
+    """A claim of the same name is another claim."""
+    made, uids = world(), claim_uids()
+
+    def is_used(claim: Claim) -> bool:
+        return any(not pod.finished for pod in made.snapshot.users(claim))
+
+    followed = FollowedClaims(made.snapshot, made.clock, is_used)
+    since: dict[str, float] = {}
+    for (kind, *what), seconds in changes:
+        step(made, kind, what, uids)
+        made.clock.now += seconds
+        followed.follow()
+        now = made.clock.now
+        unreserved = made.snapshot.claims_of(made.snapshot.claim_index.unreserved)
+        since = {claim.uid: since.get(claim.uid, now) for claim in unreserved if is_used(claim)}
+        found = [(claim.uid, at) for claim, at in followed.items()]
+        assert dict(found) == since
+        assert [at for _, at in found] == sorted(since.values())
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_the_same_allocations_are_unused(changes: list[Any]) -> None:
+    """Pods that named them finish, and claims are deleted."""
+    made, uids = world(), claim_uids()
+    made.policy(unusedTimeout="0s")
+    unused = UnusedAllocations(made.snapshot, made.clock, manager="apportion-operator")
+    for kind, *what in changes:
+        step(made, kind, what, uids)
+        fresh = UnusedAllocations(made.snapshot, made.clock, manager="apportion-operator")
+        assert {claim.uid for claim in unused.due()} == {claim.uid for claim in fresh.due()}
+
+
+def test_gates_cost_the_same_however_many_pods_wait() -> None:
+    """Of whom nothing changed."""
+    counts = []
+    for waiting in (5, 50):
+        made = world()
+        for number in range(waiting):
+            made.claim(f"w{number}")
+            made.pod(f"w{number}", f"w{number}", gates=(GATE,))
+        gates = Gates(made.snapshot)
+        assert opened(made, gates) == []
+        counts.append(steps_of(lambda: opened(made, gates)))  # noqa: B023 - called before the next turn
+    assert counts[0] == counts[1]
