@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,14 +35,13 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from apportion.collector import Collector
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
 from apportion.errors import ApportionError, NotReady
 from bench.folders import shared
 from bench.options import BAD_INPUT
-from bench.scenariorun import percentile
+from bench.scenariorun import operators_collector, percentile
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
@@ -106,9 +106,11 @@ def measure(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[
                 state.programs.get(text)
         state.settle()
     ready = _resident()
-    with clock("collect"):
-        Collector().take_over(time.monotonic())
-    figures = _claims(state, fleet)
+    with ExitStack() as afterwards:
+        with clock("collect"):
+            afterwards.enter_context(operators_collector())
+        figures = _claims(state, fleet)
+        held = _resident() - ready
     cold = clock.spent["read"] + clock.spent["state"] + clock.spent["views"] + clock.spent["collect"]
     return {
         "nodes": nodes,
@@ -120,7 +122,7 @@ def measure(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[
         "stateMiB": (ready - read) / MIB,
         "bytesPerPlacement": (ready - read) / placements,
         "residentMiB": ready / MIB,
-        "heldMiB": (_resident() - ready) / MIB,
+        "heldMiB": held / MIB,
         **figures,
     }
 

@@ -84,7 +84,7 @@ def run(
     planned: Mapping[str, Answer] = {}
     held: set[str] = set()
     released = 0
-    with _operators_collector():
+    with operators_collector():
         cpu, began = time.process_time(), time.perf_counter()
         for event in scenario.events:
             if event.op == "release":
@@ -192,8 +192,8 @@ def percentile(ordered: list[float], fraction: float) -> float:
 
 
 @contextmanager
-def _operators_collector() -> Iterator[None]:
-    """Schedule the garbage collector as the operator does once it has loaded everything."""
+def operators_collector() -> Iterator[None]:
+    """Schedule the garbage collector as the operator does once it has loaded everything; as it was, afterwards."""
     former = gc.get_threshold()
     Collector().take_over(time.monotonic())
     try:

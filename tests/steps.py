@@ -16,6 +16,7 @@ class Steps:
     count = 0
 
     def __enter__(self) -> Self:
+        self._collects = gc.isenabled()
         gc.disable()
         self._before = sys.getprofile()
         sys.setprofile(self._called)
@@ -23,7 +24,8 @@ class Steps:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(self._before)
-        gc.enable()
+        if self._collects:
+            gc.enable()
 
     def _called(self, _frame: FrameType, event: str, _argument: object) -> None:
         self.count += event in ("call", "c_call")
