@@ -51,12 +51,14 @@ class Lease:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         unfit: Callable[[], str | None] = lambda: None,
         tell: Tell = lambda say: say(),
+        writing: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare; nothing is asked for before `run`.
 
         `duration`: seconds that a won lease lasts; `renew`: seconds between renewals; `reserve`: seconds that must be
         left for a write to begin, at least the time-out of one request; `unfit` says why this replica must not lead: it
-        does not try then, and gives back what it holds.
+        does not try then, and gives back what it holds; `writing` says whether a write of this replica may still be carried
+        out: at the end the lease is then not released but runs out.
         """
         self._namespace = namespace
         self._name = name
@@ -69,6 +71,7 @@ class Lease:
         self._sleep = sleep
         self._unfit = unfit
         self._tell = tell
+        self._writing = writing
         self._until = 0.0
         self._since: float | None = None
         """When this replica began to lead; None for a follower."""
@@ -100,7 +103,7 @@ class Lease:
             raise NotLeading(f"lease {self._namespace}/{self._name}: {self.remaining():.1f} s left")
 
     async def run(self, client: Client) -> None:
-        """Try to lead and go on leading until cancelled; then releases the lease."""
+        """Try to lead and go on leading until cancelled; then releases the lease, unless a write may still be carried out."""
         try:
             while True:
                 reason = self._unfit()
@@ -112,7 +115,10 @@ class Lease:
                     self._lose("not renewed in time")
                 await self._sleep(self._renew if self._since is not None else self._until_next_try())
         finally:
-            if self._since is not None:
+            if self._since is not None and self._writing():
+                # A replica that led at once would not see the write, and give its devices to another claim.
+                self._lose("it runs out: a write may still be carried out")
+            elif self._since is not None:
                 self._lose("released")
                 await self._release(client)
 

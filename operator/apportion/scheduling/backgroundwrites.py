@@ -63,6 +63,11 @@ class BackgroundWrites:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
+    def open(self) -> bool:
+        """Whether something may still be carried out; any thread may ask."""
+        return bool(self._tasks) or self._unknown.open
+
+    @property
     def unknown(self) -> int:
         """How many allocations may have been written, or may be later, without anybody knowing."""
         return len(self._unknown)

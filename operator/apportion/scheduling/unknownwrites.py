@@ -51,6 +51,11 @@ class UnknownWrites:
         self._drop_settled()
         return len(self._open)
 
+    @property
+    def open(self) -> bool:
+        """Whether there are any, including those that the watch has settled since the last look; any thread may ask."""
+        return bool(self._open)
+
     def note(self, claim: Claim, assumption: Assumption, version: str) -> None:
         """Take note of a write that depends on this resourceVersion of the claim and was not answered."""
         if self._snapshot.assumed.holds(assumption):
