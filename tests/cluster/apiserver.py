@@ -6,7 +6,7 @@ kube-apiserver answers them. It stands below the product's client, and can run i
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -50,6 +50,8 @@ class ApiServer:
         """Answers a request in the server's place."""
         self.requests: list[tuple[str, str]] = []
         """Method and path with query of each request."""
+        self.again: list[tuple[str, Json]] = []
+        """Events, of whatever version, with which the next watch begins."""
         self.slow = 0.0
         """Seconds before each answer to a write."""
         self._objects: dict[ResourceKind, dict[str, Json]] = {kind: {} for kind in KINDS}
@@ -113,12 +115,15 @@ class ApiServer:
         """Return the objects of a kind."""
         return list(self._objects[kind].values())
 
-    def restore(self, backup: tuple[int, dict[ResourceKind, dict[str, Json]]]) -> None:
-        """Return to a former state, as etcd does from a backup; watches end."""
+    def restore(
+        self, backup: tuple[int, dict[ResourceKind, dict[str, Json]]], *, watches_end: bool = True
+    ) -> None:
+        """Return to a former state, as etcd does from a backup; `watches_end`: their connections end."""
         self.revision, objects = backup
         self._objects = copy.deepcopy(objects)
         self._log.clear()
-        self.end_watches()
+        if watches_end:
+            self.end_watches()
 
     async def hang(self, kind: ResourceKind) -> None:
         """Wait until a kind is watched, and let its open watches say nothing more; later ones work."""
@@ -247,6 +252,8 @@ class ApiServer:
         bookmark = end - 2
         stream = web.StreamResponse()
         await stream.prepare(request)
+        while self.again:
+            await stream.write(_line(*self.again.pop(0)))
         sent, epoch = version, self._epoch
         self._watches += 1
         self._watched.add(kind)
@@ -269,9 +276,10 @@ class ApiServer:
         return stream
 
 
-def failed(status: int, message: str) -> web.Response:
+def failed(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return an answer that refuses."""
-    return web.json_response({"kind": "Status", "code": status, "message": message}, status=status)
+    said = {"kind": "Status", "code": status, "message": message}
+    return web.json_response(said, status=status, headers=headers)
 
 
 def _open(request: web.Request) -> bool:

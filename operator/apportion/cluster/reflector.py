@@ -41,7 +41,9 @@ _UNSERVED = 2.0
 """Seconds until a kind that the server does not serve is asked for again."""
 _LOGGED = 60.0
 """Seconds between two log lines about failures."""
-_FORBIDDEN = 403
+_LONGEST_PAUSE = 30.0
+"""Seconds for which a server's Retry-After is honoured at most: its kind is not observed meanwhile."""
+_FORBIDDEN, _THROTTLED = 403, 429
 _log = structlog.get_logger()
 
 
@@ -135,9 +137,7 @@ class Reflector:
         self._reached.clear()
         self._lists = len(self._known) <= _FEW
         while self._observed < self._goal:
-            if self._watching is not None:
-                self._watching.reschedule(0.0)
-                self._watching = None
+            self._end_watch()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PROOF):
                     await self._reached.wait()
@@ -147,9 +147,15 @@ class Reflector:
     async def _present(self) -> int:
         """Return the server's present resourceVersion; a list without a resourceVersion is consistent (KEP-2340)."""
         while True:
+            observed = self._observed
             try:
                 page = await self._client.list(self.kind, limit="1", **self._params)
-                return number(str(page["metadata"]["resourceVersion"]))
+                present = number(str(page["metadata"]["resourceVersion"]))
+                if present >= observed:
+                    return present
+                # Not believed before a whole list is (`_doubt`).
+                self._lists = True
+                self._end_watch()
             except Missing:
                 if self._optional:
                     return 0
@@ -158,6 +164,11 @@ class Reflector:
                     return 0
                 self._say("reflector.unreachable", error, 0.5)
             await asyncio.sleep(0.5)
+
+    def _end_watch(self) -> None:
+        if self._watching is not None:
+            self._watching.reschedule(0.0)
+            self._watching = None
 
     async def _relist(self, *, restored: bool = False) -> None:
         """Report how the list differs from what was reported; everything, if a restored history is to be reported."""
@@ -216,15 +227,19 @@ class Reflector:
     async def _follow(self) -> None:
         """Watch until the server ends the watch, or `catch_up` wants another one."""
         seconds = _SHORT_WATCH if self._goal > self._observed else _WATCH
-        began = self._clock()
+        began, start = self._clock(), number(self._version)
         try:
             async with asyncio.timeout(None) as self._watching:
                 async for event in self._client.watch(self.kind, self._version, self._params, seconds):
-                    item = event["object"]
-                    if event["type"] != "BOOKMARK":
-                        self._report(event["type"], item)
+                    change, item = event["type"], event["object"]
+                    version = item["metadata"]["resourceVersion"]
+                    if number(version) < start + (change != "BOOKMARK"):
+                        # Said once more by a faulty server: a change, a deletion too, has a version of its own.
+                        continue
+                    if change != "BOOKMARK":
+                        self._report(change, item)
                     # Only now: an event that was not observed must come again after a broken connection.
-                    self._advance(item["metadata"]["resourceVersion"])
+                    self._advance(version)
         except TimeoutError:
             return
         finally:
@@ -269,10 +284,10 @@ class Reflector:
 
     def _failed(self, error: Unreachable) -> float:
         self._failures += 1
-        if error.status and self._failures >= _MOST_REFUSALS:
+        if error.status not in (0, _THROTTLED) and self._failures >= _MOST_REFUSALS:
             # The server answers, but not to this watch: "too large resource version" after a restore never ends.
             self._version = ""
-        pause = min(0.1 * 2.0 ** min(self._failures, 10), 5.0)
+        pause = max(min(0.1 * 2.0 ** min(self._failures, 10), 5.0), min(error.retry_after, _LONGEST_PAUSE))
         if self._failures == 1:
             _log.info("reflector.interrupted", kind=self.kind.plural, error=str(error), retry_in=pause)
         else:
