@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import structlog
@@ -186,7 +187,7 @@ class Lease:
         spec |= {
             "holderIdentity": holder,
             "renewTime": stamp,
-            "leaseDurationSeconds": int(self._duration) if holder else 1,
+            "leaseDurationSeconds": ceil(self._duration) if holder else 1,
         }
         metadata = {"name": self._name, "namespace": self._namespace}
         if found:
