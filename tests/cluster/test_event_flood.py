@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +12,7 @@ from aiohttp import web
 from apportion.cluster.eventqueue import MOST_WAITING
 from apportion.cluster.kinds import CLAIMS, EVENTS
 from apportion.cluster.recorder import About, Recorder
+from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
@@ -32,13 +33,8 @@ async def recording(
         made = Recorder(
             client, component="test", clock=clock, now=lambda: datetime.now(UTC), most_waiting=most_waiting
         )
-        task = asyncio.ensure_future(made.run())
-        try:
+        async with beside(made.run()):
             yield made
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def claim(number: int, namespace: str = "flood") -> About:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
@@ -15,6 +15,7 @@ from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
+from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, Json, failed
 
@@ -39,14 +40,9 @@ async def reflecting(server: ApiServer) -> AsyncIterator[tuple[Reflector, Snapsh
     snapshot = Snapshot(State(), wake=lambda: None)
     async with server.client() as client:
         reflector = Reflector(client, CLAIMS, snapshot.observe)
-        task = asyncio.ensure_future(reflector.run())
-        try:
+        async with beside(reflector.run()):
             await asyncio.wait_for(reflector.synced.wait(), 5)
             yield reflector, snapshot
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def names_of(snapshot: Snapshot) -> set[str]:

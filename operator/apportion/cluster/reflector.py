@@ -28,10 +28,6 @@ _WATCH = 300
 """Seconds after which the server ends a watch; it sends bookmarks about once a minute."""
 _SHORT_WATCH = 3
 """The same while a bookmark is waited for: one comes two seconds before a watch ends (apiserver, cacheWatcher)."""
-_FEW = 500
-"""Objects of a kind that is listed again rather than waiting for a bookmark; one page."""
-_PROOF = 5.0
-"""Seconds to wait for such a bookmark, before the kind is listed again."""
 _BRIEF = 1.0
 """Seconds; a watch that ends earlier and has said nothing is a failure."""
 _MOST_REFUSALS = 3
@@ -65,12 +61,15 @@ class Reflector:
         observe: Observe,
         *,
         optional: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        few: int = 500,
+        proof: float = 5.0,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`.
 
-        `optional`: a kind that this server does not serve, or does not let us read, counts as empty; `params`: server-side selectors.
+        `optional`: a kind that this server does not serve, or does not let us read, counts as empty. `few`: objects of a kind that
+        `catch_up` lists again rather than waiting for a bookmark (one page); `proof`: seconds that it waits for one before it lists.
+        `params`: server-side selectors.
         """
         self.kind = kind
         self.synced = asyncio.Event()
@@ -78,7 +77,8 @@ class Reflector:
         self._client = client
         self._observe = observe
         self._optional = optional
-        self._clock = clock
+        self._few = few
+        self._proof = proof
         self._params = params
         self._known: dict[str, _Known] = {}
         self._version = ""
@@ -101,7 +101,7 @@ class Reflector:
 
     def age(self) -> float:
         """Return the seconds since the server last said anything about the kind; it does so about once a minute."""
-        return self._clock() - self._heard
+        return time.monotonic() - self._heard
 
     async def run(self) -> None:
         """List and watch until cancelled; every failure is waited out, and a kind that is not served is waited for."""
@@ -135,11 +135,11 @@ class Reflector:
         await self.synced.wait()
         self._goal = await self._present()
         self._reached.clear()
-        self._lists = len(self._known) <= _FEW
+        self._lists = len(self._known) <= self._few
         while self._observed < self._goal:
             self._end_watch()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PROOF):
+                async with asyncio.timeout(self._proof):
                     await self._reached.wait()
                     return
             self._lists = True
@@ -227,7 +227,7 @@ class Reflector:
     async def _follow(self) -> None:
         """Watch until the server ends the watch, or `catch_up` wants another one."""
         seconds = _SHORT_WATCH if self._goal > self._observed else _WATCH
-        began, start = self._clock(), number(self._version)
+        began, start = time.monotonic(), number(self._version)
         try:
             async with asyncio.timeout(None) as self._watching:
                 async for event in self._client.watch(self.kind, self._version, self._params, seconds):
@@ -244,13 +244,13 @@ class Reflector:
             return
         finally:
             self._watching = None
-        if self._heard < began and self._clock() - began < _BRIEF:
+        if self._heard < began and time.monotonic() - began < _BRIEF:
             raise Unreachable(f"watch of {self.kind.plural}: it ended at once")
 
     def _advance(self, version: str) -> None:
         self._version = version
         self._observed = max(self._observed, number(version))
-        self._heard = self._clock()
+        self._heard = time.monotonic()
         self._failures = self._older = 0
         if self._observed >= self._goal:
             self._reached.set()
@@ -275,7 +275,7 @@ class Reflector:
         """A kind that the server does not serve (yet, or any more), or does not let us read; returns the pause."""
         self._version = ""
         if self._optional:
-            self._heard = self._clock()
+            self._heard = time.monotonic()
             self.synced.set()
             return _LOGGED
         self.synced.clear()
@@ -295,6 +295,6 @@ class Reflector:
         return pause
 
     def _say(self, event: str, error: ApiError, pause: float) -> None:
-        if self._clock() - self._logged >= _LOGGED:
-            self._logged = self._clock()
+        if time.monotonic() - self._logged >= _LOGGED:
+            self._logged = time.monotonic()
             _log.warning(event, kind=self.kind.plural, error=str(error), retry_in=pause)
