@@ -38,9 +38,9 @@ from apportion.allocator.terms import Terms
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
-from apportion.errors import ApportionError, NotReady
+from apportion.errors import NotReady
 from bench.folders import shared
-from bench.options import BAD_INPUT
+from bench.refusals import refusals
 from bench.scenariorun import operators_collector, percentile
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -59,7 +59,7 @@ def main(
 ) -> None:
     """Measure cold start, memory and claims: 1,000 nodes, all nodes, and 1,000 nodes that are each a class of their own."""
     console = Console(stderr=only)
-    try:
+    with refusals(console):
         if only:
             sys.stdout.write(orjson.dumps(measure(nodes, demand, seed, unshared=unshared)).decode() + "\n")
             return
@@ -70,9 +70,6 @@ def main(
                 f"measuring {count} nodes{', each its own class' if alone else ''} ...", style="dim"
             )
             rows.append(_in_new_process(count, demand, seed, unshared=alone))
-    except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
-        raise typer.Exit(BAD_INPUT) from None
     console.print(_table(rows))
     ratio = rows[1]["p99CpuMs"] / max(rows[0]["p99CpuMs"], 1e-9)
     console.print(f"p99 at {nodes} nodes is [bold]{ratio:.2f}[/] times that at {small}, in CPU time")

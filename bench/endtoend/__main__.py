@@ -18,14 +18,13 @@ from bench.endtoend.endtoendrun import measure
 from bench.endtoend.figures import Figures
 from bench.endtoend.table import table
 from bench.endtoend.workload import Devices, Who, Workload
+from bench.options import table_console
 from bench.refusals import refusals
 from testbed.binaries import provide
 from testbed.components import ALL
 from testbed.versions import DEFAULT
 
 BOTH = "both"
-WIDTH = 130
-"""Columns of the table if the output is no terminal."""
 
 
 def main(
@@ -42,9 +41,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each, alternating.")] = 1,
 ) -> None:
     """Measure the whole: pods per second, p50 and p99, CPU seconds and requests of every process."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=max(WIDTH, console.width))
+    console = table_console(stderr=True)
     workload = Workload(nodes, pods, devices, rate, stay)
     with refusals(console):
         _check(workload)

@@ -12,7 +12,8 @@ from typing import Final
 
 from apportion.api.contract import MANAGED
 from apportion.cluster.kinds import NODES, SLICES
-from bench.endtoend.workload import SIMULATION, Who, Workload
+from bench.endtoend.workload import Who, Workload
+from bench.h100node import SIMULATION
 from bench.operatorprobe import OperatorProbe
 from bench.usage import settled
 from testbed.api import Api, Json

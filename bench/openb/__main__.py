@@ -30,6 +30,7 @@ from bench.openb.replay import Replay, Ties
 from bench.openb.trace import Seed, Trace, make_seed, read_seed, read_trace
 from bench.openb.variants import variant
 from bench.options import BAD_INPUT
+from bench.scenariorun import percentile
 
 
 class Choice(Enum):
@@ -138,8 +139,8 @@ def _times(seconds: Sequence[float]) -> dict[str, object]:
     ordered = sorted(seconds)
     return {
         "claimsPerSecond": round(len(ordered) / sum(ordered), 1),
-        "p50Ms": round(1000 * ordered[len(ordered) // 2], 3),
-        "p99Ms": round(1000 * ordered[len(ordered) * 99 // 100], 3),
+        "p50Ms": round(1000 * percentile(ordered, 0.5), 3),
+        "p99Ms": round(1000 * percentile(ordered, 0.99), 3),
     }
 
 

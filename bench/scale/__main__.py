@@ -13,6 +13,7 @@ import orjson
 import typer
 from rich.console import Console
 
+from bench.options import table_console
 from bench.refusals import refusals
 from bench.scale.figures import line, table
 from bench.scale.scalerun import Plan, ScaleRun
@@ -21,9 +22,6 @@ from bench.usage import load
 from testbed.binaries import Binaries, provide
 from testbed.components import APISERVER, ETCD
 from testbed.versions import DEFAULT
-
-WIDTH = 130
-"""Columns of the table if the output is no terminal."""
 
 
 def main(
@@ -42,9 +40,7 @@ def main(
     limit: Annotated[float, typer.Option(min=1, help="Seconds that any phase may take at most.")] = 600,
 ) -> None:
     """Measure start, memory, idle passes, new claims, events, refusals and failover."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=max(WIDTH, console.width))
+    console = table_console(stderr=True)
     world = World(nodes, pods, claims, published, partitions)
     with refusals(console):
         world.check()
