@@ -214,11 +214,11 @@ class App:
         metrics.LEADING.set(acting)
 
     async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do the work until it ends or the lease is lost; says whether it has ended."""
+        """Do the work until it ends or the lease is lost; says whether it has ended before that."""
         task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lease.lost.wait())
         try:
             await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)
-            ended = task.done()
+            ended = task.done() and not lost.done()
         finally:
             lost.cancel()
             task.cancel()

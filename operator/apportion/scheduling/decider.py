@@ -75,6 +75,14 @@ class Decider:
         """Serve one demand or say why not; returns how many claims were granted."""
         if self.rests(demand.key):
             return 0
+        try:
+            return self._decide(demand, capacity)
+        except BrokenInput as error:
+            self.refusals.refuse(demand.key, "broken")
+            events.broken(self.recorder, demand, error)
+            return 0
+
+    def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         shape = self._shape(demand)
         known = self.refusals.of_shape(shape)
         if known is not None:
@@ -89,12 +97,7 @@ class Decider:
             return self._refuse(demand, asked)
         terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
         planned = self.planner.answer(demand.key, asked.nodes or frozenset())
-        try:
-            answer = planned or allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
-        except BrokenInput as error:
-            self.refusals.refuse(demand.key, "broken")
-            events.broken(self.recorder, demand, error)
-            return 0
+        answer = planned or allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
             if granted := self._grant_part(demand, capacity):
                 return granted

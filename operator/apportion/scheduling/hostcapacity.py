@@ -151,8 +151,8 @@ class HostCapacity:
         self._shared = True
         return self._taken
 
-    def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
-        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
+    def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Counter[str]]:
+        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out (a copy)."""
         key = tuple([constraints_of(pod) for pod in pods])
         fit = self._fits.get(key)
         if fit is None:
