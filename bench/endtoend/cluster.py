@@ -1,6 +1,6 @@
 """A control plane with nodes, slices and one allocator, ready for the first pod.
 
-In: who allocates, a workload. Out: namespaces to make pods in, and the processes that work for them. Everything is new for
+In: the allocator (`Who`), a workload. Out: namespaces to make pods in, and the processes that work for them. Everything is new for
 each run, and ended after it.
 """
 

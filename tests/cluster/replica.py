@@ -87,6 +87,6 @@ def hold(server: ApiServer, holder: str, seconds: int = 600) -> None:
 
 
 def holder(server: ApiServer) -> str:
-    """Return who holds the lease."""
+    """Return the holder of the lease; empty: there is none."""
     found = [raw for raw in server.all(LEASES) if raw["metadata"]["name"] == LEASE]
     return str(found[0]["spec"]["holderIdentity"]) if found else ""

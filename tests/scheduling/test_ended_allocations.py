@@ -29,7 +29,7 @@ def end(world: ObservedCluster, claim: Json, how: str) -> None:
 @pytest.mark.parametrize("how", ["deleted", "cleared"])
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed", "gone"])
 def test_devices_stay_charged_until_the_pod_has_ended(how: str, phase: str) -> None:
-    """The pod runs on whatever became of the claim; who waits is asked then."""
+    """The pod runs on whatever became of the claim; waiting demands are asked again when it ends."""
     world, claim, pod = used()
     end(world, claim, how)
     assert charged(world)

@@ -107,7 +107,7 @@ def _step(made: ObservedCluster, kind: str, what: list[Any], uids: dict[int, str
 
 
 def test_a_pass_costs_the_same_however_many_wait() -> None:
-    """Of whom nothing changed; one that comes is put together, and all are sorted."""
+    """Nothing changed of them; a demand that comes is put together, and all are sorted."""
     counts = []
     for waiting in (5, 50):
         made = world()

@@ -4,8 +4,8 @@ In: a client, a name, an identity. Out: `remaining()` seconds for which this rep
 monotonic clock, counted from before the request that won or renewed the lease was sent. A holder that cannot renew
 stops writing before anybody else may begin (coordination.k8s.io/v1 Lease, the rules of client-go leaderelection).
 
-`run` may have a thread of its own, so that no pass delays a renewal: `remaining` and `fence` read one number, and who
-waits for `gained` or `lost` is told in his own event loop.
+`run` may have a thread of its own, so that no pass delays a renewal: `remaining` and `fence` read one number, and `gained`
+and `lost` are set in the event loop of the tasks that wait for them.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _REST = 2.0
 
 
 Tell = Callable[[Callable[[], None]], object]
-"""Calls a function in the event loop of those who wait for `gained` and `lost`."""
+"""Calls a function in the event loop of the tasks that wait for `gained` and `lost`."""
 
 
 class Lease:
@@ -213,7 +213,7 @@ class Lease:
         """Let another replica lead, and leave it the time to begin."""
         self._lose(reason)
         self._rests_until = self._clock() + _REST * self._duration
-        # A write that began while we led may still be on its way, and who leads next must see it.
+        # A write that began while we led may still be on its way, and the next leader must see it.
         await self._sleep(self._reserve)
         await self._release(client)
 

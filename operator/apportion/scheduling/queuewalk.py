@@ -65,12 +65,12 @@ class QueueWalk:
         self._preparing = preparing
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
-        """Whom the former walk reached, by key, if it ended early."""
+        """The keys of the demands and groups that the former walk reached, if it ended early."""
         self._read_at = 0.0
         self.granted = 0
         """Claims granted in the latest walk."""
         self.ended_early = False
-        """Whether the latest walk did not reach everybody."""
+        """Whether the latest walk ended before the last of the queue."""
 
     def walk(self, number: int, demands: Sequence[WaitingDemand], *, longest: float) -> Iterator[Work | None]:
         """Decide for each demand; yields between decisions, or yields work that the caller has to do before it goes on.

@@ -49,7 +49,7 @@ class StalledAllocations:
         self._since: dict[str, float] = {}
         """By claim, the longest stalled first."""
         self._asked: dict[str, float] = {}
-        """When it was last asked, by node, who could use its stalled allocations."""
+        """When each node was last asked about: whether others could use its stalled allocations."""
 
     def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
         """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""
