@@ -1,8 +1,8 @@
 """`python -m bench.cycle`: duration of one pass of the operator (`Cycle.once`) by the number of waiting pods.
 
-In: the scenario `whole-gpu`, an ungated pod for every claim. Out: a table of milliseconds per pass and per pod. Not timed: decoding
-watch events and taking them into the snapshot, and all writes: a pass starts them as tasks, and no task runs before
-the pass has ended.
+In: the scenario `whole-gpu`, an ungated pod for every claim. Out: a table of milliseconds
+per pass and per pod. Not timed: decoding watch events and taking them into the snapshot,
+and all writes: a pass starts them as tasks, and no task runs before the pass has ended.
 """
 
 import asyncio

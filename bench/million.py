@@ -4,9 +4,9 @@ In: a number of nodes with eight H100, each published as a GPU with its 25 MIG p
 table, and with `--json` the same figures: cold start from JSON, bytes per placement, claims against 1,000 nodes.
 `python -m bench.million --only --nodes N` measures one size in this process and prints one JSON line.
 
-The cold start is the allocator's: decode slices, put them into the state, classify nodes, collect garbage. It has no API server,
-no watch, no pods and no claims. Claims are allocated one by one and held; the rate leaves out releases, the demand is not learned,
-and by default claims request a tenth of the memory slices, so the cluster stays nearly empty.
+The cold start is the allocator's: decode slices, put them into the state, classify nodes, collect garbage. It has no
+API server, no watch, no pods and no claims. Claims are allocated one by one and held; the rate leaves out releases, the
+demand is not learned, and by default claims request a tenth of the memory slices, so the cluster stays nearly empty.
 """
 
 import gc

@@ -1,8 +1,8 @@
 """`python -m bench.prepare`: the agent's time to prepare and release claims on a node with eight GPUs.
 
-In: number of claims. Out: duration of NodePrepareResources as its caller sees it, and the agent's CPU time per claim. etcd and kube-apiserver
-are real. The GPUs are simulated and answer at once: the figures have no vendor latency. There is no kubelet, no operator, no
-scheduler and no container; the benchmark makes claims and Partitions itself.
+In: number of claims. Out: duration of NodePrepareResources as its caller sees it, and the agent's CPU time per claim.
+etcd and kube-apiserver are real. The GPUs are simulated and answer at once: the figures have no vendor latency. There
+is no kubelet, no operator, no scheduler and no container; the benchmark makes claims and Partitions itself.
 """
 
 import asyncio

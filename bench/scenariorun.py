@@ -1,8 +1,8 @@
 """Run a scenario through the allocator and measure it, with the keys of the Go peer's figures.
 
-In: a Scenario. Out: an Outcome per claim and a dictionary of figures. Timed is the allocator alone, on one thread: from Claim
-objects to Allocation objects that the state holds. Reading and decoding files, the API server, watches, pods, partitions and
-the text of refusals are not part of it.
+In: a Scenario. Out: an Outcome per claim and a dictionary of figures. Timed is the allocator alone,
+on one thread: from Claim objects to Allocation objects that the state holds. Reading and decoding
+files, the API server, watches, pods, partitions and the text of refusals are not part of it.
 """
 
 import gc

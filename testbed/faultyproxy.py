@@ -1,7 +1,7 @@
 """FaultyProxy: a proxy before a real API server whose requests and answers are late, lost or wrong by rules.
 
-In: the kubeconfig of the API server, rules, a seed. Out: an address that the operator is pointed at, and how often each fault
-happened. A bearer token is handed on; a request without one is made with the kubeconfig's own client certificate.
+In: the kubeconfig of the API server, rules, a seed. Out: an address that the operator is pointed at, and how often each
+fault happened. A bearer token is handed on; a request without one is made with the kubeconfig's own client certificate.
 """
 
 import asyncio

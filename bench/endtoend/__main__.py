@@ -1,7 +1,7 @@
 """`python -m bench.endtoend`: pods created, allocated and bound on a real control plane, ours and kube-scheduler in one run.
 
-In: number of nodes and pods, what each requests, how fast pods are made. Out: one line of JSON for each run on stdout; a table
-and progress on stderr.
+In: number of nodes and pods, what each requests, how fast pods are made.
+Out: one line of JSON for each run on stdout; a table and progress on stderr.
 """
 
 import asyncio

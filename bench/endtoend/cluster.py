@@ -1,7 +1,7 @@
 """A control plane with nodes, slices and one allocator, ready for the first pod.
 
-In: the allocator (`Who`), a workload. Out: namespaces to make pods in, and the processes that work for them. Everything is new for
-each run, and ended after it.
+In: the allocator (`Who`), a workload. Out: namespaces to make pods in, and the
+processes that work for them. Everything is new for each run, and ended after it.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """`python -m bench.openb`: how much of a production cluster's devices the product allocates, or another policy.
 
-In: the folder of the openb data set. Out: one JSON line per seed: allocation in % at arrived 95, 100 and 130 %, and the
-arrived % at the first dropped pod. With `--strategy` the product's allocator replays the trace (`bench.openb.product`); else a
-policy: `worth`, a bound that knows the demand of the whole pod list beforehand (`bench.openb.bound`); `fgd` and `bestfit`, as
-published. `--times` adds the product's claims per second and the time of a claim in ms (median, 99th percentile).
+In: the folder of the openb data set. Out: one JSON line per seed: allocation in % at arrived 95,
+100 and 130 %, and the arrived % at the first dropped pod. With `--strategy` the product's allocator
+replays the trace (`bench.openb.product`); else a policy: `worth`, a bound that knows the demand of
+the whole pod list beforehand (`bench.openb.bound`); `fgd` and `bestfit`, as published. `--times`
+adds the product's claims per second and the time of a claim in ms (median, 99th percentile).
 """
 
 import sys

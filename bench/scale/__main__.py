@@ -1,7 +1,8 @@
 """`python -m bench.scale`: the operator on a large cluster behind a real API server.
 
-In: how many nodes, bound pods and allocated claims. Out: one line of JSON on stdout; a table and progress on stderr. etcd and kube-apiserver are
-real; objects are written straight into etcd; there is no scheduler, no controller-manager and no agent.
+In: how many nodes, bound pods and allocated claims. Out: one line of JSON on stdout;
+a table and progress on stderr. etcd and kube-apiserver are real; objects are written
+straight into etcd; there is no scheduler, no controller-manager and no agent.
 """
 
 import asyncio

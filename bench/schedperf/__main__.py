@@ -1,7 +1,7 @@
 """`python -m bench.schedperf`: Kubernetes' own scheduler_perf cases for DRA, in turns without and with the operator.
 
-In: names of upstream's workloads, whose files are not touched. Out: one line of JSON for each run on stdout; a table with ratios, and
-what cannot be served with its reason, on stderr.
+In: names of upstream's workloads, whose files are not touched. Out: one line of JSON for each
+run on stdout; a table with ratios, and what cannot be served with its reason, on stderr.
 """
 
 import asyncio

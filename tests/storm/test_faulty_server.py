@@ -1,4 +1,4 @@
-"""An API server that answers late, wrongly or not at all, and an operator that is killed: no device is used twice, none is lost."""
+"""A faulty API server, and an operator that is killed: no device is used twice, and none is lost."""
 
 import asyncio
 import os

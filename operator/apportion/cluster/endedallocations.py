@@ -1,8 +1,8 @@
 """EndedAllocations: allocations that ended while pods that had reserved them run on.
 
-In: the last version of a claim that had devices, pods as they come and go. Out: which devices running pods still use. A tenant may take
-the finalizers off a claim in use and delete it, or clear its status; the containers keep the devices until the pod has ended. An
-operator that starts later learns of them by the agent's taint `apportion.dev/held`.
+In: the last version of a claim that had devices, pods as they come and go. Out: which devices running pods still use.
+A tenant may take the finalizers off a claim in use and delete it, or clear its status; the containers keep the devices
+until the pod has ended. An operator that starts later learns of them by the agent's taint `apportion.dev/held`.
 """
 
 from collections.abc import Iterator, Mapping

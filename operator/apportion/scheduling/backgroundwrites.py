@@ -1,7 +1,7 @@
 """BackgroundWrites: the writes that a pass has decided upon, so that no pass waits for the API server.
 
-In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed, forgotten or, without an
-answer, kept until it is settled (`UnknownWrites`), a demand pauses, an Event is recorded.
+In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed,
+forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a demand pauses, an Event is recorded.
 """
 
 import asyncio

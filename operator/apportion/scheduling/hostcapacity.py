@@ -1,9 +1,9 @@
 """HostCapacity: which nodes could take a pod, as kube-scheduler will see them.
 
-In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could take given pods
-together, and how many others each reason rules out. Modelled: cpu, memory, pod count, every other resource,
-nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes are looked at by `Candidates`. An answer is kept, and only nodes that changed since are
-looked at again.
+In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could
+take given pods together, and how many others each reason rules out. Modelled: cpu, memory, pod count,
+every other resource, nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes
+are looked at by `Candidates`. An answer is kept, and only nodes that changed since are looked at again.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
 """UnknownWrites: allocations whose write was not answered, until none of them can be carried out any more (ADR 13).
 
-In: assumptions whose write may have been carried out, or may be later. Out: claims that have moved on from the resourceVersion on
-which the write depends; what the watch then shows is true, and ends the assumption. The devices stay charged until then.
+In: assumptions whose write may have been carried out, or may be later. Out: claims
+that have moved on from the resourceVersion on which the write depends; what the watch
+then shows is true, and ends the assumption. The devices stay charged until then.
 """
 
 import asyncio

@@ -3,8 +3,9 @@
 In: the snapshot. Out: demands (claims and pods that belong together, with the allocated claims that tie them to a node)
 in queue order; and the claims and pods that cannot be served as they are.
 
-A pod is ready when our gate is its only one. It is served when a scheduler that we know will bind it. Claims that several ready pods share join these pods into one demand;
-a pod that comes later finds the claim allocated and is tied to its node.
+A pod is ready when our gate is its only one. It is served when a scheduler that we
+know will bind it. Claims that several ready pods share join these pods into one
+demand; a pod that comes later finds the claim allocated and is tied to its node.
 """
 
 from collections.abc import Generator, Iterator
