@@ -50,7 +50,7 @@ class ApiServer:
         """Answers a request in the server's place."""
         self.requests: list[tuple[str, str]] = []
         """Method and path with query of each request."""
-        self.again: list[tuple[str, Json]] = []
+        self.replayed: list[tuple[str, Json]] = []
         """Events, of whatever version, with which the next watch begins."""
         self.slow = 0.0
         """Seconds before each answer to a write."""
@@ -252,8 +252,8 @@ class ApiServer:
         bookmark = end - 2
         stream = web.StreamResponse()
         await stream.prepare(request)
-        while self.again:
-            await stream.write(_line(*self.again.pop(0)))
+        while self.replayed:
+            await stream.write(_line(*self.replayed.pop(0)))
         sent, epoch = version, self._epoch
         self._watches += 1
         self._watched.add(kind)

@@ -147,11 +147,11 @@ async def test_events_from_before_the_watch_are_no_changes(server: ApiServer) ->
     created = server.put(CLAIMS, claim("gone"))
     server.drop(CLAIMS, "gone", "team")
     server.put(CLAIMS, claim("there"))
-    server.again.append(("ADDED", created))
+    server.replayed.append(("ADDED", created))
     async with reflecting(server) as (_, snapshot):
         server.put(CLAIMS, claim("new"))
         await eventually(lambda: names(snapshot), lambda found: "new" in found)
-        assert not server.again
+        assert not server.replayed
         assert names_of(snapshot) == {"there", "new"}
         server.drop(CLAIMS, "there", "team")
         await eventually(lambda: names(snapshot), lambda found: found == {"new"})
