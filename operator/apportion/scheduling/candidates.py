@@ -39,13 +39,15 @@ class Candidates:
         """How far the changes of nodes and pods were read."""
         self._neighbours = Neighbours(snapshot, lambda pod: pod.node or _promised_node(pod, snapshot))
         self._pass = 0
-        self.idle: Mapping[DeviceId, int] = {}
-        """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
 
     def begin(self, number: int) -> None:
         """Start a pass; its number seeds the choice among equals."""
         self._pass = number
-        self.idle = self._snapshot.devices.idle
+
+    @property
+    def idle(self) -> Mapping[DeviceId, int]:
+        """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
+        return self._snapshot.devices.idle
 
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.

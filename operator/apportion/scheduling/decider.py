@@ -48,23 +48,17 @@ class Decider:
         self.planner = Planner(snapshot, self.candidates)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
-        self._number = 0
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
     def begin(self, number: int, keys: frozenset[str]) -> None:
         """Start the pass of this number, over the demands and groups with these keys; all others are forgotten."""
-        self._number = number
+        self.candidates.begin(number)
         self.planner.begin()
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
         self._learnt &= keys
         self.refusals.keep(keys)
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Read again which partitions are idle; the room of nodes is read at the same moment."""
-        self.candidates.begin(self._number)
         self.refusals.refresh()
 
     def rests(self, key: str) -> bool:

@@ -161,11 +161,11 @@ class QueueWalk:
         return "waits" if any(waits) else "ready"
 
     def _read(self) -> HostCapacity:
-        """Read what layouts reserve, which partitions are idle, and how full the nodes are."""
+        """Read what layouts reserve, and how full the nodes are."""
         if self._partitions.reserve():
             self._partitions.wake()
         self._read_at = self._clock()
-        self._decider.refresh()
+        self._decider.refusals.refresh()
         return self._decider.candidates.capacity()
 
     def _is_stale(self) -> bool:
