@@ -176,6 +176,9 @@ class QueueWalk:
         if isinstance(queued, CrossGroupDemand):
             events.cross_group(self._recorder, queued)
             return 0
+        if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
+            # Most of a long queue: nothing else is looked at.
+            return 0
         members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
         pods = queued.pod_group.pods if isinstance(queued, WaitingGroup) else ()
         if not all(is_current(demand, self._snapshot) for demand in members) or any(
