@@ -33,6 +33,7 @@ from testbed.eventually import eventually
 from testbed.ports import free_ports
 
 Json = dict[str, Any]
+Backup = tuple[int, dict[ResourceKind, dict[str, Json]]]
 Fault = Callable[[web.Request], web.Response | None]
 KINDS = (
     CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NODES, PARTITIONS, PODS, POLICIES, SLICES, TAINT_RULES,
@@ -115,9 +116,7 @@ class ApiServer:
         """Return the objects of a kind."""
         return list(self._objects[kind].values())
 
-    def restore(
-        self, backup: tuple[int, dict[ResourceKind, dict[str, Json]]], *, watches_end: bool = True
-    ) -> None:
+    def restore(self, backup: Backup, *, watches_end: bool = True) -> None:
         """Return to a former state, as etcd does from a backup; `watches_end`: their connections end."""
         self.revision, objects = backup
         self._objects = copy.deepcopy(objects)
@@ -139,7 +138,7 @@ class ApiServer:
         self._epoch += 1
         self._wake()
 
-    def backup(self) -> tuple[int, dict[ResourceKind, dict[str, Json]]]:
+    def backup(self) -> Backup:
         """Return the state."""
         return self.revision, copy.deepcopy(self._objects)
 
@@ -205,19 +204,12 @@ class ApiServer:
         if path == "/api":
             return web.json_response({"versions": ["v1"]})
         if path == "/apis":
-            groups = {kind.group: kind.version for kind in served if kind.group}
-            return web.json_response(
-                {
-                    "groups": [
-                        {
-                            "name": name,
-                            "versions": [{"version": version}],
-                            "preferredVersion": {"version": version},
-                        }
-                        for name, version in groups.items()
-                    ]
-                }
-            )
+            groups = {kind.group: {"version": kind.version} for kind in served if kind.group}
+            rows = [
+                {"name": name, "versions": [version], "preferredVersion": version}
+                for name, version in groups.items()
+            ]
+            return web.json_response({"groups": rows})
         resources = [
             {
                 "name": kind.plural,
