@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from apportion.allocator.search.scorer import Strategy
-from apportion.errors import ApportionError
 from bench.compare import Row, Verdict, compare, overall, verdict
 from bench.floors import FLOORS
 from bench.floors import floors as floors_of
 from bench.generator import CHURN, ScenarioSpec, generate
-from bench.options import BAD_INPUT
+from bench.options import table_console
 from bench.peer import Peer
+from bench.refusals import refusals
 from bench.tables import adversarial_table, table
 
 WIDTH = 110
@@ -48,11 +48,9 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file.")] = None,
 ) -> None:
     """Measure both allocators on the same scenario files and print the ratios."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=max(WIDTH, console.width))
+    console = table_console(width=WIDTH)
     spec = ScenarioSpec(size, demand, seed)
-    try:
+    with refusals(console):
         rows, lows, verdicts = _measure(
             console,
             Plan(
@@ -68,9 +66,6 @@ def main(
                 ticks,
             ),
         )
-    except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(BAD_INPUT) from None
     title = f"ours ({strategy.value}) and the peer (first-feasible), size {spec.size}, one thread each"
     if rows:
         console.print(table(rows, title))

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.search.scorer import Strategy
-from apportion.errors import ApportionError
 from bench.compare import ours
 from bench.folders import cache
 from bench.generator import ScenarioSpec, generate
-from bench.options import BAD_INPUT, parse_seeds
+from bench.options import parse_seeds
 from bench.peer import Peer
+from bench.refusals import refusals
 
 MOST_SHOWN = 8
 """Largest number of seeds with a column each."""
@@ -75,13 +75,10 @@ def main(
     """Count the unplaced claims."""
     console = Console()
     cases = [case for case in CASES if not only or any(case.name.startswith(name) for name in only)]
-    try:
+    with refusals(console):
         chosen = parse_seeds(seeds)
         built = Peer.build() if peer else None
         rows = [_row(case, chosen, strategy.value, built) for case in cases]
-    except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
-        raise typer.Exit(BAD_INPUT) from None
     console.print(_table(rows, chosen, strategy.value))
     if json is not None:
         figures = [

@@ -1,8 +1,8 @@
 """`python -m bench.cycle`: duration of one pass of the operator (`Cycle.once`) by the number of waiting pods.
 
-In: the scenario `whole-gpu`, an ungated pod for every claim. Out: a table of milliseconds per pass and per pod. Not timed: decoding
-watch events and taking them into the snapshot, and all writes: a pass starts them as tasks, and no task runs before
-the pass has ended.
+In: the scenario `whole-gpu`, an ungated pod for every claim. Out: a table of milliseconds
+per pass and per pod. Not timed: decoding watch events and taking them into the snapshot,
+and all writes: a pass starts them as tasks, and no task runs before the pass has ended.
 """
 
 import asyncio
@@ -21,9 +21,8 @@ from apportion.allocator.state import State
 from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.errors import ApportionError
 from bench.generator import ScenarioSpec, generate
-from bench.options import BAD_INPUT
+from bench.refusals import refusals
 from bench.scenariofile import read_json
 from testbed.cycle import build_cycle, now
 
@@ -43,11 +42,8 @@ def main(
     table = Table(title=f"a pass of the operator, whole-gpu {size}")
     for name in ("pods waiting", "served", "pass, ms", "a pod, ms"):
         table.add_column(name, justify="right")
-    try:
+    with refusals(console):
         world = read_json(generate("whole-gpu", ScenarioSpec(size, None, 1))[0])
-    except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
-        raise typer.Exit(BAD_INPUT) from None
     most = len(world["claims"]) - WARM
     for waiting in (*(number for number in WAITING if number < most), most):
         found = asyncio.run(_pass(world, waiting))

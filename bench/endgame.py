@@ -22,10 +22,10 @@ from rich.progress import track
 from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
 from apportion.dra.claim import Claim
-from apportion.errors import ApportionError
 from bench.generator import ScenarioSpec, generate
 from bench.optimum import Choice, Optimum, State
-from bench.options import BAD_INPUT, parse_seeds
+from bench.options import parse_seeds
+from bench.refusals import refusals
 from bench.scenariofile import Scenario, build, read_json
 from bench.scenariorun import allocate_one
 
@@ -125,12 +125,9 @@ def main(
 ) -> None:
     """Fill a cluster to the last device, once per seed."""
     console = Console(soft_wrap=True)
-    try:
+    with refusals(console):
         chosen = parse_seeds(seeds)
         _inherited.append((Cluster.read(nodes), last))
-    except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
-        raise typer.Exit(BAD_INPUT) from None
     gc.freeze()
     # Every seed starts from the same empty cluster: a fork of this process.
     with get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:

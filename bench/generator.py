@@ -1,4 +1,7 @@
-"""Scenario files made by the shared generator, or by `bench.shares`: scenario, size, demand and seed in, files in the cache out."""
+"""Scenario files made by the shared generator, or by `bench.shares`.
+
+In: scenario, size, demand and seed. Out: files in the cache.
+"""
 
 import gzip
 import subprocess

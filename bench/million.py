@@ -4,9 +4,9 @@ In: a number of nodes with eight H100, each published as a GPU with its 25 MIG p
 table, and with `--json` the same figures: cold start from JSON, bytes per placement, claims against 1,000 nodes.
 `python -m bench.million --only --nodes N` measures one size in this process and prints one JSON line.
 
-The cold start is the allocator's: decode slices, put them into the state, classify nodes, collect garbage. It has no API server,
-no watch, no pods and no claims. Claims are allocated one by one and held; the rate leaves out releases, the demand is not learned,
-and by default claims request a tenth of the memory slices, so the cluster stays nearly empty.
+The cold start is the allocator's: decode slices, put them into the state, classify nodes, collect garbage. It has no
+API server, no watch, no pods and no claims. Claims are allocated one by one and held; the rate leaves out releases, the
+demand is not learned, and by default claims request a tenth of the memory slices, so the cluster stays nearly empty.
 """
 
 import gc
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,14 +35,13 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from apportion.collector import Collector
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.slice import Slice
-from apportion.errors import ApportionError, NotReady
+from apportion.errors import NotReady
 from bench.folders import shared
-from bench.options import BAD_INPUT
-from bench.scenariorun import percentile
+from bench.refusals import refusals
+from bench.scenariorun import operators_collector, percentile
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
@@ -59,7 +59,7 @@ def main(
 ) -> None:
     """Measure cold start, memory and claims: 1,000 nodes, all nodes, and 1,000 nodes that are each a class of their own."""
     console = Console(stderr=only)
-    try:
+    with refusals(console):
         if only:
             sys.stdout.write(orjson.dumps(measure(nodes, demand, seed, unshared=unshared)).decode() + "\n")
             return
@@ -70,9 +70,6 @@ def main(
                 f"measuring {count} nodes{', each its own class' if alone else ''} ...", style="dim"
             )
             rows.append(_in_new_process(count, demand, seed, unshared=alone))
-    except ApportionError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
-        raise typer.Exit(BAD_INPUT) from None
     console.print(_table(rows))
     ratio = rows[1]["p99CpuMs"] / max(rows[0]["p99CpuMs"], 1e-9)
     console.print(f"p99 at {nodes} nodes is [bold]{ratio:.2f}[/] times that at {small}, in CPU time")
@@ -106,9 +103,11 @@ def measure(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[
                 state.programs.get(text)
         state.settle()
     ready = _resident()
-    with clock("collect"):
-        Collector().take_over(time.monotonic())
-    figures = _claims(state, fleet)
+    with ExitStack() as afterwards:
+        with clock("collect"):
+            afterwards.enter_context(operators_collector())
+        figures = _claims(state, fleet)
+        held = _resident() - ready
     cold = clock.spent["read"] + clock.spent["state"] + clock.spent["views"] + clock.spent["collect"]
     return {
         "nodes": nodes,
@@ -120,7 +119,7 @@ def measure(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[
         "stateMiB": (ready - read) / MIB,
         "bytesPerPlacement": (ready - read) / placements,
         "residentMiB": ready / MIB,
-        "heldMiB": (_resident() - ready) / MIB,
+        "heldMiB": held / MIB,
         **figures,
     }
 

@@ -1,8 +1,8 @@
 """`python -m bench.prepare`: the agent's time to prepare and release claims on a node with eight GPUs.
 
-In: number of claims. Out: duration of NodePrepareResources as its caller sees it, and the agent's CPU time per claim. etcd and kube-apiserver
-are real. The GPUs are simulated and answer at once: the figures have no vendor latency. There is no kubelet, no operator, no
-scheduler and no container; the benchmark makes claims and Partitions itself.
+In: number of claims. Out: duration of NodePrepareResources as its caller sees it, and the agent's CPU time per claim.
+etcd and kube-apiserver are real. The GPUs are simulated and answer at once: the figures have no vendor latency. There
+is no kubelet, no operator, no scheduler and no container; the benchmark makes claims and Partitions itself.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import orjson
 import psutil
@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from bench.h100node import CARDS, MODEL, PROFILE
 from testbed.api import Json
 from testbed.binaries import Binaries, provide
 from testbed.chaos.agentpool import AgentPool
@@ -33,10 +34,6 @@ from testbed.eventually import eventually
 from testbed.installation import install
 from testbed.plugin import ClaimKey, PluginError
 from testbed.versions import DEFAULT
-
-_MODEL: Final = "H100-80GB"
-_CARDS: Final = 8
-_PROFILE: Final = "1g.10gb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +60,9 @@ async def measure(
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     offered = [
         place
-        for card in range(_CARDS)
-        for place in placements(f"gpu-{card}", _MODEL)
-        if place.profile == _PROFILE
+        for card in range(CARDS)
+        for place in placements(f"gpu-{card}", MODEL)
+        if place.profile == PROFILE
     ]
     bar = progress.add_task("claims", total=claims) if progress is not None else None
     times: dict[bool, list[float]] = {True: [], False: []}
@@ -79,7 +76,7 @@ async def measure(
             AgentPool({}) as pool,
         ):
             await install(cluster)
-            hardware = SimulatedHardware(folder, [_MODEL] * _CARDS)
+            hardware = SimulatedHardware(folder, [MODEL] * CARDS)
             async with chaos_node(cluster, folder, hardware, pool) as node:
                 agent = node.start()
                 await node.wait_published()

@@ -1,8 +1,8 @@
 """Run a scenario through the allocator and measure it, with the keys of the Go peer's figures.
 
-In: a Scenario. Out: an Outcome per claim and a dictionary of figures. Timed is the allocator alone, on one thread: from Claim
-objects to Allocation objects that the state holds. Reading and decoding files, the API server, watches, pods, partitions and
-the text of refusals are not part of it.
+In: a Scenario. Out: an Outcome per claim and a dictionary of figures. Timed is the allocator alone,
+on one thread: from Claim objects to Allocation objects that the state holds. Reading and decoding
+files, the API server, watches, pods, partitions and the text of refusals are not part of it.
 """
 
 import gc
@@ -84,7 +84,7 @@ def run(
     planned: Mapping[str, Answer] = {}
     held: set[str] = set()
     released = 0
-    with _operators_collector():
+    with operators_collector():
         cpu, began = time.process_time(), time.perf_counter()
         for event in scenario.events:
             if event.op == "release":
@@ -192,8 +192,8 @@ def percentile(ordered: list[float], fraction: float) -> float:
 
 
 @contextmanager
-def _operators_collector() -> Iterator[None]:
-    """Schedule the garbage collector as the operator does once it has loaded everything."""
+def operators_collector() -> Iterator[None]:
+    """Schedule the garbage collector as the operator does once it has loaded everything; as it was, afterwards."""
     former = gc.get_threshold()
     Collector().take_over(time.monotonic())
     try:

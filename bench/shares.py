@@ -1,7 +1,8 @@
 """The scenario `shares`: nodes with eight GPUs that several claims may share, and claims for shares of their memory and cores.
 
-In: number of nodes, demand, seed. Out: a scenario in the format of the shared generator (peer/scenarios.py): fill to 90 % of the
-GPUs, then three rounds of releasing a quarter of the claims and filling again. Equal arguments give equal scenarios.
+In: number of nodes, demand, seed. Out: a scenario in the format of the shared
+generator (peer/scenarios.py): fill to 90 % of the GPUs, then three rounds of releasing
+a quarter of the claims and filling again. Equal arguments give equal scenarios.
 """
 
 import random

@@ -1,7 +1,7 @@
 """FaultyProxy: a proxy before a real API server whose requests and answers are late, lost or wrong by rules.
 
-In: the kubeconfig of the API server, rules, a seed. Out: an address that the operator is pointed at, and how often each fault
-happened. A bearer token is handed on; a request without one is made with the kubeconfig's own client certificate.
+In: the kubeconfig of the API server, rules, a seed. Out: an address that the operator is pointed at, and how often each
+fault happened. A bearer token is handed on; a request without one is made with the kubeconfig's own client certificate.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _OF_ONE_CONNECTION = frozenset(
         "transfer-encoding",
     )
 )
-"""Headers that are not handed on: they say how a body is sent, and what is handed on is not compressed."""
+"""Headers that are not handed on: they say how a body is sent, and bodies are handed on uncompressed."""
 _LONGEST_LINE = 64 << 20
 _MOST_REMEMBERED = 20
 """Watch events of one path that can be sent again, and reads whose answers can be given again."""
@@ -182,7 +182,7 @@ class FaultyProxy:
             return _broken(request)
         self.answered.append(what)
         if request.method == "GET":
-            # Who has listed (a process that has just started) is never shown what was before.
+            # A client that has listed (a process that has just started) is never shown events from before its list.
             self._events.pop(request.path, None)
             self._remember(what, answered.status, answer)
         await self._hold(drawn.get(Fault.HOLD_ANSWER))

@@ -1,7 +1,7 @@
 """The ResourceSlices that our agent would publish for a simulated node, without running the agent.
 
-In: the content of a simulation file, a Node's name and UID. Out: slices as JSON, made by the agent's own code: the inventory of a
-node on which nothing is cut (`compose`), its pools, and the writes of a first round.
+In: the content of a simulation file, a Node's name and UID. Out: slices as JSON, made by the agent's own
+code: the inventory of a node on which nothing is cut (`compose`), its pools, and the writes of a first round.
 """
 
 from collections.abc import Mapping

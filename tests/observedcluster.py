@@ -187,7 +187,7 @@ class ObservedCluster:
 
 
 class _Noting(Recorder):
-    """Notes whom it warned, and why."""
+    """Notes the objects of warnings, and their reasons."""
 
     def __init__(
         self,

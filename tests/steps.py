@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Self
 
 
@@ -15,7 +15,15 @@ class Steps:
 
     count = 0
 
+    def __init__(self, only: Callable[..., object] | None = None) -> None:
+        """`only`: count the calls of this Python function alone."""
+        self._only: CodeType | None = None
+        if only is not None:
+            assert isinstance(only, FunctionType), only
+            self._only = only.__code__
+
     def __enter__(self) -> Self:
+        self._collects = gc.isenabled()
         gc.disable()
         self._before = sys.getprofile()
         sys.setprofile(self._called)
@@ -23,10 +31,14 @@ class Steps:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(self._before)
-        gc.enable()
+        if self._collects:
+            gc.enable()
 
-    def _called(self, _frame: FrameType, event: str, _argument: object) -> None:
-        self.count += event in ("call", "c_call")
+    def _called(self, frame: FrameType, event: str, _argument: object) -> None:
+        if self._only is None:
+            self.count += event in ("call", "c_call")
+        else:
+            self.count += event == "call" and frame.f_code is self._only
 
 
 def steps(work: Callable[[], object]) -> int:

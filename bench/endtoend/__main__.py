@@ -1,7 +1,7 @@
 """`python -m bench.endtoend`: pods created, allocated and bound on a real control plane, ours and kube-scheduler in one run.
 
-In: number of nodes and pods, what each requests, how fast pods are made. Out: one line of JSON for each run on stdout; a table
-and progress on stderr.
+In: number of nodes and pods, what each requests, how fast pods are made.
+Out: one line of JSON for each run on stdout; a table and progress on stderr.
 """
 
 import asyncio
@@ -18,14 +18,13 @@ from bench.endtoend.endtoendrun import measure
 from bench.endtoend.figures import Figures
 from bench.endtoend.table import table
 from bench.endtoend.workload import Devices, Who, Workload
+from bench.options import table_console
 from bench.refusals import refusals
 from testbed.binaries import provide
 from testbed.components import ALL
 from testbed.versions import DEFAULT
 
 BOTH = "both"
-WIDTH = 130
-"""Columns of the table if the output is no terminal."""
 
 
 def main(
@@ -42,9 +41,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each, alternating.")] = 1,
 ) -> None:
     """Measure the whole: pods per second, p50 and p99, CPU seconds and requests of every process."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=max(WIDTH, console.width))
+    console = table_console(stderr=True)
     workload = Workload(nodes, pods, devices, rate, stay)
     with refusals(console):
         _check(workload)

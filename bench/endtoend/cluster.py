@@ -1,7 +1,7 @@
 """A control plane with nodes, slices and one allocator, ready for the first pod.
 
-In: who allocates, a workload. Out: namespaces to make pods in, and the processes that work for them. Everything is new for
-each run, and ended after it.
+In: the allocator (`Who`), a workload. Out: namespaces to make pods in, and the
+processes that work for them. Everything is new for each run, and ended after it.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from typing import Final
 
 from apportion.api.contract import MANAGED
 from apportion.cluster.kinds import NODES, SLICES
-from bench.endtoend.workload import SIMULATION, Who, Workload
+from bench.endtoend.workload import Who, Workload
+from bench.h100node import SIMULATION
 from bench.operatorprobe import OperatorProbe
 from bench.usage import settled
 from testbed.api import Api, Json

@@ -1,6 +1,6 @@
 """One run: pods are made, watched until all are bound or the limit is over, and what that took is read.
 
-In: who allocates, a workload. Out: figures.
+In: the allocator (`Who`), a workload. Out: figures.
 """
 
 import asyncio

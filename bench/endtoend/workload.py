@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from bench.h100node import CARDS, MOST_CUT, PROFILE_SELECTORS, RESOURCES
 from testbed.api import Json
 from testbed.node import NodeShape
 
-CARDS: Final = 8
-MODEL: Final = "H100-80GB"
-PROFILE: Final = "1g.10gb"
-SIMULATION: Final[Json] = {"cards": [{"model": MODEL, "count": CARDS}]}
-"""The cards of every node, as in a simulation file of the agent: 8 GPUs with 25 MIG placements each, 208 devices."""
 TEMPLATE: Final = "device"
-_RESOURCES: Final = {"cpu": "192", "memory": "2Ti", "ephemeral-storage": "7Ti", "pods": "250"}
 _REQUESTS: Final = {"cpu": "1", "memory": "4Gi"}
 
 
@@ -54,19 +49,18 @@ class Workload:
     @property
     def capacity(self) -> int:
         """How many of these pods fit at once."""
-        return self.nodes * CARDS * (1 if self.devices is Devices.GPU else 7)
+        return self.nodes * CARDS * (1 if self.devices is Devices.GPU else MOST_CUT)
 
     def shapes(self) -> Iterator[NodeShape]:
         """Yield the nodes."""
         for number in range(self.nodes):
-            yield NodeShape(f"h100-{number:04d}", resources=_RESOURCES)
+            yield NodeShape(f"h100-{number:04d}", resources=RESOURCES)
 
     def template(self) -> Json:
         """Return the ResourceClaimTemplate of all pods."""
         exactly: Json = {"deviceClassName": f"{self.devices}.apportion.dev"}
         if self.devices is Devices.MIG:
-            expression = f'device.attributes["gpu.apportion.dev"].profile == "{PROFILE}"'
-            exactly["selectors"] = [{"cel": {"expression": expression}}]
+            exactly["selectors"] = PROFILE_SELECTORS
         spec = {"devices": {"requests": [{"name": "device", "exactly": exactly}]}}
         return {"metadata": {"name": TEMPLATE}, "spec": {"spec": spec}}
 

@@ -1,9 +1,10 @@
 """`python -m bench.openb`: how much of a production cluster's devices the product allocates, or another policy.
 
-In: the folder of the openb data set. Out: one JSON line per seed: allocation in % at arrived 95, 100 and 130 %, and the
-arrived % at the first dropped pod. With `--strategy` the product's allocator replays the trace (`bench.openb.product`); else a
-policy: `worth`, a bound that knows the demand of the whole pod list beforehand (`bench.openb.bound`); `fgd` and `bestfit`, as
-published. `--times` adds the product's claims per second and the time of a claim in ms (median, 99th percentile).
+In: the folder of the openb data set. Out: one JSON line per seed: allocation in % at arrived 95,
+100 and 130 %, and the arrived % at the first dropped pod. With `--strategy` the product's allocator
+replays the trace (`bench.openb.product`); else a policy: `worth`, a bound that knows the demand of
+the whole pod list beforehand (`bench.openb.bound`); `fgd` and `bestfit`, as published. `--times`
+adds the product's claims per second and the time of a claim in ms (median, 99th percentile).
 """
 
 import sys
@@ -30,6 +31,7 @@ from bench.openb.replay import Replay, Ties
 from bench.openb.trace import Seed, Trace, make_seed, read_seed, read_trace
 from bench.openb.variants import variant
 from bench.options import BAD_INPUT
+from bench.scenariorun import percentile
 
 
 class Choice(Enum):
@@ -138,8 +140,8 @@ def _times(seconds: Sequence[float]) -> dict[str, object]:
     ordered = sorted(seconds)
     return {
         "claimsPerSecond": round(len(ordered) / sum(ordered), 1),
-        "p50Ms": round(1000 * ordered[len(ordered) // 2], 3),
-        "p99Ms": round(1000 * ordered[len(ordered) * 99 // 100], 3),
+        "p50Ms": round(1000 * percentile(ordered, 0.5), 3),
+        "p99Ms": round(1000 * percentile(ordered, 0.99), 3),
     }
 
 

@@ -1,9 +1,10 @@
 """Replay of one seed through the product: slices with one device per GPU, `allocate`, `hold`, `learn`, free cpu and memory.
 
-In: a trace, a seed, a strategy, who places pods without devices. Out: every arrival with its verdict, and the seconds that
-each claim took. A node has a device per GPU with the capacity `milli` of 1000; a pod has a claim for `num_gpu` devices with
-`gpu_milli` each, and a selector where it accepts only some models. Nodes are named by their rank, so that the lowest rank wins
-among equals. A pod is bound before the next one arrives: its cpu and memory are then facts of the state.
+In: a trace, a seed, a strategy, who places pods without devices. Out: every arrival with its
+verdict, and the seconds that each claim took. A node has a device per GPU with the capacity `milli`
+of 1000; a pod has a claim for `num_gpu` devices with `gpu_milli` each, and a selector where it
+accepts only some models. Nodes are named by their rank, so that the lowest rank wins among equals.
+A pod is bound before the next one arrives: its cpu and memory are then facts of the state.
 """
 
 import time

@@ -1,7 +1,8 @@
 """`python -m bench.scale`: the operator on a large cluster behind a real API server.
 
-In: how many nodes, bound pods and allocated claims. Out: one line of JSON on stdout; a table and progress on stderr. etcd and kube-apiserver are
-real; objects are written straight into etcd; there is no scheduler, no controller-manager and no agent.
+In: how many nodes, bound pods and allocated claims. Out: one line of JSON on stdout;
+a table and progress on stderr. etcd and kube-apiserver are real; objects are written
+straight into etcd; there is no scheduler, no controller-manager and no agent.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import orjson
 import typer
 from rich.console import Console
 
+from bench.options import table_console
 from bench.refusals import refusals
 from bench.scale.figures import line, table
 from bench.scale.scalerun import Plan, ScaleRun
@@ -21,9 +23,6 @@ from bench.usage import load
 from testbed.binaries import Binaries, provide
 from testbed.components import APISERVER, ETCD
 from testbed.versions import DEFAULT
-
-WIDTH = 130
-"""Columns of the table if the output is no terminal."""
 
 
 def main(
@@ -42,9 +41,7 @@ def main(
     limit: Annotated[float, typer.Option(min=1, help="Seconds that any phase may take at most.")] = 600,
 ) -> None:
     """Measure start, memory, idle passes, new claims, events, refusals and failover."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=max(WIDTH, console.width))
+    console = table_console(stderr=True)
     world = World(nodes, pods, claims, published, partitions)
     with refusals(console):
         world.check()

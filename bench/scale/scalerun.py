@@ -14,11 +14,12 @@ from typing import Final, Self
 
 from apportion.api.contract import MANAGED
 from apportion.cluster.kinds import CLAIMS, ResourceKind
+from bench.h100node import CARDS
 from bench.operatorprobe import OperatorProbe
 from bench.scale.etcd import Etcd
 from bench.scale.figures import Phase
 from bench.scale.newclaims import NewClaims
-from bench.scale.world import CARDS, NAMESPACE, Row, World
+from bench.scale.world import NAMESPACE, Row, World
 from bench.usage import MIB, Usage, settled
 from testbed.api import Json
 from testbed.beside import beside

@@ -14,23 +14,19 @@ import orjson
 from apportion.api.contract import AGENT_FINALIZER
 from apportion.cluster.kinds import CLAIMS, NODES, PARTITIONS, PODS, SLICES, ResourceKind
 from apportion.errors import BrokenInput
+from bench.h100node import CARDS, MOST_CUT, PROFILE, PROFILE_SELECTORS, RESOURCES, SIMULATION
 from bench.scale.objects import DRIVER, pod, request, whole_gpus
 from testbed.api import Json
 from testbed.publishedslices import published_slices
 
-CARDS: Final = 8
-SIMULATION: Final[Json] = {"cards": [{"model": "H100-80GB", "count": CARDS}]}
 NAMESPACE: Final = "settled"
 """Where the pods and claims are that were there before the operator."""
 _FOLDERS: Final = {NODES.plural: "minions", PARTITIONS.plural: f"{PARTITIONS.group}/{PARTITIONS.plural}"}
 """Folders of kinds in etcd that do not have the kind's plural name: kube-apiserver's `specialDefaultResourcePrefixes`, and custom resources."""
 _CUT: Final = CARDS - 1
 """The card of each node that is cut, where there are partitions."""
-_PROFILE: Final = "1g.10gb"
-_MOST_CUT: Final = 7
 _UIDS: Final = uuid.UUID("5d2cbb5a-3b0e-4b76-9f3e-1b2a3c4d5e6f")
 _MADE: Final = "2026-01-01T00:00:00Z"
-_ROOM: Final = {"cpu": "192", "memory": "2Ti", "ephemeral-storage": "7Ti", "pods": "250"}
 _OPERATOR: Final = "apportion-operator"
 
 Row = tuple[str, bytes]
@@ -63,7 +59,7 @@ class World:
         for option, number, most, what in (
             ("--claims", whole, self.nodes * cards, "whole GPUs"),
             ("--claims", self.claims, self.pods, "pods, one for each claim"),
-            ("--partitions", self.partitions, self.nodes * _MOST_CUT, "partitions on one card of each node"),
+            ("--partitions", self.partitions, self.nodes * MOST_CUT, "partitions on one card of each node"),
             ("--partitions", self.partitions, self.claims, "claims"),
         ):
             if number > most:
@@ -92,8 +88,8 @@ class World:
         for number in range(self.nodes):
             name = _node(number)
             status = {
-                "capacity": _ROOM,
-                "allocatable": _ROOM,
+                "capacity": RESOURCES,
+                "allocatable": RESOURCES,
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": _MADE}],
             }
             metadata = _metadata("Node", name, mark) | {"labels": {"kubernetes.io/hostname": name}}
@@ -182,9 +178,8 @@ class World:
     def _request(self, number: int) -> Json:
         if number < self.claims - self.partitions:
             return request()
-        expression = f'device.attributes["{DRIVER}"].profile == "{_PROFILE}"'
-        selectors = [{"cel": {"expression": expression}}]
-        exactly = request()["exactly"] | {"deviceClassName": "mig.apportion.dev", "selectors": selectors}
+        cut = {"deviceClassName": "mig.apportion.dev", "selectors": PROFILE_SELECTORS}
+        exactly = request()["exactly"] | cut
         return {"name": "device", "exactly": exactly}
 
     def _pod(self, number: int, mark: str) -> Json:
@@ -213,7 +208,7 @@ class World:
             "metadata": _metadata("Partition", name, mark) | {"finalizers": [AGENT_FINALIZER]},
             "spec": spec
             | {
-                "profile": _PROFILE,
+                "profile": PROFILE,
                 "placement": {"start": start, "size": 1},
                 "origin": "Claim",
                 "holder": holder,

@@ -1,7 +1,7 @@
 """`python -m bench.schedperf`: Kubernetes' own scheduler_perf cases for DRA, in turns without and with the operator.
 
-In: names of upstream's workloads, whose files are not touched. Out: one line of JSON for each run on stdout; a table with ratios, and
-what cannot be served with its reason, on stderr.
+In: names of upstream's workloads, whose files are not touched. Out: one line of JSON for each
+run on stdout; a table with ratios, and what cannot be served with its reason, on stderr.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from apportion.errors import BrokenInput
+from bench.options import table_console
 from bench.refusals import refusals
 from bench.schedperf.cases import CHOSEN, Workload, choose, workloads
 from bench.schedperf.program import Mode, Program
@@ -25,9 +26,6 @@ from bench.schedperf.tables import Run, listing, table
 from testbed.binaries import provide
 from testbed.components import ETCD
 from testbed.versions import DEFAULT
-
-WIDTH = 130
-"""Columns of the table if the output is no terminal."""
 
 
 def main(
@@ -45,9 +43,7 @@ def main(
     ] = False,
 ) -> None:
     """Run upstream's workloads with kube-scheduler's allocator and with ours, and print the ratios."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=max(WIDTH, console.width))
+    console = table_console(stderr=True)
     with refusals(console):
         with console.status("building scheduler_perf (minutes the first time)"):
             program = Program.build()

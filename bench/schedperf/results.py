@@ -1,6 +1,6 @@
 """What one run of upstream's benchmark has left behind.
 
-In: a folder with upstream's JSON and .dat files and the sampler's .cpu.csv. Out: pods per second, and who computed meanwhile.
+In: a folder with upstream's JSON and .dat files and the sampler's .cpu.csv. Out: pods per second, and the CPU time of each process.
 """
 
 import csv

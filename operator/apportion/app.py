@@ -8,7 +8,6 @@ had accepted when the lease was gained.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ import structlog
 from prometheus_client import REGISTRY
 
 from apportion import handlers, metrics
-from apportion.allocator.rules.features import DEFAULT_FEATURES, Features
+from apportion.allocator.rules.features import Features
 from apportion.allocator.state import State
 from apportion.cel import Programs
 from apportion.cluster import kinds
@@ -62,11 +61,6 @@ OBSERVED = (
 _log = structlog.get_logger()
 
 
-def features_of(version: tuple[int, int]) -> Features:
-    """Return the feature gates that are on by default in this version of Kubernetes."""
-    return replace(DEFAULT_FEATURES, fractional_capacity_range=version >= (1, 37))
-
-
 class App:
     """The operator."""
 
@@ -88,7 +82,7 @@ class App:
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
         self.snapshot = Snapshot(
-            State(features_of(version), programs), wake=self.debouncer.wake, schedulers=settings.schedulers
+            State(Features.of(version), programs), wake=self.debouncer.wake, schedulers=settings.schedulers
         )
         self.lease = Lease(
             namespace=settings.namespace,
@@ -101,16 +95,19 @@ class App:
             reserve=settings.lease.reserve,
             unfit=self._unfit,
             tell=asyncio.get_running_loop().call_soon_threadsafe,
+            writing=self._writing,
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
         writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
         self.partitions = PartitionController(
             client, self.snapshot, self.recorder, programs, fence=self.lease.fence, clock=clock, now=now
         )
-        writes = BackgroundWrites(self.snapshot, writer, self.recorder, clock=clock, wake=self.debouncer.wake)
+        self._writes = BackgroundWrites(
+            self.snapshot, writer, self.recorder, clock=clock, wake=self.debouncer.wake
+        )
         self.cycle = Cycle(
             self.snapshot,
-            writes,
+            self._writes,
             self.partitions,
             self.recorder,
             self.debouncer,
@@ -217,11 +214,11 @@ class App:
         metrics.LEADING.set(acting)
 
     async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do the work until it ends or the lease is lost; says whether it has ended."""
+        """Do the work until it ends or the lease is lost; says whether it has ended before that."""
         task, lost = asyncio.ensure_future(work), asyncio.ensure_future(self.lease.lost.wait())
         try:
             await asyncio.wait((task, lost), return_when=asyncio.FIRST_COMPLETED)
-            ended = task.done()
+            ended = task.done() and not lost.done()
         finally:
             lost.cancel()
             task.cancel()
@@ -262,6 +259,10 @@ class App:
         if held > self._within and self._acting_since is None:
             return f"it did not act within {self._within:.0f} s"
         return self._sick()
+
+    def _writing(self) -> bool:
+        """Say whether a write of this replica may still be carried out. The lease's thread asks."""
+        return self._acting_since is not None or self._writes.open
 
     def _sick(self) -> str | None:
         # A stand-by makes no passes: only what it did since it began to act counts.

@@ -1,9 +1,5 @@
 """Where many nodes are short of cpu or memory, a claim costs a look at the nodes that changed."""
 
-from typing import Any
-
-import pytest
-
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
@@ -13,6 +9,7 @@ from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from tests.allocator.builders import claim, cluster, device, device_request, device_slice
+from tests.steps import Steps
 
 LEAST = Terms(Strategy.LEAST_FRAGMENTATION)
 GIB = 1 << 30
@@ -43,22 +40,15 @@ def ask(state: State, left: dict[str, HostResources], name: str) -> Decision:
     return found
 
 
-def test_a_claim_rates_the_nodes_whose_devices_cpu_or_memory_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_rates_the_nodes_whose_devices_cpu_or_memory_changed() -> None:
     """Not all nodes that are short: of 200 nodes a claim changes one."""
     state, left = fleet(200)
-    rated: list[str] = []
-    sort_key = HostComparison.sort_key
-
-    def counted(self: HostComparison, key: Any, outcome: Any) -> Any:
-        rated.append(key[-1])
-        return sort_key(self, key, outcome)
-
-    for number in range(60):
-        if number == 40:
-            monkeypatch.setattr(HostComparison, "sort_key", counted)
+    for number in range(40):
         ask(state, left, f"c{number}")
-    assert rated
-    assert len(rated) <= 20 * 3
+    with Steps(HostComparison.sort_key) as rated:
+        for number in range(40, 60):
+            ask(state, left, f"c{number}")
+    assert 0 < rated.count <= 20 * 3
 
 
 def test_a_node_without_enough_cpu_is_still_chosen_if_the_caller_allows_no_other() -> None:

@@ -17,6 +17,7 @@ from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.slice import Slice
 from tests.allocator.builders import Raw, amounts, claim, cluster, device, device_request, device_slice
+from tests.steps import Steps
 
 LEAST = Strategy.LEAST_FRAGMENTATION
 MANY = settings(
@@ -91,26 +92,22 @@ def test_equal_nodes_with_devices_to_share_are_one_class_and_differ_by_capacity_
 
 
 @pytest.mark.parametrize("strategy", [Strategy.PACK, Strategy.SPREAD, LEAST])
-def test_a_share_costs_a_look_at_the_nodes_that_changed(
-    strategy: Strategy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_share_costs_a_look_at_the_nodes_that_changed(strategy: Strategy) -> None:
     """However many nodes there are: outcomes are kept by node state."""
     nodes = [f"n{number:03d}" for number in range(200)]
     state = cluster(*(device_slice(name, name, cards(2, units=10)) for name in nodes), nodes=nodes)
-    looked: list[str] = []
-    view = State.view
 
-    def counted(self: State, name: str) -> Any:
-        looked.append(name)
-        return view(self, name)
-
-    for number in range(60):
-        if number == 20:
-            monkeypatch.setattr(State, "view", counted)
+    def ask(number: int) -> None:
         answer = allocate(state, Demand((claim(f"c{number}", share(units=3)),)), Terms(strategy))
         assert isinstance(answer, Decision)
         state.hold(f"c{number}", answer.allocations[0].results)
-    assert len(looked) <= 40 * 8
+
+    for number in range(20):
+        ask(number)
+    with Steps(State.view) as looked:
+        for number in range(20, 60):
+            ask(number)
+    assert 0 < looked.count <= 40 * 8
 
 
 class Worlds:

@@ -1,10 +1,24 @@
 """When the garbage collector runs while claims wait."""
 
 import gc
-
-import pytest
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import ref
 
 from apportion.collector import NEVER, Collector
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Leave the garbage collector as it was."""
+    former, collects = gc.get_threshold(), gc.isenabled()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*former)
+        gc.unfreeze()
+        if collects:
+            gc.enable()
 
 
 def test_only_young_objects_are_collected_while_claims_wait() -> None:
@@ -15,36 +29,37 @@ def test_only_young_objects_are_collected_while_claims_wait() -> None:
         if phase == "start":
             passes.append(info["generation"])
 
-    former = gc.get_threshold()
-    Collector().take_over(1000.0)
-    gc.callbacks.append(note)
-    try:
-        kept = [[number] for number in range(150_000)]
-    finally:
-        gc.callbacks.remove(note)
-        gc.set_threshold(*former)
-        gc.unfreeze()
+    with restored():
+        Collector().take_over(1000.0)
+        gc.callbacks.append(note)
+        try:
+            kept = [[number] for number in range(150_000)]
+        finally:
+            gc.callbacks.remove(note)
     assert len(kept) == 150_000
     assert set(passes) == {0}
 
 
-def test_full_collections_run_only_at_quiet_moments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New objects every minute, all objects every hour, nothing in between."""
-    done: list[str] = []
-    for name in ("collect", "freeze", "unfreeze"):
-        monkeypatch.setattr(f"gc.{name}", lambda name=name: done.append(name))
-    thresholds: list[tuple[int, ...]] = []
-    monkeypatch.setattr("gc.set_threshold", lambda *values: thresholds.append(values))
-    collector = Collector()
+class Garbage:
+    """An object that only the collector frees, because it refers to itself."""
 
-    collector.take_over(1000.0)
-    assert thresholds[0][2] == NEVER
-    assert done == ["unfreeze", "collect", "freeze"]
-    done.clear()
-    collector.quiet(1030.0)
-    assert done == []
-    collector.quiet(1061.0)
-    assert done == ["collect", "freeze"]
-    done.clear()
-    collector.quiet(4700.0)
-    assert done == ["unfreeze", "collect", "freeze"]
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_full_collections_run_only_at_quiet_moments() -> None:
+    """New objects every minute, all objects every hour, nothing in between."""
+    collector, loaded = Collector(), Garbage()
+    with restored():
+        collector.take_over(1000.0)
+        gc.disable()
+        assert gc.get_threshold()[2] == NEVER
+        new, old = ref(Garbage()), ref(loaded)
+        del loaded
+        collector.quiet(1030.0)
+        assert new() is not None
+        collector.quiet(1061.0)
+        assert new() is None
+        assert old() is not None
+        collector.quiet(4700.0)
+        assert old() is None

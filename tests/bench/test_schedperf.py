@@ -47,7 +47,7 @@ def test_workloads_are_read_from_upstreams_files(tmp_path: Path) -> None:
 
 
 def test_the_measured_window_is_charged_to_who_computed_in_it(tmp_path: Path) -> None:
-    """The .dat file's last row and time say which samples count; what is neither test nor operator is the rest."""
+    """The .dat file's last row and time say which samples count; the rest is the CPU time of all other processes."""
     measured = [
         ("SchedulingThroughput", {"Average": 20.0, "Perc50": 19.0}),
         ("SchedulingDuration", {"Duration": 3.5}),

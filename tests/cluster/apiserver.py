@@ -6,7 +6,7 @@ kube-apiserver answers them. It stands below the product's client, and can run i
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ from testbed.eventually import eventually
 from testbed.ports import free_ports
 
 Json = dict[str, Any]
+Backup = tuple[int, dict[ResourceKind, dict[str, Json]]]
 Fault = Callable[[web.Request], web.Response | None]
 KINDS = (
     CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NODES, PARTITIONS, PODS, POLICIES, SLICES, TAINT_RULES,
@@ -50,6 +51,8 @@ class ApiServer:
         """Answers a request in the server's place."""
         self.requests: list[tuple[str, str]] = []
         """Method and path with query of each request."""
+        self.replayed: list[tuple[str, Json]] = []
+        """Events, of whatever version, with which the next watch begins."""
         self.slow = 0.0
         """Seconds before each answer to a write."""
         self._objects: dict[ResourceKind, dict[str, Json]] = {kind: {} for kind in KINDS}
@@ -114,12 +117,13 @@ class ApiServer:
         """Return the objects of a kind."""
         return list(self._objects[kind].values())
 
-    def restore(self, backup: tuple[int, dict[ResourceKind, dict[str, Json]]]) -> None:
-        """Return to a former state, as etcd does from a backup; watches end."""
+    def restore(self, backup: Backup, *, watches_end: bool = True) -> None:
+        """Return to a former state, as etcd does from a backup; `watches_end`: their connections end."""
         self.revision, objects = backup
         self._objects = copy.deepcopy(objects)
         self._log.clear()
-        self.end_watches()
+        if watches_end:
+            self.end_watches()
 
     async def hang(self, kind: ResourceKind) -> None:
         """Wait until a kind is watched, and let its open watches say nothing more; later ones work."""
@@ -135,7 +139,7 @@ class ApiServer:
         self._epoch += 1
         self._wake()
 
-    def backup(self) -> tuple[int, dict[ResourceKind, dict[str, Json]]]:
+    def backup(self) -> Backup:
         """Return the state."""
         return self.revision, copy.deepcopy(self._objects)
 
@@ -201,19 +205,12 @@ class ApiServer:
         if path == "/api":
             return web.json_response({"versions": ["v1"]})
         if path == "/apis":
-            groups = {kind.group: kind.version for kind in served if kind.group}
-            return web.json_response(
-                {
-                    "groups": [
-                        {
-                            "name": name,
-                            "versions": [{"version": version}],
-                            "preferredVersion": {"version": version},
-                        }
-                        for name, version in groups.items()
-                    ]
-                }
-            )
+            groups = {kind.group: {"version": kind.version} for kind in served if kind.group}
+            rows = [
+                {"name": name, "versions": [version], "preferredVersion": version}
+                for name, version in groups.items()
+            ]
+            return web.json_response({"groups": rows})
         resources = [
             {
                 "name": kind.plural,
@@ -248,6 +245,8 @@ class ApiServer:
         bookmark = end - 2
         stream = web.StreamResponse()
         await stream.prepare(request)
+        while self.replayed:
+            await stream.write(_line(*self.replayed.pop(0)))
         sent, epoch = version, self._epoch
         self._watches += 1
         self._watched.add(kind)
@@ -270,9 +269,10 @@ class ApiServer:
         return stream
 
 
-def failed(status: int, message: str) -> web.Response:
+def failed(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return an answer that refuses."""
-    return web.json_response({"kind": "Status", "code": status, "message": message}, status=status)
+    said = {"kind": "Status", "code": status, "message": message}
+    return web.json_response(said, status=status, headers=headers)
 
 
 def _open(request: web.Request) -> bool:

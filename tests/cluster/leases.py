@@ -1,12 +1,12 @@
 """Replicas that want to lead, with clocks that the test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 
 from apportion.cluster.client import Client
 from apportion.cluster.lease import Lease
+from testbed.beside import beside
 from tests.clock import Clock
 
 
@@ -24,15 +24,8 @@ def lease(namespace: str, identity: str, clock: Clock) -> Lease:
     )
 
 
-@asynccontextmanager
-async def running(one: Lease, client: Client) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(one.run(client))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+def running(one: Lease, client: Client) -> AbstractAsyncContextManager[None]:
+    return beside(one.run(client))
 
 
 async def leads(one: Lease) -> bool:

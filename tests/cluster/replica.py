@@ -9,6 +9,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES, LEASES, NODES, SLICES
 from apportion.cluster.ownthread import run_in_own_thread
 from apportion.settings import CycleSettings, LeaseSettings, OperatorSettings
+from testbed.beside import beside
 from tests.cluster.apiserver import ApiServer, Json
 from tests.observedcluster import ObservedCluster
 
@@ -50,14 +51,9 @@ async def elsewhere(server: ApiServer) -> AsyncIterator[ApiServer]:
             loop.call_soon_threadsafe(listening.set)
             await asyncio.Event().wait()
 
-    task = asyncio.ensure_future(run_in_own_thread("server", serve))
-    await listening.wait()
-    try:
+    async with beside(run_in_own_thread("server", serve)):
+        await listening.wait()
         yield server
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def two_devices(server: ApiServer) -> None:
@@ -91,6 +87,6 @@ def hold(server: ApiServer, holder: str, seconds: int = 600) -> None:
 
 
 def holder(server: ApiServer) -> str:
-    """Return who holds the lease."""
+    """Return the holder of the lease; empty: there is none."""
     found = [raw for raw in server.all(LEASES) if raw["metadata"]["name"] == LEASE]
     return str(found[0]["spec"]["holderIdentity"]) if found else ""

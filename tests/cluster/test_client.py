@@ -90,7 +90,7 @@ async def test_a_server_that_is_busy_is_asked_once_more_when_it_says(
 async def test_a_server_that_is_busy_for_longer_than_our_patience_is_left_alone(
     proxy: FaultyProxy, proxied: Client, namespace: str
 ) -> None:
-    """A write has to end within the lease; who asked knows when to come back, and that nothing was done."""
+    """A write has to end within the lease; the caller learns when to come back, and that nothing was done."""
     proxy.rules = [Rule(Fault.THROTTLE, "POST", seconds=60)]
     with pytest.raises(Unreachable) as refusal:
         await proxied.create(CLAIMS, {**CLAIM, "metadata": {"name": "c"}}, namespace=namespace)

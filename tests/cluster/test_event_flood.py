@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager
 
 import pytest
 import structlog
@@ -15,6 +14,7 @@ from apportion.cluster.recorder import About, Recorder
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
+from tests.cluster.recorded import recorder
 
 
 @pytest.fixture
@@ -28,17 +28,8 @@ async def server() -> AsyncIterator[ApiServer]:
 async def recording(
     server: ApiServer, clock: Clock, *, most_waiting: int = MOST_WAITING
 ) -> AsyncIterator[Recorder]:
-    async with server.client() as client:
-        made = Recorder(
-            client, component="test", clock=clock, now=lambda: datetime.now(UTC), most_waiting=most_waiting
-        )
-        task = asyncio.ensure_future(made.run())
-        try:
-            yield made
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+    async with server.client() as client, recorder(client, clock, most_waiting=most_waiting) as made:
+        yield made
 
 
 def claim(number: int, namespace: str = "flood") -> About:
@@ -57,11 +48,11 @@ async def written(server: ApiServer, namespace: str = "") -> list[str]:
 async def test_a_flood_does_not_delay_anothers_event(server: ApiServer) -> None:
     """Namespaces take turns."""
     server.slow = 0.01
-    async with recording(server, Clock()) as recorder:
+    async with recording(server, Clock()) as noting:
         for number in range(2_000):
-            recorder.warning(claim(number), "NotAllocated", "no room")
+            noting.warning(claim(number), "NotAllocated", "no room")
         await asyncio.sleep(0.1)
-        recorder.warning(claim(0, "calm"), "NotAllocated", "no room")
+        noting.warning(claim(0, "calm"), "NotAllocated", "no room")
         await eventually(lambda: written(server, "calm"))
         assert len(await written(server)) < 200
 
@@ -69,13 +60,13 @@ async def test_a_flood_does_not_delay_anothers_event(server: ApiServer) -> None:
 async def test_what_had_no_room_does_not_count_as_said(server: ApiServer) -> None:
     """A dropped Event does not count as said; drops are one line of the log with their number."""
     with structlog.testing.capture_logs() as logs:
-        async with recording(server, Clock(), most_waiting=100) as recorder:
+        async with recording(server, Clock(), most_waiting=100) as noting:
             for number in range(150):
-                recorder.warning(claim(number), "NotAllocated", f"no room for {number}")
-            recorder.warning(claim(0, "calm"), "NotAllocated", "no room")
+                noting.warning(claim(number), "NotAllocated", f"no room for {number}")
+            noting.warning(claim(0, "calm"), "NotAllocated", "no room")
             await eventually(lambda: written(server), lambda found: len(found) == 100)
             assert await written(server, "calm") == ["no room"]
-            recorder.warning(claim(149), "NotAllocated", "no room for 149")
+            noting.warning(claim(149), "NotAllocated", "no room for 149")
             await eventually(lambda: written(server), lambda found: "no room for 149" in found)
     [line] = [line for line in logs if line["event"] == "recorder.dropped"]
     assert line["count"] == 51
@@ -93,11 +84,11 @@ async def test_what_could_not_be_written_does_not_count_as_said(server: ApiServe
         return refusals.pop() if refusals else None
 
     server.fault = fault
-    async with recording(server, clock) as recorder:
-        recorder.warning(claim(1), "NotAllocated", "no room")
+    async with recording(server, clock) as noting:
+        noting.warning(claim(1), "NotAllocated", "no room")
         await eventually(lambda: is_said(asked))
         clock.now += 11
-        recorder.warning(claim(1), "NotAllocated", "no room")
+        noting.warning(claim(1), "NotAllocated", "no room")
         await eventually(lambda: written(server), lambda found: found == ["no room"])
 
 
@@ -108,9 +99,9 @@ async def is_said(asked: list[str]) -> bool:
 async def test_several_are_written_at_once(server: ApiServer) -> None:
     """One slow answer does not hold up all."""
     server.slow = 0.3
-    async with recording(server, Clock()) as recorder:
+    async with recording(server, Clock()) as noting:
         for number in range(8):
-            recorder.warning(claim(number), "NotAllocated", "no room")
+            noting.warning(claim(number), "NotAllocated", "no room")
         await asyncio.sleep(0.25)
         assert sum(method == "POST" for method, _ in server.requests) == 4
 
@@ -118,14 +109,14 @@ async def test_several_are_written_at_once(server: ApiServer) -> None:
 async def test_a_delayed_warning_is_not_written_after_success(server: ApiServer) -> None:
     """It came too soon after another text, and is over when the claim is allocated."""
     clock = Clock()
-    async with recording(server, clock) as recorder:
-        recorder.warning(claim(1), "NotAllocated", "1 device is free")
+    async with recording(server, clock) as noting:
+        noting.warning(claim(1), "NotAllocated", "1 device is free")
         await eventually(lambda: written(server), lambda found: len(found) == 1)
-        recorder.warning(claim(1), "NotAllocated", "2 devices are free")
-        recorder.withdraw(claim(1))
-        recorder.normal(claim(1), "Allocated", "allocated gpu-0")
+        noting.warning(claim(1), "NotAllocated", "2 devices are free")
+        noting.withdraw(claim(1))
+        noting.normal(claim(1), "Allocated", "allocated gpu-0")
         clock.now += 11
-        recorder.warning(claim(2), "NotAllocated", "the last")
+        noting.warning(claim(2), "NotAllocated", "the last")
         await eventually(lambda: written(server), lambda found: "the last" in found)
         await asyncio.sleep(1.2)
         assert set(await written(server)) == {"1 device is free", "allocated gpu-0", "the last"}

@@ -2,24 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 
 from apportion.cluster.client import connect
 from apportion.cluster.kinds import LEASES
 from apportion.cluster.lease import Lease
 from apportion.cluster.ownthread import run_in_own_thread
+from testbed.beside import beside
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer
+from tests.cluster.leases import leads
 from tests.cluster.replica import elsewhere
 
 TERM, BLOCK = 2.0, 5.0
 
 
 def lease(
-    identity: str, unfit: Callable[[], str | None] = lambda: None, *, namespace: str = "apportion-system"
+    identity: str,
+    unfit: Callable[[], str | None] = lambda: None,
+    *,
+    namespace: str = "apportion-system",
+    term: float = TERM,
 ) -> Lease:
     return Lease(
         namespace=namespace,
@@ -27,7 +33,7 @@ def lease(
         identity=identity,
         clock=time.monotonic,
         now=lambda: datetime.now(UTC),
-        duration=TERM,
+        duration=term,
         renew=0.3,
         reserve=1.0,
         unfit=unfit,
@@ -35,24 +41,13 @@ def lease(
     )
 
 
-@asynccontextmanager
-async def threaded(one: Lease, server: ApiServer | ControlPlane) -> AsyncIterator[None]:
+def threaded(one: Lease, server: ApiServer | ControlPlane) -> AbstractAsyncContextManager[None]:
     async def hold() -> None:
         made = server.client() if isinstance(server, ApiServer) else await connect(server.kubeconfig)
         async with made as client:
             await one.run(client)
 
-    task = asyncio.ensure_future(run_in_own_thread("lease", hold))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def leads(one: Lease) -> bool:
-    return one.remaining() > 0
+    return beside(run_in_own_thread("lease", hold))
 
 
 async def test_a_long_pass_does_not_lose_the_lease() -> None:
@@ -120,3 +115,13 @@ async def test_an_unfit_leader_makes_room_for_a_healthy_one() -> None:
                 unfit.clear()
                 await asyncio.sleep(1.0)
                 assert sick.remaining() == 0
+
+
+async def test_others_wait_for_all_of_a_term_of_half_seconds() -> None:
+    """The Lease counts whole seconds; a term that ended sooner for others than for its holder would be led by two."""
+    async with ApiServer().serving() as server:
+        one = lease("one", term=2.5)
+        async with threaded(one, server):
+            await asyncio.wait_for(one.gained.wait(), 5)
+            written = server.get(LEASES, "apportion-operator", "apportion-system")
+            assert one.remaining() <= 2.5 <= written["spec"]["leaseDurationSeconds"]

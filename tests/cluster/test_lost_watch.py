@@ -1,8 +1,10 @@
 """Watches that cannot go on where they stopped: a restored etcd, a server that says less than it should."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 from aiohttp import web
@@ -13,6 +15,7 @@ from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
+from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, Json, failed
 
@@ -37,18 +40,17 @@ async def reflecting(server: ApiServer) -> AsyncIterator[tuple[Reflector, Snapsh
     snapshot = Snapshot(State(), wake=lambda: None)
     async with server.client() as client:
         reflector = Reflector(client, CLAIMS, snapshot.observe)
-        task = asyncio.ensure_future(reflector.run())
-        try:
+        async with beside(reflector.run()):
             await asyncio.wait_for(reflector.synced.wait(), 5)
             yield reflector, snapshot
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+
+
+def names_of(snapshot: Snapshot) -> set[str]:
+    return {found.name for found in snapshot.claims.values()}
 
 
 async def names(snapshot: Snapshot) -> set[str]:
-    return {found.name for found in snapshot.claims.values()}
+    return names_of(snapshot)
 
 
 async def test_after_a_restore_of_etcd_the_kind_is_listed(server: ApiServer) -> None:
@@ -127,7 +129,7 @@ async def test_one_old_list_is_not_believed(server: ApiServer) -> None:
         seen: list[set[str]] = []
 
         def fault(request: web.Request) -> web.Response | None:
-            seen.append({found.name for found in snapshot.claims.values()})
+            seen.append(names_of(snapshot))
             if "watch" in request.query:
                 return failed(410, "too old") if stale else None
             return stale.pop() if stale else None
@@ -138,3 +140,49 @@ async def test_one_old_list_is_not_believed(server: ApiServer) -> None:
         await eventually(lambda: names(snapshot), lambda found: "three" in found, within=10)
         assert not stale
         assert all(each >= {"one", "two"} for each in seen)
+
+
+async def test_events_from_before_the_watch_are_no_changes(server: ApiServer) -> None:
+    """A server may send them once more: the devices of a claim that is gone would be taken for ever."""
+    created = server.put(CLAIMS, claim("gone"))
+    server.drop(CLAIMS, "gone", "team")
+    server.put(CLAIMS, claim("there"))
+    server.replayed.append(("ADDED", created))
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("new"))
+        await eventually(lambda: names(snapshot), lambda found: "new" in found)
+        assert not server.replayed
+        assert names_of(snapshot) == {"there", "new"}
+        server.drop(CLAIMS, "there", "team")
+        await eventually(lambda: names(snapshot), lambda found: found == {"new"})
+
+
+async def test_a_server_that_asks_to_come_back_later_is_asked_later(server: ApiServer) -> None:
+    """Nor is a busy server asked for a list, which costs it more than the watch that it refused."""
+    asked: list[float] = []
+
+    def busy(request: web.Request) -> web.Response | None:
+        if "watch" not in request.query:
+            return None
+        asked.append(time.monotonic())
+        return failed(429, "later", {"Retry-After": "1"}) if len(asked) < 5 else None
+
+    server.fault = busy
+    async with reflecting(server) as (_, snapshot):
+        server.put(CLAIMS, claim("new"))
+        await eventually(lambda: names(snapshot), lambda found: found == {"new"}, within=15)
+    assert all(later - sooner >= 1 for sooner, later in pairwise(asked))
+    assert sum("watch" not in request for _, request in server.requests) == 1
+
+
+async def test_a_replica_has_not_caught_up_with_a_history_that_it_has_not_seen(server: ApiServer) -> None:
+    """Etcd was restored while its watch hung: what it observed is newer than all that there is."""
+    server.put(CLAIMS, claim("old"))
+    backup = server.backup()
+    async with reflecting(server) as (reflector, snapshot):
+        server.put(CLAIMS, claim("lost"))
+        await eventually(lambda: names(snapshot), lambda found: "lost" in found)
+        await server.hang(CLAIMS)
+        server.restore(backup, watches_end=False)
+        await asyncio.wait_for(reflector.catch_up(), 20)
+        assert names_of(snapshot) == {"old"}

@@ -1,27 +1,15 @@
 """A picture of one kind that no gap can spoil."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES, NODES, ResourceKind
 from apportion.cluster.reflector import Reflector
+from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.seen import Seen, a_class
-
-
-@asynccontextmanager
-async def running(reflector: Reflector) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(reflector.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_what_vanished_while_nobody_watched_is_reported(client: Client) -> None:
@@ -30,16 +18,12 @@ async def test_what_vanished_while_nobody_watched_is_reported(client: Client) ->
     reflector = Reflector(client, CLASSES, seen)
     await client.create(CLASSES, a_class("reflected-a"))
     await client.create(CLASSES, a_class("reflected-b"))
-    task = asyncio.ensure_future(reflector.run())
-    await reflector.synced.wait()
-    assert await seen.has("reflected-a")
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    async with beside(reflector.run()):
+        await reflector.synced.wait()
+        assert await seen.has("reflected-a")
     await client.delete(CLASSES, "reflected-a")
     reflector._version = ""  # as after 410: the gap was too long to go on watching
-    task = asyncio.ensure_future(reflector.run())
-    try:
+    async with beside(reflector.run()):
 
         async def gone() -> bool:
             return not await seen.has("reflected-a") and await seen.has("reflected-b")
@@ -47,12 +31,10 @@ async def test_what_vanished_while_nobody_watched_is_reported(client: Client) ->
         await eventually(gone)
         await client.create(CLASSES, a_class("reflected-c"))
         await eventually(lambda: seen.has("reflected-c"))
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        for name in ("reflected-b", "reflected-c"):
-            await client.delete(CLASSES, name)
+        # A deletion that a watch shows has a version of its own, later than that of the object.
+        await client.delete(CLASSES, "reflected-c")
+        await eventually(lambda: seen.has("reflected-c"), lambda found: not found)
+    await client.delete(CLASSES, "reflected-b")
 
 
 async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_is_allowed(
@@ -61,21 +43,17 @@ async def test_a_kind_that_the_server_does_not_serve_counts_as_empty_when_that_i
     """DeviceTaintRules v1 came with Kubernetes 1.37."""
     made_up = ResourceKind("resource.k8s.io", "v1", "nosuchthings", "NoSuchThing")
     reflector = Reflector(client, made_up, Seen(), optional=True)
-    async with running(reflector):
+    async with beside(reflector.run()):
         await asyncio.wait_for(reflector.synced.wait(), 10)
         await asyncio.wait_for(reflector.catch_up(), 10)
 
 
 @pytest.mark.parametrize("few", [-1, 500])
-async def test_catching_up_ends_when_all_before_it_was_observed(
-    client: Client, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+async def test_catching_up_ends_when_all_before_it_was_observed(client: Client, few: int) -> None:
     """By a bookmark of a real API server for a kind of many objects, by a list for one of few."""
-    monkeypatch.setattr(f"{Reflector.__module__}._FEW", few)
-    monkeypatch.setattr(f"{Reflector.__module__}._PROOF", 60.0)
     seen = Seen()
-    reflector = Reflector(client, CLASSES, seen)
-    async with running(reflector):
+    reflector = Reflector(client, CLASSES, seen, few=few, proof=60.0)
+    async with beside(reflector.run()):
         await asyncio.wait_for(reflector.synced.wait(), 10)
         await client.create(CLASSES, a_class(f"caught-up-{few}"))
         # The server's version moves by objects of other kinds, too, which the watch does not show.

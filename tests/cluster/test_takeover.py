@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
 
 from apportion.app import App
 from apportion.cluster.client import Client
@@ -88,6 +89,38 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
         assert not app.lease.gained.is_set()
         server.fault = lambda _: None
         await eventually(lambda: allocated(server), within=40)
+
+
+async def test_a_replica_that_ends_gives_the_lease_back(server: ApiServer) -> None:
+    """Another one leads at once: nothing that this one wrote is unknown."""
+    claim(server, "only")
+    async with replica(server):
+        await eventually(lambda: allocated(server))
+        assert holder(server) == "replica"
+    assert holder(server) == ""
+
+
+async def test_a_replica_that_cannot_withdraw_a_write_lets_the_lease_run_out(server: ApiServer) -> None:
+    """The write may be carried out later: a replica that led at once would give its devices to another claim."""
+    claim(server, "only")
+    patched: list[str] = []
+
+    def lost(request: web.Request) -> web.Response | None:
+        if request.method != "PATCH" or "/resourceclaims/" not in request.path:
+            return None
+        patched.append(request.path)
+        finalizer = len(patched) == 1
+        return None if finalizer else failed(500, "lost")
+
+    async def sent() -> bool:
+        return any(path.endswith("/status") for path in patched)
+
+    server.fault = lost
+    # It does not renew, so that it may soon write no more.
+    async with replica(server, LeaseSettings(duration=3.0, renew=60.0, reserve=1.0)):
+        await eventually(sent)
+    assert not devices(server)
+    assert holder(server) == "replica"
 
 
 QUICK = LeaseSettings(duration=3.0, renew=0.2, reserve=0.5)

@@ -1,5 +1,6 @@
 """Writes to objects that went away between the decision and the write."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,13 +8,14 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from apportion.cel import Programs
-from apportion.cluster.client import connect
-from apportion.cluster.kinds import CLAIMS, PARTITIONS
+from apportion.cluster.client import Client, connect
+from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES
 from apportion.cluster.recorder import Recorder
 from apportion.partitions.controller import PartitionController
 from apportion.partitions.dynamicpartitions import Create, DynamicPartitions
 from testbed.controlplane import ControlPlane
 from tests.observedcluster import ObservedCluster
+from tests.partitions.manycards import controller
 
 CRDS = Path(__file__).parents[2] / "crds"
 PLACEMENT = "gpu-0-mig-1g10gb-19-0"
@@ -34,7 +36,7 @@ async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: Cont
     world.gone(CLAIMS, claim)
     async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
         fenced: list[bool] = []
-        controller = PartitionController(
+        acting = PartitionController(
             client,
             world.snapshot,
             Recorder(client, component="test", clock=lambda: 0.0, now=lambda: datetime.now(UTC)),
@@ -44,7 +46,17 @@ async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: Cont
             now=lambda: datetime.now(UTC),
         )
         with capture_logs() as logs:
-            await controller.act()
+            await acting.act()
     assert fenced
     assert [line["event"] for line in logs if line["log_level"] != "debug"] == []
     assert any("not found" in line.get("error", "") for line in logs)
+
+
+async def test_a_policy_that_goes_while_statuses_are_compared_is_no_failure(unanswered: Client) -> None:
+    """It goes after the controller has begun to act, and before the turn of its status."""
+    world = ObservedCluster()
+    policy = world.policy()
+    acting = asyncio.ensure_future(controller(world, unanswered).act())
+    asyncio.get_running_loop().call_soon(world.gone, POLICIES, policy)
+    await acting
+    assert not world.snapshot.policies

@@ -29,7 +29,7 @@ def end(world: ObservedCluster, claim: Json, how: str) -> None:
 @pytest.mark.parametrize("how", ["deleted", "cleared"])
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed", "gone"])
 def test_devices_stay_charged_until_the_pod_has_ended(how: str, phase: str) -> None:
-    """The pod runs on whatever became of the claim; who waits is asked then."""
+    """The pod runs on whatever became of the claim; waiting demands are asked again when it ends."""
     world, claim, pod = used()
     end(world, claim, how)
     assert charged(world)
@@ -78,6 +78,24 @@ def test_of_several_pods_the_last_one_frees_the_devices() -> None:
     assert charged(world)
     world.gone(PODS, other)
     assert not charged(world)
+
+
+def test_devices_of_two_ended_allocations_of_a_claim_stay_charged() -> None:
+    """A second pod was given other devices by the same claim, and the tenant took them away, too."""
+    world, claim, pod = used()
+    end(world, claim, "cleared")
+    other = world.pod("q", "c", spec={"nodeName": "n1"})
+    consumer = {"resource": "pods", "name": "q", "uid": other["metadata"]["uid"]}
+    world.allocate(claim, "n1", "gpu-1", reservedFor=[consumer])
+    end(world, claim, "cleared")
+    second = DeviceId(GPU, "n1", "gpu-1")
+    assert charged(world)
+    assert world.snapshot.state.holders(second)
+    world.gone(PODS, other)
+    assert charged(world)
+    world.gone(PODS, pod)
+    assert not charged(world)
+    assert not world.snapshot.state.holders(second)
 
 
 async def test_nobody_else_is_given_what_a_running_pod_uses(unanswered: Client) -> None:

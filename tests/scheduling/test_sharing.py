@@ -39,6 +39,17 @@ async def test_of_five_pods_that_share_a_claim_four_start_where_four_fit(unanswe
     assert world.places() == {"shared": "n1"}
 
 
+async def test_a_shared_claim_that_is_broken_is_said_to_be(unanswered: Client) -> None:
+    """Also where no node takes all of its pods, so that a part of them is tried."""
+    world = four_cores(n1=1)
+    world.claim("shared", request("gpu", allocationMode="ExactCount", count=40))
+    for number in range(5):
+        world.pod(f"p{number}", "shared")
+    world.cycle(unanswered).once()
+    assert ("shared", "BrokenClaim") in world.warned
+    assert ("shared", "Defect") not in world.warned
+
+
 async def test_a_pod_that_fits_nowhere_keeps_only_itself_from_starting(unanswered: Client) -> None:
     """Its own claim gets nothing, and the shared one stays with those that can start."""
     world = four_cores(n1=2)

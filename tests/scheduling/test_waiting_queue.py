@@ -41,7 +41,7 @@ def test_a_demand_goes_when_another_claim_of_its_pod_does() -> None:
 
 
 def test_a_pass_costs_the_same_however_many_wait() -> None:
-    """Of whom nothing changed; one that comes is put together, and all are sorted."""
+    """Nothing changed of them; a demand that comes is put together, and all are sorted."""
     counts = []
     for waiting in (5, 50):
         made = world()

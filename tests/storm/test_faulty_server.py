@@ -1,4 +1,4 @@
-"""An API server that answers late, wrongly or not at all, and an operator that is killed: no device is used twice, none is lost."""
+"""A faulty API server, and an operator that is killed: no device is used twice, and none is lost."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _NODES: Final = [
 ]
 _GPUS: Final = 8
 _MOST_PODS: Final = 30
-"""More than fit, since most of them ask for a whole card: what is free is taken at once, and who lost it goes on waiting."""
+"""More than fit, since most of them ask for a whole card: a free card is taken at once, and a pod that lost its card goes on waiting."""
 _CLAIMS: Final = "/resourceclaims/"
 
 

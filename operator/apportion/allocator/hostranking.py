@@ -1,7 +1,8 @@
 """HostRanking: the nodes in the order of their sort keys, cpu and memory included, for one query and one request of both.
 
-In: the logs of changed nodes and hosts, and a function that rates a node. Out: the best node. It is used where many nodes are
-short of cpu or memory: a claim then looks at the nodes that changed since the last claim with the same query and request.
+In: the logs of changed nodes and hosts, and a function that rates a node. Out: the
+best node. It is used where many nodes are short of cpu or memory: a claim then looks
+at the nodes that changed since the last claim with the same query and request.
 """
 
 from collections.abc import Callable, Iterable

@@ -18,9 +18,6 @@ from apportion.allocator.rules.selectors import Measured, SelectorResults
 from apportion.allocator.state import State
 from apportion.dra.device import Device
 
-BUDGET = 20_000_000
-"""Cost units that the selectors of one query may spend on all devices of the cluster: about four seconds of CPU."""
-
 Work: TypeAlias = Callable[[], None]
 """An evaluation that takes long, and that may run in another thread."""
 
@@ -41,7 +38,8 @@ class Preparation:
 
     state: State
     query: Query
-    budget: int = BUDGET
+    budget: int
+    """Cost units that its selectors may spend on all devices of the cluster; 20 million are about four seconds of CPU."""
     spent: int = 0
     """Cost units."""
     excess: NodeError | None = None

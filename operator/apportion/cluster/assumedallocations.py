@@ -2,8 +2,9 @@
 
 In: decisions, what became of their writes, observed claims. Out: which devices are taken although no claim in the snapshot says so.
 
-An entry lives from the decision until the write has certainly failed, or the watch has shown a version of the claim that is later
-than the one on which the write depends: then it was carried out before that version, or never will be (ADR 13).
+An entry lives from the decision until the write has certainly failed, or the watch
+has shown a version of the claim that is later than the one on which the write
+depends: then it was carried out before that version, or never will be (ADR 13).
 """
 
 from dataclasses import dataclass

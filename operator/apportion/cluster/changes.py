@@ -1,4 +1,4 @@
-"""Changes: which nodes, pods and claims changed, for those who follow the snapshot instead of going through all of it.
+"""Changes: which nodes, pods and claims changed, for readers that follow the snapshot instead of going through all of it.
 
 In: objects as they come and go, assumed allocations. Out: logs, which every reader reads with a cursor of its own.
 """
@@ -10,7 +10,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
 MOST_CHANGES = 65_536
-"""Changes of a kind that are remembered; who is further behind looks at all objects."""
+"""Changes of a kind that are remembered; a reader that is further behind looks at all objects."""
 
 
 class Changes:

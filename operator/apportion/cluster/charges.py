@@ -1,7 +1,7 @@
 """Charges: the devices that the allocator's state holds, by claim.
 
-In: allocations that were observed or assumed, and those that a claim has lost while pods that reserved it still run. Out: the state
-holds their devices; the cards behind them are marked as changed.
+In: allocations that were observed or assumed, and those that a claim has lost while pods that reserved
+it still run. Out: the state holds their devices; the cards behind them are marked as changed.
 """
 
 from apportion.allocator.state import State

@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Collection
 
 from apportion.allocator.changelog import ChangeLog
+from apportion.cluster.changes import MOST_CHANGES
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
-
-MOST_CHANGES = 65_536
-"""New allocations that are remembered; who is further behind looks at every claim."""
 
 
 class ClaimIndex:

@@ -13,12 +13,11 @@ from typing import NamedTuple, TypeVar
 from apportion.allocator.changelog import ChangeLog
 from apportion.api.contract import HELD
 from apportion.api.partition import HolderKind, Partition, Phase
+from apportion.cluster.changes import MOST_CHANGES
 from apportion.cluster.publishedpartition import PublishedPartition, published_partition
 from apportion.dra.device import Device, DeviceId
 from apportion.dra.slice import Slice
 
-MOST_CHANGES = 65_536
-"""Changes of cards that are remembered; who is further behind looks at every card."""
 _K = TypeVar("_K", bound=Hashable)
 
 

@@ -1,12 +1,14 @@
 """EndedAllocations: allocations that ended while pods that had reserved them run on.
 
-In: the last version of a claim that had devices, pods as they come and go. Out: which devices running pods still use. A tenant may take
-the finalizers off a claim in use and delete it, or clear its status; the containers keep the devices until the pod has ended. An
-operator that starts later learns of them by the agent's taint `apportion.dev/held`.
+In: the last version of a claim that had devices, pods as they come and go. Out: which devices running pods still use.
+A tenant may take the finalizers off a claim in use and delete it, or clear its status; the containers keep the devices
+until the pod has ended. An operator that starts later learns of them by the agent's taint `apportion.dev/held`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
@@ -21,10 +23,11 @@ class EndedAllocations:
         self._by_pod: dict[str, set[str]] = {}
 
     def note(self, claim: Claim) -> None:
-        """Take note of a claim that has lost its devices, in the last version that had them."""
+        """Take note of a claim that has lost its devices, in the last version that had them; it may have lost others before."""
         consumers = {each.uid for each in claim.reserved_for}
         if any(map(self._live, consumers)):
-            self._claims[claim.uid] = claim
+            former = self._claims.get(claim.uid)
+            self._claims[claim.uid] = claim if former is None else _together(former, claim)
             for pod in consumers:
                 self._by_pod.setdefault(pod, set()).add(claim.uid)
 
@@ -60,3 +63,12 @@ class EndedAllocations:
         for consumer in claim.reserved_for:
             if self._live(consumer.uid) and self._pods[consumer.uid].node is not None:
                 yield self._pods[consumer.uid]
+
+
+def _together(*versions: Claim) -> Claim:
+    """Return a claim with the devices and the consumers of all its versions."""
+    allocations = [each.allocation for each in versions if each.allocation is not None]
+    results = {(found.device, found.share_id): found for each in allocations for found in each.results}
+    consumers = {found.uid: found for each in versions for found in each.reserved_for}
+    allocation = Allocation(tuple(results.values()))
+    return replace(versions[-1], allocation=allocation, reserved_for=tuple(consumers.values()))

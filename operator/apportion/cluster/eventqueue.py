@@ -70,6 +70,10 @@ class EventQueue:
         self._reasons: dict[str, set[str]] = {}
         """Reasons that wait, by object."""
         self._size = 0
+        self._by_size: dict[int, dict[str, None]] = {}
+        """Namespaces by how many of their Events wait."""
+        self._largest = 0
+        """The largest of these numbers."""
 
     def __len__(self) -> int:
         return self._size
@@ -86,6 +90,7 @@ class EventQueue:
             return
         self._namespaces[namespace] = waiting
         self._size += 1
+        self._resize(namespace, len(waiting), len(waiting) + 1)
         self._reasons.setdefault(topic[0], set()).add(topic[1])
         if due <= now:
             waiting.ready[topic] = event
@@ -117,11 +122,11 @@ class EventQueue:
     def _make_room(self, namespace: str) -> bool:
         """Give up the newest Event of the namespace with the most; says whether `namespace` may have one more."""
         mine = len(self._namespaces.get(namespace, ()))
-        largest = max(self._namespaces, key=lambda name: len(self._namespaces[name]))
-        waiting = self._namespaces[largest]
-        if len(waiting) <= mine + 1:
+        if self._largest <= mine + 1:
             self.dropped[namespace] += 1
             return False
+        largest = next(iter(self._by_size[self._largest]))
+        waiting = self._namespaces[largest]
         self.dropped[largest] += 1
         self._remove(largest, next(reversed(waiting.later or waiting.ready)))
         return True
@@ -133,7 +138,19 @@ class EventQueue:
         if not len(waiting):
             del self._namespaces[namespace]
         self._size -= 1
+        self._resize(namespace, len(waiting) + 1, len(waiting))
         reasons = self._reasons[topic[0]]
         reasons.discard(topic[1])
         if not reasons:
             del self._reasons[topic[0]]
+
+    def _resize(self, namespace: str, before: int, after: int) -> None:
+        """Note that one Event more or less of a namespace waits."""
+        if before:
+            del self._by_size[before][namespace]
+            if not self._by_size[before]:
+                del self._by_size[before]
+        if after:
+            self._by_size.setdefault(after, {})[namespace] = None
+        if after > self._largest or self._largest not in self._by_size:
+            self._largest = after

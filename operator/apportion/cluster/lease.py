@@ -4,14 +4,15 @@ In: a client, a name, an identity. Out: `remaining()` seconds for which this rep
 monotonic clock, counted from before the request that won or renewed the lease was sent. A holder that cannot renew
 stops writing before anybody else may begin (coordination.k8s.io/v1 Lease, the rules of client-go leaderelection).
 
-`run` may have a thread of its own, so that no pass delays a renewal: `remaining` and `fence` read one number, and who
-waits for `gained` or `lost` is told in his own event loop.
+`run` may have a thread of its own, so that no pass delays a renewal: `remaining` and `fence` read one number, and `gained`
+and `lost` are set in the event loop of the tasks that wait for them.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import structlog
@@ -31,7 +32,7 @@ _REST = 2.0
 
 
 Tell = Callable[[Callable[[], None]], object]
-"""Calls a function in the event loop of those who wait for `gained` and `lost`."""
+"""Calls a function in the event loop of the tasks that wait for `gained` and `lost`."""
 
 
 class Lease:
@@ -51,12 +52,14 @@ class Lease:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         unfit: Callable[[], str | None] = lambda: None,
         tell: Tell = lambda say: say(),
+        writing: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare; nothing is asked for before `run`.
 
         `duration`: seconds that a won lease lasts; `renew`: seconds between renewals; `reserve`: seconds that must be
         left for a write to begin, at least the time-out of one request; `unfit` says why this replica must not lead: it
-        does not try then, and gives back what it holds.
+        does not try then, and gives back what it holds; `writing` says whether a write of this replica may still be carried
+        out: at the end the lease is then not released but runs out.
         """
         self._namespace = namespace
         self._name = name
@@ -69,6 +72,7 @@ class Lease:
         self._sleep = sleep
         self._unfit = unfit
         self._tell = tell
+        self._writing = writing
         self._until = 0.0
         self._since: float | None = None
         """When this replica began to lead; None for a follower."""
@@ -100,7 +104,7 @@ class Lease:
             raise NotLeading(f"lease {self._namespace}/{self._name}: {self.remaining():.1f} s left")
 
     async def run(self, client: Client) -> None:
-        """Try to lead and go on leading until cancelled; then releases the lease."""
+        """Try to lead and go on leading until cancelled; then releases the lease, unless a write may still be carried out."""
         try:
             while True:
                 reason = self._unfit()
@@ -112,7 +116,10 @@ class Lease:
                     self._lose("not renewed in time")
                 await self._sleep(self._renew if self._since is not None else self._until_next_try())
         finally:
-            if self._since is not None:
+            if self._since is not None and self._writing():
+                # A replica that led at once would not see the write, and give its devices to another claim.
+                self._lose("it runs out: a write may still be carried out")
+            elif self._since is not None:
                 self._lose("released")
                 await self._release(client)
 
@@ -180,7 +187,7 @@ class Lease:
         spec |= {
             "holderIdentity": holder,
             "renewTime": stamp,
-            "leaseDurationSeconds": int(self._duration) if holder else 1,
+            "leaseDurationSeconds": ceil(self._duration) if holder else 1,
         }
         metadata = {"name": self._name, "namespace": self._namespace}
         if found:
@@ -206,7 +213,7 @@ class Lease:
         """Let another replica lead, and leave it the time to begin."""
         self._lose(reason)
         self._rests_until = self._clock() + _REST * self._duration
-        # A write that began while we led may still be on its way, and who leads next must see it.
+        # A write that began while we led may still be on its way, and the next leader must see it.
         await self._sleep(self._reserve)
         await self._release(client)
 

@@ -1,8 +1,8 @@
 """ObjectStore: every observed object, parsed, in its newest version.
 
 In: raw objects as watches deliver them, in any order, again and again. Out: what each event changed. Objects are known
-by UID, so that a late DELETED of an old object cannot erase a new one of the same name. Of an object that cannot be read as much
-counts as keeps taken what is taken and shut what is shut (`unreadable`); it is remembered as broken.
+by UID, so that a late DELETED of an old object cannot erase a new one of the same name. An object that cannot be read is
+remembered as broken; so much of it counts that its devices stay taken and its classes stay shut (`unreadable`).
 """
 
 from collections import OrderedDict

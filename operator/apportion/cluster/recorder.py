@@ -1,7 +1,7 @@
 """Recorder: core/v1 Events on the objects that something happened to.
 
-In: object, reason, text. Out: written Events. The same text again raises the count of the first Event. Nothing waits for the
-recorder; what cannot be written, or has no room, is counted in the log and may be recorded again.
+In: object, reason, text. Out: written Events. The same text again raises the count of the first Event. Nothing
+waits for the recorder; what cannot be written, or has no room, is counted in the log and may be recorded again.
 """
 
 import asyncio

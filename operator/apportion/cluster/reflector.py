@@ -28,10 +28,6 @@ _WATCH = 300
 """Seconds after which the server ends a watch; it sends bookmarks about once a minute."""
 _SHORT_WATCH = 3
 """The same while a bookmark is waited for: one comes two seconds before a watch ends (apiserver, cacheWatcher)."""
-_FEW = 500
-"""Objects of a kind that is listed again rather than waiting for a bookmark; one page."""
-_PROOF = 5.0
-"""Seconds to wait for such a bookmark, before the kind is listed again."""
 _BRIEF = 1.0
 """Seconds; a watch that ends earlier and has said nothing is a failure."""
 _MOST_REFUSALS = 3
@@ -41,7 +37,9 @@ _UNSERVED = 2.0
 """Seconds until a kind that the server does not serve is asked for again."""
 _LOGGED = 60.0
 """Seconds between two log lines about failures."""
-_FORBIDDEN = 403
+_LONGEST_PAUSE = 30.0
+"""Seconds for which a server's Retry-After is honoured at most: its kind is not observed meanwhile."""
+_FORBIDDEN, _THROTTLED = 403, 429
 _log = structlog.get_logger()
 
 
@@ -63,12 +61,15 @@ class Reflector:
         observe: Observe,
         *,
         optional: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        few: int = 500,
+        proof: float = 5.0,
         **params: str,
     ) -> None:
         """Prepare; nothing is read before `run`.
 
-        `optional`: a kind that this server does not serve, or does not let us read, counts as empty; `params`: server-side selectors.
+        `optional`: a kind that this server does not serve, or does not let us read, counts as empty. `few`: objects of a kind that
+        `catch_up` lists again rather than waiting for a bookmark (one page); `proof`: seconds that it waits for one before it lists.
+        `params`: server-side selectors.
         """
         self.kind = kind
         self.synced = asyncio.Event()
@@ -76,7 +77,8 @@ class Reflector:
         self._client = client
         self._observe = observe
         self._optional = optional
-        self._clock = clock
+        self._few = few
+        self._proof = proof
         self._params = params
         self._known: dict[str, _Known] = {}
         self._version = ""
@@ -99,7 +101,7 @@ class Reflector:
 
     def age(self) -> float:
         """Return the seconds since the server last said anything about the kind; it does so about once a minute."""
-        return self._clock() - self._heard
+        return time.monotonic() - self._heard
 
     async def run(self) -> None:
         """List and watch until cancelled; every failure is waited out, and a kind that is not served is waited for."""
@@ -133,13 +135,11 @@ class Reflector:
         await self.synced.wait()
         self._goal = await self._present()
         self._reached.clear()
-        self._lists = len(self._known) <= _FEW
+        self._lists = len(self._known) <= self._few
         while self._observed < self._goal:
-            if self._watching is not None:
-                self._watching.reschedule(0.0)
-                self._watching = None
+            self._end_watch()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PROOF):
+                async with asyncio.timeout(self._proof):
                     await self._reached.wait()
                     return
             self._lists = True
@@ -147,9 +147,15 @@ class Reflector:
     async def _present(self) -> int:
         """Return the server's present resourceVersion; a list without a resourceVersion is consistent (KEP-2340)."""
         while True:
+            observed = self._observed
             try:
                 page = await self._client.list(self.kind, limit="1", **self._params)
-                return number(str(page["metadata"]["resourceVersion"]))
+                present = number(str(page["metadata"]["resourceVersion"]))
+                if present >= observed:
+                    return present
+                # Not believed before a whole list is (`_doubt`).
+                self._lists = True
+                self._end_watch()
             except Missing:
                 if self._optional:
                     return 0
@@ -158,6 +164,11 @@ class Reflector:
                     return 0
                 self._say("reflector.unreachable", error, 0.5)
             await asyncio.sleep(0.5)
+
+    def _end_watch(self) -> None:
+        if self._watching is not None:
+            self._watching.reschedule(0.0)
+            self._watching = None
 
     async def _relist(self, *, restored: bool = False) -> None:
         """Report how the list differs from what was reported; everything, if a restored history is to be reported."""
@@ -216,26 +227,30 @@ class Reflector:
     async def _follow(self) -> None:
         """Watch until the server ends the watch, or `catch_up` wants another one."""
         seconds = _SHORT_WATCH if self._goal > self._observed else _WATCH
-        began = self._clock()
+        began, start = time.monotonic(), number(self._version)
         try:
             async with asyncio.timeout(None) as self._watching:
                 async for event in self._client.watch(self.kind, self._version, self._params, seconds):
-                    item = event["object"]
-                    if event["type"] != "BOOKMARK":
-                        self._report(event["type"], item)
+                    change, item = event["type"], event["object"]
+                    version = item["metadata"]["resourceVersion"]
+                    if number(version) < start + (change != "BOOKMARK"):
+                        # Said once more by a faulty server: a change, a deletion too, has a version of its own.
+                        continue
+                    if change != "BOOKMARK":
+                        self._report(change, item)
                     # Only now: an event that was not observed must come again after a broken connection.
-                    self._advance(item["metadata"]["resourceVersion"])
+                    self._advance(version)
         except TimeoutError:
             return
         finally:
             self._watching = None
-        if self._heard < began and self._clock() - began < _BRIEF:
+        if self._heard < began and time.monotonic() - began < _BRIEF:
             raise Unreachable(f"watch of {self.kind.plural}: it ended at once")
 
     def _advance(self, version: str) -> None:
         self._version = version
         self._observed = max(self._observed, number(version))
-        self._heard = self._clock()
+        self._heard = time.monotonic()
         self._failures = self._older = 0
         if self._observed >= self._goal:
             self._reached.set()
@@ -260,7 +275,7 @@ class Reflector:
         """A kind that the server does not serve (yet, or any more), or does not let us read; returns the pause."""
         self._version = ""
         if self._optional:
-            self._heard = self._clock()
+            self._heard = time.monotonic()
             self.synced.set()
             return _LOGGED
         self.synced.clear()
@@ -269,10 +284,10 @@ class Reflector:
 
     def _failed(self, error: Unreachable) -> float:
         self._failures += 1
-        if error.status and self._failures >= _MOST_REFUSALS:
+        if error.status not in (0, _THROTTLED) and self._failures >= _MOST_REFUSALS:
             # The server answers, but not to this watch: "too large resource version" after a restore never ends.
             self._version = ""
-        pause = min(0.1 * 2.0 ** min(self._failures, 10), 5.0)
+        pause = max(min(0.1 * 2.0 ** min(self._failures, 10), 5.0), min(error.retry_after, _LONGEST_PAUSE))
         if self._failures == 1:
             _log.info("reflector.interrupted", kind=self.kind.plural, error=str(error), retry_in=pause)
         else:
@@ -280,6 +295,6 @@ class Reflector:
         return pause
 
     def _say(self, event: str, error: ApiError, pause: float) -> None:
-        if self._clock() - self._logged >= _LOGGED:
-            self._logged = self._clock()
+        if time.monotonic() - self._logged >= _LOGGED:
+            self._logged = time.monotonic()
             _log.warning(event, kind=self.kind.plural, error=str(error), retry_in=pause)

@@ -1,7 +1,7 @@
-"""What still counts of an object that cannot be read, as those of a newer release after a rollback.
+"""remains(): the part of an unreadable object that still counts, as of an object of a newer release after a rollback.
 
-In: the raw object, its last readable value. Out: a value that keeps taken what is taken and shut what is shut, or None: the object is
-left out. Nobody decides about an unreadable object, and nothing is written to it.
+In: the raw object, its last readable value. Out: a value by which a claim's devices stay taken and a policy's classes stay
+shut, or None: the object is left out. No decision is made about an unreadable object, and nothing is written to it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """The fields of a Pod that decide about its claims, its node and its group (core/v1).
 
-Of a group all pods get their devices, or none. Two conventions are read: our own, and that of Kueue's plain pod groups
-(label `kueue.x-k8s.io/pod-group-name`, annotation `kueue.x-k8s.io/pod-group-total-count`), whose gate is removed before ours.
+Of a group all pods get their devices, or none. Two conventions are read: our own, and
+that of Kueue's plain pod groups (label `kueue.x-k8s.io/pod-group-name`, annotation
+`kueue.x-k8s.io/pod-group-total-count`), whose gate is removed before ours.
 """
 
 from collections.abc import Mapping

@@ -15,6 +15,7 @@ import structlog
 from apportion.api.contract import AGENT_FINALIZER, LAYOUT_LABEL
 from apportion.api.model import ObjectMeta
 from apportion.api.partition import Partition, Phase
+from apportion.api.policy import AllocationPolicy
 from apportion.cel import Programs
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLASSES, LAYOUTS, PARTITIONS, POLICIES, ResourceKind
@@ -134,7 +135,7 @@ class PartitionController:
             *(self._try(self._class(raw, plan)) for plan in self._plans for raw in plan.classes),
             *(self._try(self._drop_class(found)) for plan in self._plans for found in self._stale(plan)),
             *(self._try(self._layout(plan)) for plan in self._plans),
-            *(self._try(self._policy(uid)) for uid in list(self._snapshot.policies)),
+            *(self._try(self._policy(policy)) for policy in self._snapshot.policies.values()),
             *(self._try(self._let_go(p)) for p in self._gone()),
         )
 
@@ -216,16 +217,15 @@ class PartitionController:
             )
         await self._status(LAYOUTS, metadata, plan.layout.status.to_json(), status)
 
-    async def _policy(self, uid: str) -> None:
-        if self._clock() - self._compared.get(uid, -_STATUS_PAUSE) < _STATUS_PAUSE:
-            return
-        self._compared[uid] = self._clock()
-        policy = self._snapshot.policies[uid]
-        status = policy_status(policy, self._snapshot, self._now())
+    async def _policy(self, policy: AllocationPolicy) -> None:
         metadata = policy.metadata
+        if self._clock() - self._compared.get(metadata.uid, -_STATUS_PAUSE) < _STATUS_PAUSE:
+            return
+        self._compared[metadata.uid] = self._clock()
+        status = policy_status(policy, self._snapshot, self._now())
         for name, older in self._snapshot.managed.conflicts.get(metadata.name, ()):
             self._recorder.warning(
-                About(POLICIES, metadata.name, uid),
+                About(POLICIES, metadata.name, metadata.uid),
                 "Overlap",
                 f"spec.deviceClasses: DeviceClass {name} already obeys AllocationPolicy {older}, which is older",
             )

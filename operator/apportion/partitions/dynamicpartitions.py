@@ -1,9 +1,9 @@
 """DynamicPartitions: the Partition objects that claims and warm counts want, and their holders.
 
-In: the snapshot and the clock. Out: actions. What is wanted is a function of live allocations and warm counts, so a crash
-between writing an allocation and creating its Partition heals by itself. Idle partitions are kept for the policy's
-idleTimeout and deleted before it when something else needs their room. Only cards of which something changed are looked
-at, and those whose actions are not yet seen done.
+In: the snapshot and the clock. Out: actions. Live allocations and warm counts alone say which partitions
+there should be, so a crash between writing an allocation and creating its Partition heals by itself. Idle
+partitions are kept for the policy's idleTimeout and deleted before it when something else needs their
+room. Only cards of which something changed are looked at, and those whose actions are not yet seen done.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

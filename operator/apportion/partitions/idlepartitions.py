@@ -16,7 +16,7 @@ from apportion.dra.claim import Claim
 
 @dataclass(frozen=True, slots=True)
 class IdlePartition:
-    """One partition, since when nobody holds it, and who held it last."""
+    """One partition, since when nobody holds it, and its last holder."""
 
     partition: Partition
     since: float

@@ -1,7 +1,7 @@
 """BackgroundWrites: the writes that a pass has decided upon, so that no pass waits for the API server.
 
-In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed, forgotten or, without an
-answer, kept until it is settled (`UnknownWrites`), a demand pauses, an Event is recorded.
+In: decisions. Out: written objects, and what follows from success or refusal: an assumption is confirmed,
+forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a demand pauses, an Event is recorded.
 """
 
 import asyncio
@@ -61,6 +61,11 @@ class BackgroundWrites:
     async def answered(self) -> None:
         """Wait for the answers to all that was asked so far."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def open(self) -> bool:
+        """Whether something may still be carried out; any thread may ask."""
+        return bool(self._tasks) or self._unknown.open
 
     @property
     def unknown(self) -> int:

@@ -4,7 +4,7 @@ In: a demand, the capacity of nodes, the node of claims that are allocated alrea
 allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
@@ -39,13 +39,15 @@ class Candidates:
         """How far the changes of nodes and pods were read."""
         self._neighbours = Neighbours(snapshot, lambda pod: pod.node or _promised_node(pod, snapshot))
         self._pass = 0
-        self.idle: Mapping[DeviceId, int] = {}
-        """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
 
     def begin(self, number: int) -> None:
         """Start a pass; its number seeds the choice among equals."""
         self._pass = number
-        self.idle = self._snapshot.devices.idle
+
+    @property
+    def idle(self) -> Mapping[DeviceId, int]:
+        """Devices whose partition is cut and held by nobody: choosing one cuts nothing."""
+        return self._snapshot.devices.idle
 
     def capacity(self) -> HostCapacity:
         """Return the capacity of all nodes: bound pods count, and those that an allocation sends there.
@@ -75,11 +77,11 @@ class Candidates:
                 "its devices were given back, because no scheduler took the pod and others waited for them: its other"
                 " Events say why; it is tried again after a pause, which doubles each time up to an hour"
             )
-        nodes, reasons = self._nodes(demand, capacity)
-        if not nodes:
-            parts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
-            return "no node can take the pod: " + ("; ".join(parts) or "there are no nodes")
         pods = unplaced(demand, self._snapshot)
+        nodes, reasons = self._nodes(demand, pods, capacity)
+        if not nodes:
+            counts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
+            return "no node can take the pod: " + ("; ".join(counts) or "there are no nodes")
         return Demand(
             demand.claims,
             nodes,
@@ -175,12 +177,13 @@ class Candidates:
         return Demand(demand.claims, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
 
     def _nodes(
-        self, demand: WaitingDemand, capacity: HostCapacity
+        self, demand: WaitingDemand, pods: Sequence[Pod], capacity: HostCapacity
     ) -> tuple[frozenset[str], Mapping[str, int]]:
-        """Return the nodes where the demand's pods could go, and how many nodes each reason ruled out."""
-        fitting, against = capacity.fitting(unplaced(demand, self._snapshot))
-        reasons = dict(against)
-        allowed = fitting
+        """Return the nodes where the demand's pods could go, and how many nodes each reason ruled out.
+
+        `pods`: those of them that no node has yet.
+        """
+        allowed, reasons = capacity.fitting(pods)
         for pod in demand.pods:
             if pod.node is not None:
                 allowed &= {pod.node}

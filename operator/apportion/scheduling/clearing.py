@@ -1,9 +1,9 @@
 """Allocations to clear: overlapping ones, and ours that no pod has reserved and no live pod names.
 
-In: the snapshot, the clock. Out: overlaps, each with the claim whose allocation is cleared; claims whose allocation is unused.
-Nothing in Kubernetes prevents two claims from naming one device (dra.md 4.5), so the snapshot is checked in every pass, where something changed.
-controller-manager deallocates only what was once reserved, so an allocation whose pod was deleted before it was scheduled
-would stay for ever.
+In: the snapshot, the clock. Out: overlaps, each with the claim whose allocation is cleared; claims whose
+allocation is unused. Nothing in Kubernetes prevents two claims from naming one device (dra.md 4.5), so
+the snapshot is checked in every pass, where something changed. controller-manager deallocates only what
+was once reserved, so an allocation whose pod was deleted before it was scheduled would stay for ever.
 """
 
 from collections.abc import Callable, Iterable

@@ -48,23 +48,17 @@ class Decider:
         self.planner = Planner(snapshot, self.candidates)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
-        self._number = 0
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
     def begin(self, number: int, keys: frozenset[str]) -> None:
         """Start the pass of this number, over the demands and groups with these keys; all others are forgotten."""
-        self._number = number
+        self.candidates.begin(number)
         self.planner.begin()
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
         self._learnt &= keys
         self.refusals.keep(keys)
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Read again which partitions are idle; the room of nodes is read at the same moment."""
-        self.candidates.begin(self._number)
         self.refusals.refresh()
 
     def rests(self, key: str) -> bool:
@@ -75,6 +69,14 @@ class Decider:
         """Serve one demand or say why not; returns how many claims were granted."""
         if self.rests(demand.key):
             return 0
+        try:
+            return self._decide(demand, capacity)
+        except BrokenInput as error:
+            self.refusals.refuse(demand.key, "broken")
+            events.broken(self.recorder, demand, error)
+            return 0
+
+    def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         shape = self._shape(demand)
         known = self.refusals.of_shape(shape)
         if known is not None:
@@ -89,12 +91,7 @@ class Decider:
             return self._refuse(demand, asked)
         terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
         planned = self.planner.answer(demand.key, asked.nodes or frozenset())
-        try:
-            answer = planned or allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
-        except BrokenInput as error:
-            self.refusals.refuse(demand.key, "broken")
-            events.broken(self.recorder, demand, error)
-            return 0
+        answer = planned or allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
             if granted := self._grant_part(demand, capacity):
                 return granted

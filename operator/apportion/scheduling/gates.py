@@ -1,10 +1,10 @@
 """Gates: the pods from which our scheduling gate can be removed now.
 
-In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every managed claim,
-without overlap, and (by policy) once the partitions behind it are cut. Pods without a managed claim lose the gate at
-once: admission cannot look into claims. They keep it while there is a policy of which nobody can read what classes it covers.
-A pod that does not fit on the node of a shared claim waits until another pod has
-reserved it. The gates of a group are removed together, once enough of its pods are served.
+In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
+managed claim, without overlap, and (by policy) once the partitions behind it are cut. Pods without a managed
+claim lose the gate at once: admission cannot look into claims. They keep it while there is a policy of which
+nobody can read what classes it covers. A pod that does not fit on the node of a shared claim waits until
+another pod has reserved it. The gates of a group are removed together, once enough of its pods are served.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
 """HostCapacity: which nodes could take a pod, as kube-scheduler will see them.
 
-In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could take given pods
-together, and how many others each reason rules out. Modelled: cpu, memory, pod count, every other resource,
-nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes are looked at by `Candidates`. An answer is kept, and only nodes that changed since are
-looked at again.
+In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could
+take given pods together, and how many others each reason rules out. Modelled: cpu, memory, pod count,
+every other resource, nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes
+are looked at by `Candidates`. An answer is kept, and only nodes that changed since are looked at again.
 """
 
 from collections import Counter
@@ -151,8 +151,8 @@ class HostCapacity:
         self._shared = True
         return self._taken
 
-    def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Mapping[str, int]]:
-        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out."""
+    def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Counter[str]]:
+        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out (a copy)."""
         key = tuple([constraints_of(pod) for pod in pods])
         fit = self._fits.get(key)
         if fit is None:

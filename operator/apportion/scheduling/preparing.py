@@ -1,8 +1,8 @@
 """Preparing: costly selectors are evaluated before a demand is decided, a bit of each namespace in turn.
 
-In: demands that wait. Out: whether a demand may be decided, has to wait for evaluations, or costs too much; and steps of work
-for the time when all others are decided. The verdict about a query that was evaluated holds until slices change; that
-about one that costs too much also outlasts them for some minutes.
+In: demands that wait. Out: whether a demand may be decided, has to wait for evaluations, or costs too much;
+and steps of work for the time when all others are decided. The verdict about a query that was evaluated
+holds until slices change; that about one that costs too much also outlasts them for some minutes.
 """
 
 from collections import OrderedDict

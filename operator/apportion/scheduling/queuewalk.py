@@ -65,12 +65,12 @@ class QueueWalk:
         self._preparing = preparing
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
-        """Whom the former walk reached, by key, if it ended early."""
+        """The keys of the demands and groups that the former walk reached, if it ended early."""
         self._read_at = 0.0
         self.granted = 0
         """Claims granted in the latest walk."""
         self.ended_early = False
-        """Whether the latest walk did not reach everybody."""
+        """Whether the latest walk ended before the last of the queue."""
 
     def walk(self, number: int, demands: Sequence[WaitingDemand], *, longest: float) -> Iterator[Work | None]:
         """Decide for each demand; yields between decisions, or yields work that the caller has to do before it goes on.
@@ -161,11 +161,11 @@ class QueueWalk:
         return "waits" if any(waits) else "ready"
 
     def _read(self) -> HostCapacity:
-        """Read what layouts reserve, which partitions are idle, and how full the nodes are."""
+        """Read what layouts reserve, and how full the nodes are."""
         if self._partitions.reserve():
             self._partitions.wake()
         self._read_at = self._clock()
-        self._decider.refresh()
+        self._decider.refusals.refresh()
         return self._decider.candidates.capacity()
 
     def _is_stale(self) -> bool:
@@ -175,6 +175,9 @@ class QueueWalk:
         """Decide for one; an unexpected exception is logged and counted, and the others go on."""
         if isinstance(queued, CrossGroupDemand):
             events.cross_group(self._recorder, queued)
+            return 0
+        if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
+            # Most of a long queue: nothing else is looked at.
             return 0
         members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
         pods = queued.pod_group.pods if isinstance(queued, WaitingGroup) else ()

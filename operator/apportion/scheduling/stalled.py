@@ -53,7 +53,7 @@ class StalledAllocations:
         self._by_room: set[str] = set()
         """Claims (UIDs) of gated pods that share claims: whether they start depends on the room of a node."""
         self._asked: dict[str, float] = {}
-        """When it was last asked, by node, who could use its stalled allocations."""
+        """When each node was last asked about: whether others could use its stalled allocations."""
 
     def due(self, demands: Iterable[WaitingDemand]) -> list[Claim]:
         """Return the claims whose devices others wait for, and let each rest; `demands`: what waited in this pass."""

@@ -1,8 +1,8 @@
 """in_turns(): the order in which those that wait are decided (ADR 0014).
 
-In: the queue, by priority and age. Out: the same, higher priority first; among those of equal priority namespaces take turns,
-one demand or group each, in the order in which their oldest came. Demands whose policy says `queue.order: FIFO` share the
-places that they get by this, the oldest first.
+In: the queue, by priority and age. Out: the same, higher priority first; among those of equal priority
+namespaces take turns, one demand or group each, in the order in which their oldest came. Demands whose
+policy says `queue.order: FIFO` share the places that they get by this, the oldest first.
 """
 
 from collections import Counter

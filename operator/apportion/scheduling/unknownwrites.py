@@ -1,7 +1,8 @@
 """UnknownWrites: allocations whose write was not answered, until none of them can be carried out any more (ADR 13).
 
-In: assumptions whose write may have been carried out, or may be later. Out: claims that have moved on from the resourceVersion on
-which the write depends; what the watch then shows is true, and ends the assumption. The devices stay charged until then.
+In: assumptions whose write may have been carried out, or may be later. Out: claims
+that have moved on from the resourceVersion on which the write depends; what the watch
+then shows is true, and ends the assumption. The devices stay charged until then.
 """
 
 import asyncio
@@ -50,6 +51,11 @@ class UnknownWrites:
         """Return how many writes may still be carried out."""
         self._drop_settled()
         return len(self._open)
+
+    @property
+    def open(self) -> bool:
+        """Whether there are any, including those that the watch has settled since the last look; any thread may ask."""
+        return bool(self._open)
 
     def note(self, claim: Claim, assumption: Assumption, version: str) -> None:
         """Take note of a write that depends on this resourceVersion of the claim and was not answered."""

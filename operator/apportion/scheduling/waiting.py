@@ -3,12 +3,13 @@
 In: the snapshot. Out: demands (claims and pods that belong together, with the allocated claims that tie them to a node)
 in queue order; and the claims and pods that cannot be served as they are.
 
-A pod is ready when our gate is its only one. It is served when a scheduler that we know will bind it. Claims that several ready pods share join these pods into one demand;
-a pod that comes later finds the claim allocated and is tied to its node.
+A pod is ready when our gate is its only one. It is served when a scheduler that we
+know will bind it. Claims that several ready pods share join these pods into one
+demand; a pod that comes later finds the claim allocated and is tied to its node.
 """
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apportion.api.contract import GATE
@@ -33,21 +34,19 @@ class WaitingDemand:
     """Ready pods that name them; none for a claim that is allocated without a pod."""
     tied: tuple[Claim, ...] = ()
     """Allocated claims of these pods: the rest has to go to the same node."""
+    key: str = field(init=False, compare=False, repr=False)
+    """Stays the same as long as the same claims wait."""
+    priority: int = field(init=False, compare=False, repr=False)
+    """The highest priority among the pods."""
+    since: str = field(init=False, compare=False, repr=False)
+    """When the oldest of its objects was created (RFC 3339)."""
 
-    @property
-    def key(self) -> str:
-        """Stays the same as long as the same claims wait."""
-        return min(claim.uid for claim in self.claims)
-
-    @property
-    def priority(self) -> int:
-        """The highest priority among the pods."""
-        return max((pod.priority for pod in self.pods), default=0)
-
-    @property
-    def since(self) -> str:
-        """When the oldest of its objects was created (RFC 3339)."""
-        return min([pod.created for pod in self.pods] + [claim.created for claim in self.claims])
+    def __post_init__(self) -> None:
+        """Compute once what every pass reads of every demand."""
+        put = object.__setattr__
+        put(self, "key", min([claim.uid for claim in self.claims]))
+        put(self, "priority", max([pod.priority for pod in self.pods], default=0))
+        put(self, "since", min([pod.created for pod in self.pods] + [claim.created for claim in self.claims]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """NodeDistances: the levels of a ladder between the devices of a node. Nodes of a class share one object.
 
-In: a view, a ladder. Out: cells (devices with equal values of all rungs and neighbour attributes), the level between any two
-cells, and the devices by value for each rung. A device with a list of values counts for the first one.
+In: a view, a ladder. Out: cells (devices with equal values of all rungs and neighbour attributes), the level between
+any two cells, and the devices by value for each rung. A device with a list of values counts for the first one.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Places: room for claims of several shared devices of one node, such as eight whole GPUs of which each could be shared.
 
-In: a node's view, a demand mix. Out: how many such claims fit on the node, and the places that a choice takes from them. Room
-for several devices without sharing is `NodePrices.room`.
+In: a node's view, a demand mix. Out: how many such claims fit on the node, and the places
+that a choice takes from them. Room for several devices without sharing is `NodePrices.room`.
 """
 
 from collections.abc import Mapping

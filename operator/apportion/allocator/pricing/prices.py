@@ -1,8 +1,8 @@
 """DemandPrices: values of devices under one demand mix.
 
-In: a mix. Out, per node class: a value for each state of its counter groups, the whole devices that each entry of the mix
-could take, and the device sets that requests choose from. Everything is computed from the published counters and the devices
-that the mix's selectors accept; no device model is known by name.
+In: a mix. Out, per node class: a value for each state of its counter groups, the whole devices that each
+entry of the mix could take, and the device sets that requests choose from. Everything is computed from
+the published counters and the devices that the mix's selectors accept; no device model is known by name.
 """
 
 from collections import Counter

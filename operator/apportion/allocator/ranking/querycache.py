@@ -1,7 +1,8 @@
 """QueryCache: selector results and rankings, kept between claims.
 
-In: a query, a strategy. Out: the kept ranking. Queries that match the same devices on every known node class share a ranking,
-whatever the texts of their selectors. All tables are bounded; rankings and selector results leave least recently used first.
+In: a query, a strategy. Out: the kept ranking. Queries that match the same devices
+on every known node class share a ranking, whatever the texts of their selectors. All
+tables are bounded; rankings and selector results leave least recently used first.
 """
 
 from collections import OrderedDict

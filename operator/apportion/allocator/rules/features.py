@@ -35,6 +35,11 @@ class Features:
     """DRAOptionalNodeOperations."""
 
     @classmethod
+    def of(cls, version: tuple[int, int]) -> "Features":
+        """Return those that are on by default in this version of Kubernetes, from 1.36 on."""
+        return cls(fractional_capacity_range=version >= (1, 37))
+
+    @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> "Features":
         """Read switches by their upstream names (`ConsumableCapacity`); those not named keep their default."""
         return cls(**{name: bool(raw[title]) for name, title in TITLES.items() if title in raw})

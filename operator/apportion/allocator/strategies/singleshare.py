@@ -1,7 +1,8 @@
 """LeastFragmentation's outcomes of queries for one share of a device without counters, without a search.
 
-In: a node's view, a query. Out: the outcome that the search would find; None where only the search can tell. What a request
-consumes of each device is kept by class, and what it loses by what is in use, so a node costs a look-up per device. Hot path.
+In: a node's view, a query. Out: the outcome that the search would find; None where
+only the search can tell. What a request consumes of each device is kept by class,
+and what it loses by what is in use, so a node costs a look-up per device. Hot path.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,8 @@
 """The precise evaluator: closures with CEL's exact semantics and the reference implementation's costs.
 
-In: a checked tree. Out: a function of one device's CEL value. It returns a CEL value, and raises CelFailure for an error
-value and CostExceeded above the cost limit; what it spent can be read either way. A missing key is an error, which is not the same as no match.
+In: a checked tree. Out: a function of one device's CEL value. It returns a CEL value, and
+raises CelFailure for an error value and CostExceeded above the cost limit; what it spent
+can be read either way. A missing key is an error, which is not the same as no match.
 """
 
 from collections.abc import Callable, Iterable
