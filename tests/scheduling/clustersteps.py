@@ -26,7 +26,7 @@ STEPS = st.one_of(
         st.integers(0, 2),
     ),
     st.tuples(st.just("finish"), POD),
-    st.tuples(st.just("class"), st.booleans()),
+    st.tuples(st.just("class"), st.sampled_from(["managed", "plain", "gone"])),
     st.tuples(st.just("policy"), st.sampled_from(["FIFO", "Priority"])),
 )
 SLOTS = range(5)
@@ -69,12 +69,9 @@ def step(made: ObservedCluster, kind: str, what: list[Any], uids: dict[int, str]
             pod = made.pod(f"p{what[0]}")
             made.see(PODS, pod | {"status": {"phase": "Failed"}})
         case "class":
-            change = "MODIFIED" if what[0] else "DELETED"
-            metadata = {
-                "name": "late",
-                "labels": {"apportion.dev/managed": "true"},
-                "uid": f"late-{made.version}",
-            }
+            change = "DELETED" if what[0] == "gone" else "MODIFIED"
+            labels = {"apportion.dev/managed": "true"} if what[0] == "managed" else {}
+            metadata = {"name": "late", "labels": labels, "uid": f"late-{made.version}"}
             for known in [each for each in snapshot.classes.values() if each.name == "late"]:
                 metadata["uid"] = known.uid
             made.see(CLASSES, {"metadata": metadata, "spec": {}}, change)

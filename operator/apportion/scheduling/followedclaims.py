@@ -20,45 +20,34 @@ class FollowedClaims:
         self._clock = clock
         self._condition = condition
         self._cursor = -1
-        self._since: dict[str, float] = {}
-        """By UID, the longest first."""
-        self._names: dict[tuple[str, str], str] = {}
-        """The UID of each of them by namespace and name: a claim that goes away is known by its name only."""
+        self._since: dict[tuple[str, str], tuple[str, float]] = {}
+        """The UID, and the time, by namespace and name: a claim that goes away is known by its name only. The longest first."""
 
     def follow(self) -> None:
         """Look at what changed."""
         index = self._snapshot.claim_index
         self._cursor, changed = self._snapshot.changes.claims.since(self._cursor)
         if changed is None:
-            kept = {claim.uid for claim in self._snapshot.claims_of(self._since)}
-            for name, uid in tuple(self._names.items()):
-                if uid not in kept:
-                    self._drop(name)
-            for claim in self._snapshot.claims_of({*index.unreserved, *kept}):
-                self.look(claim)
-            return
+            unreserved = self._snapshot.claims_of(index.unreserved)
+            changed = [*self._since, *((claim.namespace, claim.name) for claim in unreserved)]
         for name in dict.fromkeys(changed):
-            found = index.named(*name)
-            if self._names.get(name, found) != found:
-                self._drop(name)
-            for claim in self._snapshot.claims_of((found,) if found else ()):
+            uid = index.named(*name)
+            claim = self._snapshot.claims.get(uid) if uid is not None else None
+            if claim is None:
+                self._since.pop(name, None)
+            else:
                 self.look(claim)
 
     def look(self, claim: Claim) -> None:
         """Look at a claim again: something changed that the condition depends on."""
         name = claim.namespace, claim.name
         if claim.uid not in self._snapshot.claim_index.unreserved or not self._condition(claim):
-            self._drop(name)
-        elif claim.uid not in self._since:
-            self._names[name] = claim.uid
-            self._since[claim.uid] = self._clock()
+            self._since.pop(name, None)
+        elif name not in self._since or self._since[name][0] != claim.uid:
+            self._since.pop(name, None)
+            self._since[name] = claim.uid, self._clock()
 
     def items(self) -> Iterator[tuple[Claim, float]]:
         """Yield the claims, and since when the condition holds for each; the longest first."""
         claims = self._snapshot.claims
-        return ((claims[uid], since) for uid, since in tuple(self._since.items()) if uid in claims)
-
-    def _drop(self, name: tuple[str, str]) -> None:
-        uid = self._names.pop(name, None)
-        if uid is not None:
-            del self._since[uid]
+        return ((claims[uid], since) for uid, since in tuple(self._since.values()) if uid in claims)
