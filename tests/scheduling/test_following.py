@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from apportion.api.contract import GATE
 from apportion.api.partition import Phase
+from apportion.cluster.kinds import CLAIMS, CLASSES
 from apportion.dra.claim import Claim
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.gates import Gates
-from tests.observedcluster import ObservedCluster
+from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.clustersteps import STEPS, claim_uids, step
 from tests.scheduling.queued import world
 from tests.steps import steps as steps_of
@@ -78,3 +79,29 @@ def test_gates_cost_the_same_however_many_pods_wait() -> None:
         assert opened(made, gates) == []
         counts.append(steps_of(lambda: opened(made, gates)))  # noqa: B023 - called before the next turn
     assert counts[0] == counts[1]
+
+
+def test_a_gate_opens_when_the_class_is_managed_by_us_no_longer() -> None:
+    """The claim is kube-scheduler's then."""
+    made = world()
+    late = made.device_class("late")
+    made.claim("c", request("late"))
+    made.pod("p", "c", gates=(GATE,))
+    gates = Gates(made.snapshot)
+    assert opened(made, gates) == []
+    late["metadata"]["labels"] = {}
+    made.see(CLASSES, late)
+    assert opened(made, gates) == ["uid-team-pods-p"]
+
+
+def test_a_claim_of_the_same_name_begins_anew() -> None:
+    """Also where nobody looked between the end of the first and the beginning of the second."""
+    made = world()
+    followed = FollowedClaims(made.snapshot, made.clock, lambda _: True)
+    first = made.allocate(made.claim("c"), "n1", "gpu-0")
+    followed.follow()
+    made.clock.now += 5
+    made.gone(CLAIMS, first)
+    made.allocate(made.claim("c", uid="second"), "n1", "gpu-0")
+    followed.follow()
+    assert [(claim.uid, since) for claim, since in followed.items()] == [("second", made.clock.now)]
