@@ -97,11 +97,8 @@ def measure(nodes: int, demand: float, seed: int, *, unshared: bool) -> Mapping[
     del slices
     with clock("views"):
         for row in fleet.classes:
-            found = DeviceClass.from_json(row)
-            state.put_class(found)
-            for text in found.selectors:
-                state.programs.get(text)
-        state.settle()
+            state.put_class(DeviceClass.from_json(row))
+        state.warm_up()
     ready = _resident()
     with ExitStack() as afterwards:
         with clock("collect"):

@@ -196,8 +196,7 @@ class App:
             await self.lease.gained.wait()
             if not await self._while_leading(self._caught_up()):
                 continue
-            # Views of all nodes are built now, so that the first claim does not wait for them.
-            self.snapshot.state.settle()
+            self.snapshot.state.warm_up()
             collector = Collector()
             collector.take_over(time.monotonic())
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))

@@ -185,6 +185,13 @@ class State:
             self.node_states.put(name, view.node_class, view)
         return self.node_states
 
+    def warm_up(self) -> None:
+        """Compile the selectors of DeviceClasses and build the views of all nodes, so that the first claim does not wait for it."""
+        for device_class in self.classes.values():
+            for text in device_class.selectors:
+                self.programs.get(text)
+        self.settle()
+
     @property
     def class_count(self) -> int:
         """Return the number of known node classes."""
