@@ -95,8 +95,8 @@ class BackgroundWrites:
         self._spawn(self._write(demand, assumptions, since))
 
     def ungate(self, pods: Sequence[Pod]) -> None:
-        """Remove the gates of these pods, which are all whose gate can be removed now."""
-        self._ungating &= {pod.uid for pod in pods}
+        """Remove the gates of these pods."""
+        self._ungating &= self._snapshot.pod_index.gated
         for pod in pods:
             if pod.uid not in self._ungating:
                 self._ungating.add(pod.uid)

@@ -180,7 +180,10 @@ class Cycle:
 
             # 6. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps()
-            self._writes.ungate(list(self._gates.open(contested=contested, phase=self._partitions.phase)))
+            shut = self._gates.open(
+                contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating
+            )
+            self._writes.ungate(list(shut))
             yield None
             for claim in self._unused.due():
                 self._writes.clear(claim, "nobody wants it", "unwanted")

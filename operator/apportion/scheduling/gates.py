@@ -35,8 +35,17 @@ class Gates:
         self._allocated: dict[str, None] = {}
         """Gated pods (UIDs) without a claim of ours that has no allocation."""
 
-    def open(self, *, contested: frozenset[str], phase: PartitionPhase) -> Iterator[Pod]:
-        """Yield pods whose gate can be removed; `contested` are the UIDs of claims whose devices overlap."""
+    def open(
+        self,
+        *,
+        contested: frozenset[str],
+        phase: PartitionPhase,
+        ungating: Callable[[str], bool] = lambda _: False,
+    ) -> Iterator[Pod]:
+        """Yield pods whose gate can be removed, without those of which `ungating` says that it is being removed.
+
+        `contested` are the UIDs of claims whose devices overlap.
+        """
         self._follow()
         snapshot = self._snapshot
         uncertain = bool(snapshot.left_out(POLICIES))
@@ -48,7 +57,7 @@ class Gates:
 
         whole: dict[tuple[str, str], bool] = {}
         for pod in snapshot.pods_of(self._allocated):
-            claims = claims_of(pod, snapshot)
+            claims = claims_of(pod, snapshot) if not ungating(pod.uid) else None
             if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
                 continue
             if pod.group is not None:
