@@ -30,6 +30,9 @@ def register(registry: kopf.OperatorRegistry, app: App) -> None:
         settings.posting.enabled = False
         settings.persistence.finalizer = f"{OWN}/finalizer"
         settings.networking.request_timeout = 30
+        # Else kopf sends SIGKILL to its thread ten minutes after a part failed, whatever runs there by then. kubelet ends a
+        # process that hangs: its liveness probe fails.
+        settings.process.ultimate_exiting_timeout = None
 
     @kopf.on.login(registry=registry)
     async def login(**_: object) -> kopf.ConnectionInfo:

@@ -151,8 +151,15 @@ async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
             await asyncio.wait_for(app.lease.lost.wait(), 1)
 
 
-async def test_a_part_that_fails_ends_the_operator_and_says_why(server: ApiServer) -> None:
-    """Not as one of several exceptions without a name."""
+async def test_a_part_that_fails_ends_the_operator_and_says_why(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as one of several exceptions without a name, and nothing is left behind that would kill the thread later."""
+    killed: list[int] = []
+    monkeypatch.setattr("signal.pthread_kill", lambda *told: killed.append(told[1]))
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+    monkeypatch.setattr(loop, "call_later", lambda delay, *call: call_later(min(delay, 0.2), *call))
 
     async def refuse() -> Client:
         raise ValueError("no certificate")
@@ -162,6 +169,8 @@ async def test_a_part_that_fails_ends_the_operator_and_says_why(server: ApiServe
         with pytest.raises(ExceptionGroup) as failure:
             await app.run()
     assert [str(error) for error in failure.value.exceptions] == ["lease failed: ValueError no certificate"]
+    await asyncio.sleep(0.3)
+    assert not killed
 
 
 async def holds(server: ApiServer) -> str:
