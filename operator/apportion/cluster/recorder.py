@@ -86,6 +86,11 @@ class Recorder:
         """Write nothing more of what was recorded about the object: it is over."""
         self._queue.withdraw(about)
 
+    def has_written(self, about: About, reason: str) -> bool:
+        """Say whether an Event for this reason about the object was written, as far as is remembered."""
+        topic = self._topics.get((about.key, reason))
+        return topic is not None and topic.count > 0
+
     def _record(self, event: Event) -> None:
         topic = self._topic(event)
         now = self._clock()

@@ -29,11 +29,15 @@ def _pod(pod: Pod) -> About:
 
 
 def allocated(recorder: Recorder, claim: Claim, allocation: Allocation, pods: Iterable[Pod]) -> None:
-    """The claim has its devices, which ends what was to be said about it and its waiting pods."""
+    """The claim has its devices, which ends what was to be said about it and its waiting pods.
+
+    An Event says so only after one that said that it waits: the claim's status has the devices, and each Event is a write.
+    """
     for about in (_claim(claim), *map(_pod, pods)):
         recorder.withdraw(about)
-    devices = ", ".join(str(result.device) for result in allocation.results)
-    recorder.normal(_claim(claim), "Allocated", f"allocated {devices}")
+    if recorder.has_written(_claim(claim), "NotAllocated"):
+        devices = ", ".join(str(result.device) for result in allocation.results)
+        recorder.normal(_claim(claim), "Allocated", f"allocated {devices}")
 
 
 def not_allocated(recorder: Recorder, demand: WaitingDemand, text: str) -> None:

@@ -1,0 +1,53 @@
+"""How many writes a claim costs the API server."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from apportion.cluster.kinds import CLAIMS, EVENTS
+from testbed.eventually import eventually
+from tests.cluster.apiserver import ApiServer
+from tests.cluster.replica import claim, devices, replica, two_devices
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """Serve two devices."""
+    async with ApiServer().serving() as made:
+        two_devices(made)
+        yield made
+
+
+async def test_a_claim_that_is_served_at_once_is_written_and_not_talked_about(server: ApiServer) -> None:
+    """One write of its status, and one of the finalizer that controller-manager has set where a pod names the claim."""
+    async with replica(server):
+        claim(server, "first")
+        await eventually(lambda: served(server), lambda found: found == {"first"})
+        claim(server, "second")
+        await eventually(lambda: served(server), lambda found: found == {"first", "second"})
+    writes = [path for method, path in server.requests if method != "GET" and "/leases" not in path]
+    assert len(writes) == 4
+    assert all("/resourceclaims/" in path for path in writes)
+
+
+async def test_the_end_of_a_wait_is_told(server: ApiServer) -> None:
+    """Those who read that it waits read that it waits no longer."""
+    async with replica(server):
+        for name in ("first", "second", "third"):
+            claim(server, name)
+        await eventually(lambda: told(server), lambda found: len(found) == 1)
+        [(waiting, _)] = await told(server)
+        holder = next(iter(await served(server)))
+        server.drop(CLAIMS, holder, "team")
+        await eventually(
+            lambda: told(server), lambda found: found == {(waiting, "NotAllocated"), (waiting, "Allocated")}
+        )
+
+
+async def served(server: ApiServer) -> set[str]:
+    return set(devices(server))
+
+
+async def told(server: ApiServer) -> set[tuple[str, str]]:
+    """Return the claim and the reason of each Event."""
+    return {(raw["involvedObject"]["name"], raw["reason"]) for raw in server.all(EVENTS)}
