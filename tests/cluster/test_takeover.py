@@ -156,7 +156,7 @@ async def test_a_part_that_fails_ends_the_operator_and_says_why(
 ) -> None:
     """Not as one of several exceptions without a name, and nothing is left behind that would kill the thread later."""
     killed: list[int] = []
-    monkeypatch.setattr("signal.pthread_kill", lambda *told: killed.append(told[1]))
+    monkeypatch.setattr("signal.pthread_kill", lambda _, signal: killed.append(signal))
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
     monkeypatch.setattr(loop, "call_later", lambda delay, *call: call_later(min(delay, 0.2), *call))

@@ -30,17 +30,18 @@ async def test_a_claim_that_is_served_at_once_is_written_and_not_talked_about(se
     assert all("/resourceclaims/" in path for path in writes)
 
 
-async def test_the_end_of_a_wait_is_told(server: ApiServer) -> None:
+async def test_the_end_of_a_wait_is_an_event(server: ApiServer) -> None:
     """Those who read that it waits read that it waits no longer."""
     async with replica(server):
         for name in ("first", "second", "third"):
             claim(server, name)
-        await eventually(lambda: told(server), lambda found: len(found) == 1)
-        [(waiting, _)] = await told(server)
+        await eventually(lambda: reasons(server), lambda found: len(found) == 1)
+        [(waiting, _)] = await reasons(server)
         holder = next(iter(await served(server)))
         server.drop(CLAIMS, holder, "team")
         await eventually(
-            lambda: told(server), lambda found: found == {(waiting, "NotAllocated"), (waiting, "Allocated")}
+            lambda: reasons(server),
+            lambda found: found == {(waiting, "NotAllocated"), (waiting, "Allocated")},
         )
 
 
@@ -48,6 +49,6 @@ async def served(server: ApiServer) -> set[str]:
     return set(devices(server))
 
 
-async def told(server: ApiServer) -> set[tuple[str, str]]:
+async def reasons(server: ApiServer) -> set[tuple[str, str]]:
     """Return the claim and the reason of each Event."""
     return {(raw["involvedObject"]["name"], raw["reason"]) for raw in server.all(EVENTS)}
