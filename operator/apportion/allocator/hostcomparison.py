@@ -45,18 +45,25 @@ class HostComparison:
         self.version = stranding.version
         """Another number: all keys may differ."""
 
+    def lasting(self) -> "HostComparison":
+        """Return the comparison without the amounts that only this demand takes into account."""
+        if not self.taken:
+            return self
+        return HostComparison(self._state, self._query, HostDemand(self.requested), self._stranding)
+
     def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
         """Return the key with the stranded value added to the lost value."""
         ranks, score, name = key
         left = self._state.hosts.left_for(name, self._host)
         if left is None:
             return key
-        node_state = self._state.node_states.of(name)
+        state = self._state
+        node_state = state.node_states.of(name)
         known = node_state, id(outcome), left
         more = self._stranded.get(known)
         if more is None:
             more = self._stranded[known] = self._stranding.change(
-                self._host, left, node_state, self._state.view(name), self._query, outcome.picks
+                self.requested, left, node_state, state.view(name), self._query, outcome.picks
             )
         # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
         return (ranks, (*score[:-2], score[-2] + more, score[-1]), name) if more else key
