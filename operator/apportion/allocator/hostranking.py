@@ -32,7 +32,7 @@ class HostRanking:
     def __init__(self, requested: HostResources) -> None:
         self._requested = requested
         self._cursors = -1, -1
-        self._version = -1
+        self._version: object = None
         self._heaps: dict[Contention, list[Entry]] = {}
         self._stamps: dict[str, int] = {}
         """The stamp of each node's current entry; its other entries are out of date."""
@@ -42,7 +42,7 @@ class HostRanking:
         self.unfit: set[str] = set()
         """Nodes with less cpu or memory left than requested. They are not ranked: callers seldom allow them."""
 
-    def catch_up(self, state: State, version: int, rate: Rate, *, shared: bool) -> None:
+    def catch_up(self, state: State, version: object, rate: Rate, *, shared: bool) -> None:
         """Rate the nodes whose devices, cpu or memory changed; all of them under a new version of the demand.
 
         `shared`: nodes of one state with equal cpu and memory left have equal keys, but for their names.

@@ -13,12 +13,12 @@ from apportion.allocator.explain.explain import EXAMINED, explain
 from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.hostranking import Candidate, HostRanking
 from apportion.allocator.nodeoutcomes import NodeOutcomes
-from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import sort_key
 from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
+from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 
 MANY_SHORT = 4
 """Where one of so many nodes is short of cpu or memory, a new request gets a ranking with both; else a request that comes again."""
@@ -34,8 +34,8 @@ MANY_BARRED = 8
 class NodeChoice(NodeOutcomes):
     """One call of `allocate`, with the outcomes that only this demand has."""
 
-    stranding: Stranding | None
-    """The value that a choice strands for lack of cpu or memory; None: devices alone decide."""
+    learned: LeastFragmentation | None
+    """The scorer that prices what a choice strands for lack of cpu or memory; None: devices alone decide."""
     special: dict[str, Outcome] = field(init=False)
     """Outcomes of nodes where this demand prefers or excludes devices; the ranking does not keep these."""
 
@@ -77,9 +77,10 @@ class NodeChoice(NodeOutcomes):
 
     def _comparison(self) -> HostComparison | None:
         """Return the comparison of nodes that are short of cpu or memory; None where devices alone decide."""
-        if self.demand.host is None or self.stranding is None:
+        if self.demand.host is None or self.learned is None:
             return None
-        found = HostComparison(self.state, self.named.query, self.demand.host, self.stranding)
+        stranding, scarcity = self.learned.stranding, self.learned.scarcity
+        found = HostComparison(self.state, self.named.query, self.demand.host, stranding, scarcity)
         return found if found.nodes else None
 
     def _best_ranked(self) -> tuple[str, Solved] | None:
@@ -168,7 +169,9 @@ class NodeChoice(NodeOutcomes):
                 return None
             outcome = searched
         key = outcome.ranks, outcome.score, name
-        return comparison.sort_key(key, outcome) if constrained else key, name, outcome
+        if not constrained:
+            return key, name, outcome
+        return comparison.sort_key(key, outcome), name, comparison.contending(name, outcome)
 
     def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
         """Return the candidates among these nodes."""
@@ -180,10 +183,12 @@ class NodeChoice(NodeOutcomes):
             if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
                 outcome = self.solve(name)
             if isinstance(outcome, Solved):
-                key = sort_key(scorer, outcome, name)
-                if comparison is not None and constrained:
-                    key = comparison.sort_key(key, outcome)
-                candidates.append((key, name, outcome))
+                if comparison is None or not constrained:
+                    candidates.append((sort_key(scorer, outcome, name), name, outcome))
+                    continue
+                found = comparison.contending(name, outcome)
+                key = comparison.sort_key(sort_key(scorer, found, name), outcome)
+                candidates.append((key, name, found))
         return candidates
 
     def _cheapest(self, candidates: list[Candidate]) -> tuple[str, Solved] | None:

@@ -29,8 +29,8 @@ CHECK = 16
 FEW = 4
 """Demands between two renewals at least: otherwise each of the first claims would renew all prices."""
 
-LATEST = 512
-"""Demands whose pod requests count; requests may all differ, so they are kept one by one."""
+LATEST = 4096
+"""Demands whose pod requests count, as many as claims count fully; requests may all differ, so they are kept one by one."""
 
 TypicalHostDemand: TypeAlias = tuple[tuple[Query, HostResources, int], ...]
 """Query, cpu and memory of the demand's pods, how often."""

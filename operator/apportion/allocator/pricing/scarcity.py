@@ -10,12 +10,14 @@ from math import exp, log1p, sqrt
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from apportion.allocator.changelog import NodeLog
 from apportion.allocator.equivalence.nodestate import NodeStates
+from apportion.allocator.facts.host import HostResources
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
+from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.pricing.hostplaces import HostedCluster, HostPlaces
 from apportion.allocator.pricing.places import places
 from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.rules.query import Alternative
@@ -73,12 +75,8 @@ EASE = 6.0
 """Slack, in standard deviations, above which a set costs almost nothing."""
 
 
-class ClusterState(NodeLog, Protocol):
+class ClusterState(HostedCluster, Protocol):
     """The members of the state that scarcity reads."""
-
-    def view(self, name: str) -> NodeView:
-        """Return the present view of a node."""
-        ...
 
 
 class Captive(NamedTuple):
@@ -119,14 +117,29 @@ class Scarcity:
         self._expected: list[float] = []
         """Claims expected per request for several shared devices."""
         self._costs: dict[int, int] = {}
+        self.host_places = HostPlaces(prices)
+        """Places with the cpu and memory that pods beside them request."""
 
     @property
     def contested(self) -> bool:
         """Whether some set shares devices with another without lying inside it, or places are counted; else nothing has a cost."""
         return self._markets.exists or self._has_places
 
-    def catch_up(self, cluster: ClusterState, node_states: NodeStates, latest: DemandMix) -> None:
-        """Read the nodes that changed. `latest`: the recent demand, which may be newer than that of the prices."""
+    def catch_up(
+        self,
+        cluster: ClusterState,
+        node_states: NodeStates,
+        latest: DemandMix,
+        typical: TypicalHostDemand = (),
+    ) -> None:
+        """Read the nodes that changed. `latest`: the recent demand, which may be newer than that of the prices; `typical`: its pods."""
+        self._follow(cluster, node_states, latest)
+        if self._has_places:
+            self.host_places.follow(cluster, typical)
+            # Every change of a node may change the places left.
+            self._costs.clear()
+
+    def _follow(self, cluster: ClusterState, node_states: NodeStates, latest: DemandMix) -> None:
         if latest is not self._latest:
             self._latest = latest
             self._captives.clear()
@@ -245,7 +258,24 @@ class Scarcity:
         """Return the number of a request for several shared devices among the sets of a contention."""
         return self._size + number
 
+    def with_host(
+        self, contention: Contention, name: str, left: HostResources, requested: HostResources
+    ) -> Contention:
+        """Return the contention of a choice on a node whose cpu and memory matter: places without enough of both are none."""
+        host_places = self.host_places
+        if not host_places.kinds:
+            return contention
+        lost = [number - self._size for number in contention if number >= self._size] if contention else []
+        taken = host_places.taken(name, left, requested, lost)
+        if not lost and not taken:
+            return contention
+        first = self._size + self._several
+        sets = contention[: len(contention) - len(lost)]
+        return (*sets, *[first + kind for kind in taken])
+
     def _cost(self, number: int) -> int:
+        if number >= self._size + self._several:
+            return self._host_place_cost(number - self._size - self._several)
         if number >= self._size:
             return self._place_cost(number - self._size)
         if not self._captives:
@@ -261,6 +291,14 @@ class Scarcity:
             self._expected = self._expect()
         left = self._free[2 * self._size + number]
         return round(UNIT * PLACE * (self._expected[number] / max(left, 1)) ** 2)
+
+    def _host_place_cost(self, kind: int) -> int:
+        """Return the same for one kind of pods."""
+        if not self._expected:
+            self._expected = self._expect()
+        places_left = self.host_places.left[kind]
+        expected = self._expected[self.host_places.kinds[kind].number] * self.host_places.parts[kind]
+        return round(UNIT * PLACE * (expected / max(places_left, 1)) ** 2)
 
     def _expect(self) -> list[float]:
         """Return how many claims for several shared devices come until such demand fills the cluster."""

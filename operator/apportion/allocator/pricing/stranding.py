@@ -65,8 +65,9 @@ class HostCurve:
         return max(self._chances[at] - left * self._slopes[at], 0.0)
 
 
-MOVED = 0.05
-"""Part of a node's value by which a curve must differ somewhere to be taken over: every key of a node depends on the curves."""
+MOVED = 0.02
+"""Part of a node's value by which a curve must differ somewhere to be taken over: every key of a node depends on the curves.
+A curve drawn from `demandhistory.LATEST` pods errs by about as much."""
 
 MOST_KEPT = 1 << 16
 """Pairs of free value and resources whose stranded value is kept."""

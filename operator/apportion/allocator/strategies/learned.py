@@ -54,7 +54,8 @@ class LearnedDemand:
         if found is None:
             found = self._make(current)
         version = found.scarcity.version
-        found.scarcity.catch_up(cluster, node_states, self._history.latest if mix is None else mix)
+        latest = self._history.latest if mix is None else mix
+        found.scarcity.catch_up(cluster, node_states, latest, self.typical)
         if found.scarcity.version != version:
             # Earlier outcomes are void: rankings recognise them by their scorer.
             found = self._make(current, found.scarcity)
