@@ -70,7 +70,8 @@ class DemandHistory:
         rows = [row for query, count in self._counts.items() for row in entries(query, count)]
         rows.sort(key=lambda row: -row.weight)
         self.latest = tuple(rows[:MOST_ENTRIES])
-        if moved >= MOVED or not self._settled:
+        new = any(query not in self._settled and _takes_several_shares(query) for query in self._counts)
+        if moved >= MOVED or new or not self._settled:
             self._settled = shares
             self.mix = self.latest
 
@@ -81,6 +82,13 @@ class DemandHistory:
         if not self._total:
             # Every claim had a query of its own, so the history predicts nothing.
             self._total = 1
+
+
+def _takes_several_shares(query: Query) -> bool:
+    """Say whether a claim requests capacity of several devices: however rare, it loses its places unless the mix has it."""
+    return any(
+        entry.count > 1 and entry.alternative.capacity for entry in entries(query, 1) if entry.alternative
+    )
 
 
 class HostDemandHistory:

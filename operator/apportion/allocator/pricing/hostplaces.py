@@ -49,7 +49,7 @@ class Row(NamedTuple):
     number: int
     most: int
     """As far as devices go."""
-    count: int
+    places: int
     cpu: int
     """Requested beside each place."""
     memory: int
@@ -87,7 +87,7 @@ class HostPlaces:
             return
         for name in {*devices, *hosts}:
             for row in self._rows.pop(name, ()):
-                self.left[row.kind] -= row.count
+                self.left[row.kind] -= row.places
             if name in names:
                 self._count(cluster, name)
 
