@@ -39,13 +39,15 @@ TypicalHostDemand: TypeAlias = tuple[tuple[Query, HostResources, int], ...]
 class DemandHistory:
     """A bounded count per query; older claims count less. Deterministic: the same claims in the same order give the same mix."""
 
-    __slots__ = ("_counts", "_due", "_settled", "_total", "latest", "mix")
+    __slots__ = ("_counts", "_due", "_settled", "_settled_of", "_total", "latest", "mix")
 
     def __init__(self) -> None:
         self._counts: dict[Query, int] = {}
         self._total = 0
         self._due = 1
         self._settled: dict[Query, float] = {}
+        self._settled_of = 0
+        """Claims that the settled mix was counted from."""
         self.mix: DemandMix = ()
         """The settled mix."""
         self.latest: DemandMix = ()
@@ -70,10 +72,17 @@ class DemandHistory:
         rows = [row for query, count in self._counts.items() for row in entries(query, count)]
         rows.sort(key=lambda row: -row.weight)
         self.latest = tuple(rows[:MOST_ENTRIES])
-        new = any(query not in self._settled and _takes_several_shares(query) for query in self._counts)
-        if moved >= MOVED or new or not self._settled:
+        if moved >= MOVED or not self._settled or self._is_coarse():
+            self._settled_of = self._total
             self._settled = shares
             self.mix = self.latest
+
+    def _is_coarse(self) -> bool:
+        """Say whether the mix is too coarse for shares: their prices jump with small differences, and rare claims lose their places."""
+        return any(query not in self._settled and _takes_several_shares(query) for query in self._counts) or (
+            self._total >= 2 * self._settled_of
+            and any(entry.alternative is not None and entry.alternative.capacity for entry in self.latest)
+        )
 
     def _fade(self) -> None:
         kept = sorted(self._counts.items(), key=lambda item: -item[1])[: MOST_QUERIES // 2]
