@@ -96,7 +96,7 @@ def test_a_reader_sees_every_change_or_has_to_read_everything() -> None:
 
 
 def test_a_reader_within_the_bound_never_has_to_read_everything() -> None:
-    """Up to `most` changes after the cursor are returned; one more starts the log over."""
+    """Up to `most` changes after the cursor are returned; one more drops the older ones."""
     log: ChangeLog[str] = ChangeLog()
     start = log.end
     for entry in ("a", "b", "c"):
@@ -105,6 +105,16 @@ def test_a_reader_within_the_bound_never_has_to_read_everything() -> None:
     log.add("d", most=3)
     assert log.since(start)[1] is None
     assert log.since(log.end)[1] == []
+
+
+def test_a_reader_that_is_half_the_bound_behind_never_has_to_read_everything() -> None:
+    """However many changes came before: an overflow drops the cursors of slow readers only."""
+    log: ChangeLog[int] = ChangeLog()
+    for number in range(100):
+        cursor = log.end
+        log.add(2 * number, most=5)
+        log.add(2 * number + 1, most=5)
+        assert log.since(cursor)[1] == [2 * number, 2 * number + 1]
 
 
 def test_after_a_void_every_reader_has_to_read_everything() -> None:

@@ -61,3 +61,19 @@ def test_a_node_without_enough_cpu_is_still_chosen_if_the_caller_allows_no_other
     found = allocate(state, demand, LEAST)
     assert isinstance(found, Decision)
     assert found.node == "n005"
+
+
+def test_amounts_that_one_demand_takes_do_not_count_for_the_next() -> None:
+    """A demand knows of cpu promised to others on a node; a later demand, for which it is free again, must not."""
+    state, left = fleet(40)
+    for number in range(8):
+        ask(state, left, f"c{number}")
+    for node in left:
+        left[node] = HostResources(left[node].cpu + 1, left[node].memory)
+        state.put_host(node, left[node])
+    promised = {"n005": HostResources(9_000, GIB)}
+    wanted = (claim("x", device_request()),)
+    allocate(state, Demand(wanted, frozenset(left), host=HostDemand(ASKED, promised)), LEAST)
+    for allowed in (frozenset(left), frozenset(sorted(left)[4:])):
+        demand = Demand(wanted, allowed, host=HostDemand(ASKED))
+        assert allocate(state, demand, LEAST) == allocate(state, demand, LEAST, reuse=False)

@@ -86,11 +86,10 @@ def _choice(
     # Settle before looking up the representative: settling may make node classes void.
     node_states = state.settle(own, ladder)
     query = state.query_cache.representative(own)
-    stranding = None
+    learned = None
     if terms.strategy is Strategy.LEAST_FRAGMENTATION:
         learned = state.scorer(terms.mix)
         scorer: Scorer = learned
-        stranding = learned.stranding
     else:
         scorer = STATELESS[terms.strategy]
     variant = ladder, scorer.discriminator(query)
@@ -108,7 +107,7 @@ def _choice(
         prefer or {},
         reuse,
         steps,
-        stranding,
+        learned,
     )
 
 

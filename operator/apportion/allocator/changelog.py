@@ -19,11 +19,13 @@ class ChangeLog(Generic[Entry]):
         self._start = 0
 
     def add(self, entry: Entry, *, most: int) -> None:
-        """Append a change. Beyond `most` entries the log is emptied, and every older cursor is dropped."""
-        self._entries.append(entry)
-        if len(self._entries) > most:
-            self._start += len(self._entries)
-            self._entries.clear()
+        """Append a change. Beyond `most` entries the older ones leave, half of `most` stay, and cursors before these are dropped."""
+        entries = self._entries
+        entries.append(entry)
+        if len(entries) > most:
+            leaving = len(entries) - most // 2
+            self._start += leaving
+            del entries[:leaving]
 
     def void(self) -> None:
         """Drop every cursor, so that every reader reads everything."""

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from apportion.allocator.equivalence.nodestate import NodeState
 from apportion.allocator.facts.host import HostDemand, HostResources
+from apportion.allocator.pricing.scarcity import Scarcity
 from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.ranking import SortKey
 from apportion.allocator.rules.query import Query
@@ -21,6 +22,7 @@ class HostComparison:
     __slots__ = (
         "_host",
         "_query",
+        "_scarcity",
         "_state",
         "_stranded",
         "_stranding",
@@ -30,11 +32,14 @@ class HostComparison:
         "version",
     )
 
-    def __init__(self, state: State, query: Query, host: HostDemand, stranding: Stranding) -> None:
+    def __init__(
+        self, state: State, query: Query, host: HostDemand, stranding: Stranding, scarcity: Scarcity
+    ) -> None:
         self._state = state
         self._query = query
         self._host = host
         self._stranding = stranding
+        self._scarcity = scarcity
         self._stranded: dict[tuple[NodeState, int, HostResources], int] = {}
         """Stranded value by node state, identity of the outcome (which outlives this object), and free cpu and memory."""
         self.requested = host.requested
@@ -42,8 +47,26 @@ class HostComparison:
         """Amounts by node, taken in addition to what the state knows."""
         self.nodes: AbstractSet[str] = state.host_constrained_nodes(stranding, host, query)
         """Nodes that cannot be compared by devices alone."""
-        self.version = stranding.version
+        self.version = stranding.version, len(scarcity.host_places.kinds)
         """Another number: all keys may differ."""
+
+    def lasting(self) -> "HostComparison":
+        """Return the comparison without the amounts that only this demand takes into account."""
+        if not self.taken:
+            return self
+        return HostComparison(
+            self._state, self._query, HostDemand(self.requested), self._stranding, self._scarcity
+        )
+
+    def contending(self, name: str, outcome: Solved) -> Solved:
+        """Return the outcome with the places that it takes there, cpu and memory included."""
+        left = self._state.hosts.left_for(name, self._host)
+        if left is None:
+            return outcome
+        contention = self._scarcity.with_host(outcome.contention, name, left, self.requested)
+        if contention == outcome.contention:
+            return outcome
+        return Solved(outcome.ranks, outcome.score, outcome.picks, contention, has_picks=outcome.has_picks)
 
     def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
         """Return the key with the stranded value added to the lost value."""
@@ -51,12 +74,13 @@ class HostComparison:
         left = self._state.hosts.left_for(name, self._host)
         if left is None:
             return key
-        node_state = self._state.node_states.of(name)
+        state = self._state
+        node_state = state.node_states.of(name)
         known = node_state, id(outcome), left
         more = self._stranded.get(known)
         if more is None:
             more = self._stranded[known] = self._stranding.change(
-                self._host, left, node_state, self._state.view(name), self._query, outcome.picks
+                self.requested, left, node_state, state.view(name), self._query, outcome.picks
             )
         # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
         return (ranks, (*score[:-2], score[-2] + more, score[-1]), name) if more else key

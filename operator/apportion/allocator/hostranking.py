@@ -5,7 +5,7 @@ best node. It is used where many nodes are short of cpu or memory: a claim then 
 at the nodes that changed since the last claim with the same query and request.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -33,7 +33,7 @@ class HostRanking:
     def __init__(self, requested: HostResources) -> None:
         self._requested = requested
         self._cursors = -1, -1
-        self._version = -1
+        self._version: object = None
         self._heaps: dict[Contention, list[Entry]] = {}
         self._stamps: dict[str, int] = {}
         """The stamp of each node's current entry; its other entries are out of date."""
@@ -43,7 +43,7 @@ class HostRanking:
         self.unfit: set[str] = set()
         """Nodes with less cpu or memory left than requested. They are not ranked: callers seldom allow them."""
 
-    def catch_up(self, state: State, version: int, rate: Rate, *, shared: bool) -> None:
+    def catch_up(self, state: State, version: object, rate: Rate, *, shared: bool) -> None:
         """Rate the nodes whose devices, cpu or memory changed; all of them under a new version of the demand.
 
         `shared`: nodes of one state with equal cpu and memory left have equal keys, but for their names.
@@ -58,26 +58,28 @@ class HostRanking:
             self._stamps.clear()
             self._followers.clear()
             self.unfit.clear()
-            self._rate_all(known, state, rate, shared=shared)
+            self._rate_all(state, rate, shared=shared)
             return
+        left_of = state.hosts.left.get
         for name in dict.fromkeys((*devices, *hosts)):
             self._stamps.pop(name, None)
             self.unfit.discard(name)
             if name in known:
-                self._add([name], state.hosts.left.get(name), rate)
+                self._add([name], left_of(name), rate)
 
-    def _rate_all(self, names: Iterable[str], state: State, rate: Rate, *, shared: bool) -> None:
-        left_of, of = state.hosts.left.get, state.node_states.of
-        groups: dict[object, list[str]] = {}
-        for name in names:
-            key = (of(name), left_of(name)) if shared else name
-            found = groups.get(key)
-            if found is None:
-                groups[key] = [name]
-            else:
-                found.append(name)
-        for members in groups.values():
-            self._add(members, left_of(members[0]), rate)
+    def _rate_all(self, state: State, rate: Rate, *, shared: bool) -> None:
+        left_of = state.hosts.left.get
+        for node_state in state.node_states.all():
+            names = node_state.nodes
+            if not shared or len(names) == 1:
+                for name in names:
+                    self._add([name], left_of(name), rate)
+                continue
+            groups: dict[HostResources | None, list[str]] = {}
+            for name in names:
+                groups.setdefault(left_of(name), []).append(name)
+            for left, members in groups.items():
+                self._add(members, left, rate)
 
     def _add(self, names: list[str], left: HostResources | None, rate: Rate) -> None:
         """Rate nodes with equal keys, but for their names."""

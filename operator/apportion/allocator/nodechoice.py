@@ -13,23 +13,29 @@ from apportion.allocator.explain.explain import EXAMINED, explain
 from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.hostranking import Candidate, HostRanking
 from apportion.allocator.nodeoutcomes import NodeOutcomes
-from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.rankedstates import RankedStates
 from apportion.allocator.ranking.ranking import sort_key
 from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
+from apportion.allocator.strategies.least_fragmentation import LeastFragmentation
 
 MANY_SHORT = 4
-"""Of so many nodes one must be short of cpu or memory for a ranking with both: for few, their keys are computed for each demand."""
+"""Where one of so many nodes is short of cpu or memory, a new request gets a ranking with both; else a request that comes again."""
+
+FEW_SHORT = 16
+"""The keys of fewer short nodes are computed for each demand."""
+
+MANY_BARRED = 8
+"""Where fewer than one of so many nodes is allowed, only the allowed nodes are compared."""
 
 
 @dataclass(slots=True)
 class NodeChoice(NodeOutcomes):
     """One call of `allocate`, with the outcomes that only this demand has."""
 
-    stranding: Stranding | None
-    """The value that a choice strands for lack of cpu or memory; None: devices alone decide."""
+    learned: LeastFragmentation | None
+    """The scorer that prices what a choice strands for lack of cpu or memory; None: devices alone decide."""
     special: dict[str, Outcome] = field(init=False)
     """Outcomes of nodes where this demand prefers or excludes devices; the ranking does not keep these."""
 
@@ -71,9 +77,10 @@ class NodeChoice(NodeOutcomes):
 
     def _comparison(self) -> HostComparison | None:
         """Return the comparison of nodes that are short of cpu or memory; None where devices alone decide."""
-        if self.demand.host is None or self.stranding is None:
+        if self.demand.host is None or self.learned is None:
             return None
-        found = HostComparison(self.state, self.named.query, self.demand.host, self.stranding)
+        stranding, scarcity = self.learned.stranding, self.learned.scarcity
+        found = HostComparison(self.state, self.named.query, self.demand.host, stranding, scarcity)
         return found if found.nodes else None
 
     def _best_ranked(self) -> tuple[str, Solved] | None:
@@ -108,27 +115,35 @@ class NodeChoice(NodeOutcomes):
         return candidates
 
     def _ranks_hosts(self, comparison: HostComparison) -> bool:
-        """Say whether nodes are ranked by cpu and memory too: many are short of them, and most are allowed."""
-        known, nodes = self.state.names(), self.demand.nodes
-        if not self.reuse or MANY_SHORT * len(comparison.nodes) < len(known):
+        """Say whether nodes are ranked by cpu and memory too: many are short of them, or some and the request is not new."""
+        known, nodes, short = self.state.names(), self.demand.nodes, len(comparison.nodes)
+        if not self.reuse or short < min(FEW_SHORT, len(known) / MANY_SHORT):
             return False
-        return nodes is None or 2 * len(nodes) > len(known) - len(self._host_ranking(comparison).unfit)
+        kept = self.ranking.host_rankings
+        ranking: HostRanking | None = kept.get(comparison.requested)
+        if ranking is None:
+            ranking = kept[comparison.requested] = HostRanking(comparison.requested)
+            if MANY_SHORT * short < len(known):
+                return False
+        few = nodes is not None and MANY_BARRED * len(nodes) < len(known)
+        return nodes is None or not few or 2 * len(nodes) > len(known) - len(ranking.unfit)
 
     def _exceptions_and_best_by_host(self, comparison: HostComparison) -> list[Candidate]:
         """Return the nodes that need a key of their own, and the best of the others by devices, cpu and memory."""
         known = self.state.names()
         nodes = known if self.demand.nodes is None else self.demand.nodes
-        ranking = self._host_ranking(comparison)
+        ranking: HostRanking = self.ranking.host_rankings[comparison.requested]
+        outcome, rate, lasting = self.ranking.outcome, self._rate_lasting, comparison.lasting()
         ranking.catch_up(
             self.state,
             comparison.version,
-            lambda name: self._rate_lasting(name, comparison, self.ranking.outcome(name)),
+            lambda name: rate(name, lasting, outcome(name)),
             shared=self.ranking.shared,
         )
         exceptions = set(self.special).union(comparison.taken)
         for device in self.prefer:
             exceptions.update(self.state.nodes_of(device))
-        exceptions.update([name for name in ranking.unfit if name in nodes])
+        exceptions.update(ranking.unfit if self.demand.nodes is None else ranking.unfit & self.demand.nodes)
 
         def allowed(name: str) -> bool:
             return name in nodes and name not in exceptions
@@ -136,7 +151,7 @@ class NodeChoice(NodeOutcomes):
         candidates = self._rated([name for name in exceptions if name in known and name in nodes], comparison)
         while (best := ranking.best(self.ranking.scorer, allowed)) is not None and not best[2].has_picks:
             name = best[1]
-            ranking.correct(name, self._rate_lasting(name, comparison, self.solve(name)))
+            ranking.correct(name, rate(name, lasting, self.solve(name)))
         if best is not None:
             candidates.append(best)
         return candidates
@@ -145,20 +160,18 @@ class NodeChoice(NodeOutcomes):
         self, name: str, comparison: HostComparison, outcome: Outcome | None
     ) -> Candidate | None:
         """Return a node with a key that is true for every demand: without preferred devices and the present cost of contention."""
-        constrained = name in comparison.nodes
-        if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
-            outcome = self.solve(name)
         if not isinstance(outcome, Solved):
             return None
+        constrained = name in comparison.nodes
+        if constrained and not outcome.has_picks:
+            searched = self.solve(name)
+            if not isinstance(searched, Solved):
+                return None
+            outcome = searched
         key = outcome.ranks, outcome.score, name
-        return comparison.sort_key(key, outcome) if constrained else key, name, outcome
-
-    def _host_ranking(self, comparison: HostComparison) -> HostRanking:
-        kept = self.ranking.host_rankings
-        found: HostRanking | None = kept.get(comparison.requested)
-        if found is None:
-            found = kept[comparison.requested] = HostRanking(comparison.requested)
-        return found
+        if not constrained:
+            return key, name, outcome
+        return comparison.sort_key(key, outcome), name, comparison.contending(name, outcome)
 
     def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
         """Return the candidates among these nodes."""
@@ -170,10 +183,12 @@ class NodeChoice(NodeOutcomes):
             if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
                 outcome = self.solve(name)
             if isinstance(outcome, Solved):
-                key = sort_key(scorer, outcome, name)
-                if comparison is not None and constrained:
-                    key = comparison.sort_key(key, outcome)
-                candidates.append((key, name, outcome))
+                if comparison is None or not constrained:
+                    candidates.append((sort_key(scorer, outcome, name), name, outcome))
+                    continue
+                found = comparison.contending(name, outcome)
+                key = comparison.sort_key(sort_key(scorer, found, name), outcome)
+                candidates.append((key, name, found))
         return candidates
 
     def _cheapest(self, candidates: list[Candidate]) -> tuple[str, Solved] | None:
@@ -232,12 +247,10 @@ class NodeChoice(NodeOutcomes):
 
     def _refusal(self) -> Refusal:
         names = sorted(self.names())
-        special = self.special
-        outcomes = {name: special.get(name) or self.ranking.outcome(name) or NOTHING for name in names}
+        outcomes = self._exceptional(names)
         errors = [name for name, outcome in outcomes.items() if isinstance(outcome, NodeError)]
         if errors and all(
-            isinstance(outcome, NodeError) or not self.state.view(name).devices
-            for name, outcome in outcomes.items()
+            isinstance(outcomes.get(name), NodeError) or not self.state.view(name).devices for name in names
         ):
             raise self._own_error(errors[0], outcomes[errors[0]]).as_broken_input(self.named.names)
         for name in errors[:EXAMINED]:
@@ -250,8 +263,16 @@ class NodeChoice(NodeOutcomes):
         elif id(BROKEN) in verdicts:
             verdict = "node"
         diagnoses = self.ranking.diagnoses if self.ranking.shared else None
-        explanation = explain(self.state, self.named, names, outcomes, diagnoses, special.keys())
+        explanation = explain(self.state, self.named, names, outcomes, diagnoses, self.special.keys())
         return Refusal(explanation, verdict, self.query)
+
+    def _exceptional(self, names: Iterable[str]) -> dict[str, Outcome]:
+        """Return the outcomes that have another reason than too few devices, by node."""
+        special, ranking = self.special, self.ranking
+        if not special and ranking.ordinary:
+            return {}
+        found = {name: special.get(name) or ranking.outcome(name) or NOTHING for name in names}
+        return {name: outcome for name, outcome in found.items() if outcome is not NOTHING}
 
     def _keys(self) -> tuple[str, ...]:
         return tuple([claim.key for claim in self.demand.claims])

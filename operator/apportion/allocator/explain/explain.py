@@ -11,7 +11,7 @@ from apportion.allocator.explain.diagnosis import STAGES, Diagnosis, diagnose
 from apportion.allocator.explain.explanation import Explanation, NodeGroup, RequestReport, Step
 from apportion.allocator.explain.nearestmiss import nearest_miss
 from apportion.allocator.rules.query import NamedQuery, NodeError
-from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, Outcome
+from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome
 from apportion.allocator.state import State
 
 EXAMINED = 128
@@ -32,17 +32,19 @@ def explain(
 ) -> Explanation:
     """Return why none of the nodes can serve.
 
-    `names`: in order. `diagnoses`: kept ones by query and node state, which grow by those made here; nodes of one state have
+    `names`: in order. `outcomes`: those that have another reason than too few devices. `diagnoses`: kept ones by query and node state, which grow by those made here; nodes of one state have
     equal diagnoses, except the `special` nodes.
     """
     claims = tuple(claim.key for claim in named.names.claims)
-    first = [name for name in names if _is_exceptional(outcomes[name])]
-    examined = (first + [name for name in names if not _is_exceptional(outcomes[name])] if first else names)[
-        :EXAMINED
-    ]
+    examined = names[:EXAMINED]
+    if outcomes:
+        examined = [name for name in names if name in outcomes][:EXAMINED]
+        examined += [name for name in names if name not in outcomes][: EXAMINED - len(examined)]
     groups: dict[object, list[tuple[str, Diagnosis]]] = {}
     for name in examined:
-        found = _kept_diagnosis(state, named, name, outcomes[name], None if name in special else diagnoses)
+        found = _kept_diagnosis(
+            state, named, name, outcomes.get(name, NOTHING), None if name in special else diagnoses
+        )
         groups.setdefault(
             (found.kind, found.slot, found.alternative, found.constraint_index, found.message), []
         ).append((name, found))
@@ -53,7 +55,7 @@ def explain(
         # The report of a group names claims and holders of one node: diagnose this node anew.
         place = max(range(len(rows)), key=lambda number: rows[number][1].progress)
         name = rows[place][0]
-        best = _diagnose(state, named, name, outcomes[name])
+        best = _diagnose(state, named, name, outcomes.get(name, NOTHING))
         rows[place] = name, best
         if nearest is None and rows is ranked[0]:
             nearest = nearest_miss(state, named, name, best)
@@ -66,11 +68,6 @@ def explain(
     )
 
 
-def _is_exceptional(outcome: Outcome) -> bool:
-    """Say whether an outcome has another reason than too few devices."""
-    return outcome is BROKEN or outcome is EXHAUSTED or isinstance(outcome, NodeError)
-
-
 def _kept_diagnosis(
     state: State,
     named: NamedQuery,
@@ -78,12 +75,14 @@ def _kept_diagnosis(
     outcome: Outcome,
     diagnoses: MutableMapping[object, Diagnosis] | None,
 ) -> Diagnosis:
-    if diagnoses is None or isinstance(outcome, NodeError) or state.view(name).unclassifiable:
+    if diagnoses is None or isinstance(outcome, NodeError):
         return _diagnose(state, named, name, outcome)
     key = named.query, state.node_states.of(name)
     found = diagnoses.get(key)
     if found is None:
-        found = diagnoses[key] = _diagnose(state, named, name, outcome)
+        found = _diagnose(state, named, name, outcome)
+        if not state.view(name).unclassifiable:
+            diagnoses[key] = found
     return found
 
 

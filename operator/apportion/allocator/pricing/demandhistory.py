@@ -29,8 +29,8 @@ CHECK = 16
 FEW = 4
 """Demands between two renewals at least: otherwise each of the first claims would renew all prices."""
 
-LATEST = 512
-"""Demands whose pod requests count; requests may all differ, so they are kept one by one."""
+LATEST = 4096
+"""Demands whose pod requests count, as many as claims count fully; requests may all differ, so they are kept one by one."""
 
 TypicalHostDemand: TypeAlias = tuple[tuple[Query, HostResources, int], ...]
 """Query, cpu and memory of the demand's pods, how often."""
@@ -39,13 +39,15 @@ TypicalHostDemand: TypeAlias = tuple[tuple[Query, HostResources, int], ...]
 class DemandHistory:
     """A bounded count per query; older claims count less. Deterministic: the same claims in the same order give the same mix."""
 
-    __slots__ = ("_counts", "_due", "_settled", "_total", "latest", "mix")
+    __slots__ = ("_counts", "_due", "_settled", "_settled_of", "_total", "latest", "mix")
 
     def __init__(self) -> None:
         self._counts: dict[Query, int] = {}
         self._total = 0
         self._due = 1
         self._settled: dict[Query, float] = {}
+        self._settled_of = 0
+        """Claims that the settled mix was counted from."""
         self.mix: DemandMix = ()
         """The settled mix."""
         self.latest: DemandMix = ()
@@ -70,9 +72,17 @@ class DemandHistory:
         rows = [row for query, count in self._counts.items() for row in entries(query, count)]
         rows.sort(key=lambda row: -row.weight)
         self.latest = tuple(rows[:MOST_ENTRIES])
-        if moved >= MOVED or not self._settled:
+        if moved >= MOVED or not self._settled or self._is_coarse():
+            self._settled_of = self._total
             self._settled = shares
             self.mix = self.latest
+
+    def _is_coarse(self) -> bool:
+        """Say whether the mix is too coarse for shares: their prices jump with small differences, and rare claims lose their places."""
+        return any(query not in self._settled and _takes_several_shares(query) for query in self._counts) or (
+            self._total >= 2 * self._settled_of
+            and any(entry.alternative is not None and entry.alternative.capacity for entry in self.latest)
+        )
 
     def _fade(self) -> None:
         kept = sorted(self._counts.items(), key=lambda item: -item[1])[: MOST_QUERIES // 2]
@@ -81,6 +91,13 @@ class DemandHistory:
         if not self._total:
             # Every claim had a query of its own, so the history predicts nothing.
             self._total = 1
+
+
+def _takes_several_shares(query: Query) -> bool:
+    """Say whether a claim requests capacity of several devices: however rare, it loses its places unless the mix has it."""
+    return any(
+        entry.count > 1 and entry.alternative.capacity for entry in entries(query, 1) if entry.alternative
+    )
 
 
 class HostDemandHistory:

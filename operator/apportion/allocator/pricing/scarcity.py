@@ -5,66 +5,24 @@ holds the devices that a request's selectors accept. Its slack is the number of 
 market's free devices that requests confined to the set will take, in standard deviations of that demand.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import exp, log1p, sqrt
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from apportion.allocator.changelog import NodeLog
 from apportion.allocator.equivalence.nodestate import NodeStates
+from apportion.allocator.facts.host import HostResources
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
+from apportion.allocator.pricing.demandhistory import TypicalHostDemand
 from apportion.allocator.pricing.demandmix import DemandMix
+from apportion.allocator.pricing.hostplaces import HostedCluster, HostPlaces
+from apportion.allocator.pricing.markets import Markets
 from apportion.allocator.pricing.places import places
 from apportion.allocator.pricing.prices import DemandPrices
 from apportion.allocator.rules.query import Alternative
 from apportion.allocator.search.outcome import Contention
-
-
-class Markets:
-    """Relations between sets, over all node classes learnt so far. Learning only separates sets or finds common devices."""
-
-    def __init__(self, size: int) -> None:
-        self._inside = [[True] * size for _ in range(size)]
-        self._meet = [[False] * size for _ in range(size)]
-        self.exists = False
-        """Whether some set shares devices with another without lying inside it."""
-        self.markets: tuple[int, ...] = tuple(range(size))
-        """Per set the number of the first set of its market."""
-
-    def learn(self, masks: Sequence[int]) -> bool:
-        """Learn from a node: per set the mask of its devices. Return whether a relation changed."""
-        changed = False
-        for i, mine in enumerate(masks):
-            for j, other in enumerate(masks):
-                if mine & ~other and self._inside[i][j]:
-                    self._inside[i][j], changed = False, True
-                if mine & other and not self._meet[i][j]:
-                    self._meet[i][j], changed = True, True
-        if changed:
-            size = range(len(self.markets))
-            self.exists = any(self._meet[i][j] and not self._inside[i][j] for i in size for j in size)
-            self.markets = self._join()
-        return changed
-
-    def inside(self, inner: int, outer: int) -> bool:
-        """Say whether one set lies inside the other on every node."""
-        return self._inside[inner][outer]
-
-    def same(self, one: int, other: int) -> bool:
-        """Say whether two sets have the same devices on every node: their selectors may differ in text only."""
-        return self._inside[one][other] and self._inside[other][one]
-
-    def _join(self) -> tuple[int, ...]:
-        firsts = list(range(len(self.markets)))
-        for i, row in enumerate(self._meet):
-            for j, meets in enumerate(row):
-                if meets and firsts[i] != firsts[j]:
-                    low, high = sorted((firsts[i], firsts[j]))
-                    firsts = [low if first == high else first for first in firsts]
-        return tuple(firsts)
-
 
 PLACE = 0.1
 """Cost, in whole devices, of a place for several shared devices where as many are left as claims for one are expected."""
@@ -73,12 +31,8 @@ EASE = 6.0
 """Slack, in standard deviations, above which a set costs almost nothing."""
 
 
-class ClusterState(NodeLog, Protocol):
+class ClusterState(HostedCluster, Protocol):
     """The members of the state that scarcity reads."""
-
-    def view(self, name: str) -> NodeView:
-        """Return the present view of a node."""
-        ...
 
 
 class Captive(NamedTuple):
@@ -112,18 +66,20 @@ class Scarcity:
         """Grows when relations between sets change; outcomes of earlier versions are void."""
         self._latest = prices.mix
         self._several = len(prices.several)
-        self._has_places = False
+        self.has_places = False
         """Whether some class has devices to share that a request takes several of."""
         self._captives: list[Captive] = []
         """Per set; computed for the latest demand and relations between sets."""
         self._expected: list[float] = []
         """Claims expected per request for several shared devices."""
         self._costs: dict[int, int] = {}
+        self.host_places = HostPlaces(prices)
+        """Places with the cpu and memory that pods beside them request."""
 
     @property
     def contested(self) -> bool:
         """Whether some set shares devices with another without lying inside it, or places are counted; else nothing has a cost."""
-        return self._markets.exists or self._has_places
+        return self._markets.exists or self.has_places
 
     def catch_up(self, cluster: ClusterState, node_states: NodeStates, latest: DemandMix) -> None:
         """Read the nodes that changed. `latest`: the recent demand, which may be newer than that of the prices."""
@@ -153,6 +109,12 @@ class Scarcity:
                     self._put(name, ())
                     del self._by_node[name]
 
+    def catch_up_places(self, cluster: ClusterState, typical: TypicalHostDemand) -> None:
+        """Count places with the cpu and memory of nodes, where there are places at all; after `catch_up`."""
+        self.host_places.follow(cluster, typical)
+        # Every change of a node may change the places left.
+        self._costs.clear()
+
     def _compare(self, view: NodeView) -> None:
         """Learn relations between sets from the first node of a class."""
         node_class = view.node_class
@@ -162,8 +124,8 @@ class Scarcity:
         if node_class not in self._node_classes:
             self._node_classes.add(node_class)
             rooms, set_masks = self._prices.of(view).rooms, self._prices.of(view).set_masks
-            if self._markets.learn(set_masks) or (rooms and not self._has_places):
-                self._has_places |= bool(rooms)
+            if self._markets.learn(set_masks) or (rooms and not self.has_places):
+                self.has_places |= bool(rooms)
                 self.version += 1
                 self._captives.clear()
 
@@ -192,7 +154,7 @@ class Scarcity:
         for first, mask in zip(self._markets.markets, set_masks, strict=True):
             unions[first] |= mask
         counts = tuple([(mask & free).bit_count() for mask in (*set_masks, *unions)])
-        if not self._has_places:
+        if not self.has_places:
             return counts
         left = places(view, node_prices.rooms)
         shared = (view.plain & view.shareable).bit_count()
@@ -245,7 +207,24 @@ class Scarcity:
         """Return the number of a request for several shared devices among the sets of a contention."""
         return self._size + number
 
+    def with_host(
+        self, contention: Contention, name: str, left: HostResources, requested: HostResources
+    ) -> Contention:
+        """Return the contention of a choice on a node whose cpu and memory matter: places without enough of both are none."""
+        host_places = self.host_places
+        if not host_places.kinds:
+            return contention
+        lost = [number - self._size for number in contention if number >= self._size] if contention else []
+        taken = host_places.taken(name, left, requested, lost)
+        if not lost and not taken:
+            return contention
+        first = self._size + self._several
+        sets = contention[: len(contention) - len(lost)]
+        return (*sets, *[first + kind for kind in taken])
+
     def _cost(self, number: int) -> int:
+        if number >= self._size + self._several:
+            return self._host_place_cost(number - self._size - self._several)
         if number >= self._size:
             return self._place_cost(number - self._size)
         if not self._captives:
@@ -261,6 +240,14 @@ class Scarcity:
             self._expected = self._expect()
         left = self._free[2 * self._size + number]
         return round(UNIT * PLACE * (self._expected[number] / max(left, 1)) ** 2)
+
+    def _host_place_cost(self, kind: int) -> int:
+        """Return the same for one kind of pods."""
+        if not self._expected:
+            self._expected = self._expect()
+        places_left = self.host_places.left[kind]
+        expected = self._expected[self.host_places.kinds[kind].number] * self.host_places.parts[kind]
+        return round(UNIT * PLACE * (expected / max(places_left, 1)) ** 2)
 
     def _expect(self) -> list[float]:
         """Return how many claims for several shared devices come until such demand fills the cluster."""

@@ -65,8 +65,9 @@ class HostCurve:
         return max(self._chances[at] - left * self._slopes[at], 0.0)
 
 
-MOVED = 0.05
-"""Part of a node's value by which a curve must differ somewhere to be taken over: every key of a node depends on the curves."""
+MOVED = 0.02
+"""Part of a node's value by which a curve must differ somewhere to be taken over: every key of a node depends on the curves.
+A curve drawn from `demandhistory.LATEST` pods errs by about as much."""
 
 MOST_KEPT = 1 << 16
 """Pairs of free value and resources whose stranded value is kept."""
@@ -122,7 +123,7 @@ class Stranding:
 
     def change(
         self,
-        host: HostDemand,
+        requested: HostResources,
         left: HostResources,
         node_state: NodeState,
         view: NodeView,
@@ -131,21 +132,23 @@ class Stranding:
     ) -> int:
         """Return by how much the stranded value of a node grows when the demand takes these picks.
 
-        `left`: the node's cpu and memory before.
+        `requested`: of the demand's pods; `left`: the node's cpu and memory before. Hot path.
         """
         free = self._devices.free(node_state, view)
-        after = free - self._devices.taken(node_state, view, query, picks)
-        return self._stranded(after, left.less(host.requested)) - self._stranded(free, left)
-
-    def _stranded(self, free: int, left: HostResources) -> int:
+        # Every request of cpu and memory compares with the same value before.
         key = free, left
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._value(free, left)
-        return found
+        before = self._known.get(key)
+        if before is None:
+            before = self._known[key] = self._stranded(free, left.cpu, left.memory)
+        free -= self._devices.taken(node_state, view, query, picks)
+        return self._stranded(free, left.cpu - requested.cpu, left.memory - requested.memory) - before
 
-    def _value(self, free: int, left: HostResources) -> int:
+    def _stranded(self, free: int, cpu: int, memory: int) -> int:
+        """Return the stranded part of free device value; amounts below zero count as zero."""
         if free <= 0:
             return 0
         devices = free / UNIT
-        return round(free * max(self._cpu.part(left.cpu / devices), self._memory.part(left.memory / devices)))
+        part = self._cpu.part(cpu / devices if cpu > 0 else 0.0)
+        if memory < self._memory.most * devices:
+            part = max(part, self._memory.part(memory / devices if memory > 0 else 0.0))
+        return round(free * part)

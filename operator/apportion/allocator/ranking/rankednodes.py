@@ -9,7 +9,7 @@ from typing import TypeAlias
 from apportion.allocator.changelog import NodeLog
 from apportion.allocator.ranking.ranking import Answer, Ranking
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Outcome, Score, Solved
+from apportion.allocator.search.outcome import NOTHING, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Solved]
@@ -50,7 +50,9 @@ class RankedNodes(Ranking):
                 outcome.ranks, outcome.score, outcome.picks, outcome.contention, has_picks=outcome.has_picks
             )
         self._outcomes[name] = outcome
-        if isinstance(outcome, Solved):
+        if not isinstance(outcome, Solved):
+            self.ordinary &= outcome is NOTHING
+        else:
             self._stamp += 1
             heap = self._heaps.setdefault(outcome.contention, [])
             heappush(heap, (outcome.ranks, outcome.score, name, self._stamp, outcome))

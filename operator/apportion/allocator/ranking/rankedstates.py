@@ -10,7 +10,7 @@ from typing import TypeAlias
 from apportion.allocator.equivalence.nodestate import NodeState, NodeStates
 from apportion.allocator.ranking.ranking import Answer, Ranking, sort_key
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Outcome, Score, Solved
+from apportion.allocator.search.outcome import NOTHING, Outcome, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, NodeState, Solved]
@@ -63,6 +63,8 @@ class RankedStates(Ranking):
                 outcome = outcomes[state] = answer(state.first())
             if isinstance(outcome, Solved):
                 self._queue(state, outcome)
+            elif outcome is not NOTHING:
+                self.ordinary = False
         self._cursor = end
 
     def learn(self, name: str, outcome: Outcome) -> None:
@@ -97,6 +99,8 @@ class RankedStates(Ranking):
         self._outcomes[state] = outcome
         if isinstance(outcome, Solved):
             self._queue(state, outcome)
+        elif outcome is not NOTHING:
+            self.ordinary = False
 
     def _first(self, heap: list[Entry], allowed: Callable[[str], bool]) -> tuple[str, Solved] | None:
         best: tuple[str, Solved] | None = None

@@ -46,6 +46,8 @@ class Ranking(ABC):
         """Rankings of nodes that are short of cpu or memory, by what the pods request (`hostranking`)."""
         self.diagnoses: Memo[object, Any] = Memo(MOST_DIAGNOSES)
         """Diagnoses of nodes, by query and node state, for explanations."""
+        self.ordinary = True
+        """Whether no outcome ever kept was an error, a broken pool or an exhausted search."""
         self.refusal: object = None
         """The latest refusal."""
         self.refused: object = None

@@ -55,6 +55,8 @@ class LearnedDemand:
             found = self._make(current)
         version = found.scarcity.version
         found.scarcity.catch_up(cluster, node_states, self._history.latest if mix is None else mix)
+        if found.scarcity.has_places:
+            found.scarcity.catch_up_places(cluster, self._host_history.typical)
         if found.scarcity.version != version:
             # Earlier outcomes are void: rankings recognise them by their scorer.
             found = self._make(current, found.scarcity)
