@@ -34,7 +34,7 @@ class HostedCluster(NodeLog, Protocol):
         ...
 
 
-class Kind(NamedTuple):
+class HostedRequest(NamedTuple):
     """Claims of one request whose pods request about the same."""
 
     number: int
@@ -62,7 +62,7 @@ class HostPlaces:
         self._prices = prices
         self._typical: TypicalHostDemand = ()
         self._cursors = -1, -1
-        self.kinds: list[Kind] = []
+        self.kinds: list[HostedRequest] = []
         self.parts: list[float] = []
         """Per kind its part of the claims with its request."""
         self.left: list[int] = []
@@ -118,12 +118,14 @@ class HostPlaces:
     def _learn(self, typical: TypicalHostDemand) -> bool:
         """Learn what recent pods requested; return whether a kind is new."""
         self._typical = typical
-        counts: Counter[Kind] = Counter()
+        counts: Counter[HostedRequest] = Counter()
         for query, asked, count in typical:
             for entry in entries(query, count):
                 number = self._prices.several.get(entry.alternative) if entry.alternative else None
                 if number is not None:
-                    counts[Kind(number, HostResources(_band(asked.cpu), _band(asked.memory)))] += count
+                    counts[HostedRequest(number, HostResources(_band(asked.cpu), _band(asked.memory)))] += (
+                        count
+                    )
         known = len(self.kinds)
         self.kinds += [kind for kind in counts if kind not in self.kinds][: MOST_KINDS - known]
         totals: Counter[int] = Counter()
