@@ -183,7 +183,8 @@ class Installation:
 
 async def install(cluster: ControlPlane, manifests: Path = MANIFESTS) -> None:
     """Apply the manifests to a control plane, and wait until the CRDs serve."""
-    await cluster.kubectl("apply", "--server-side", "-k", str(manifests))
+    # What others applied from the same manifests by `kubectl apply` belongs to them otherwise.
+    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(manifests))
     crds = [f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")]
     await cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
 
