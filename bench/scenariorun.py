@@ -5,7 +5,6 @@ on one thread: from Claim objects to Allocation objects that the state holds. Re
 files, the API server, watches, pods, partitions and the text of refusals are not part of it.
 """
 
-import gc
 import resource
 import time
 from collections.abc import Iterator, Mapping
@@ -194,10 +193,9 @@ def percentile(ordered: list[float], fraction: float) -> float:
 @contextmanager
 def operators_collector() -> Iterator[None]:
     """Schedule the garbage collector as the operator does once it has loaded everything; as it was, afterwards."""
-    former = gc.get_threshold()
-    Collector().take_over(time.monotonic())
+    collector = Collector()
+    collector.take_over(time.monotonic())
     try:
         yield
     finally:
-        gc.set_threshold(*former)
-        gc.unfreeze()
+        collector.end()

@@ -29,7 +29,6 @@ from apportion.cluster.ownthread import run_in_own_thread
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
-from apportion.collector import Collector
 from apportion.errors import ApportionError
 from apportion.partitions.controller import PartitionController
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -37,12 +36,11 @@ from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.pendingclaims import PendingClaims
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
+from apportion.upkeep import upkeep
 
 MANAGER = "apportion-operator"
 """Field manager of everything that the operator writes, and name on its Events."""
 
-_REST = 1.0
-"""Seconds without a pass after which upkeep may run."""
 _SILENT = 180.0
 """Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
 OBSERVED = (
@@ -162,6 +160,7 @@ class App:
                 ]
                 tasks += [
                     group.create_task(_part("recorder", self.recorder.run())),
+                    group.create_task(_part("upkeep", self._upkeep())),
                     group.create_task(_part("lease", run_in_own_thread("lease", self._hold_lease))),
                 ]
                 stopped = group.create_task(self._stop.wait())
@@ -197,16 +196,12 @@ class App:
             if not await self._while_leading(self._caught_up()):
                 continue
             self.snapshot.state.warm_up()
-            collector = Collector()
-            collector.take_over(time.monotonic())
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
-            resting = asyncio.ensure_future(self._rest(collector))
             self._set_acting(acting=True)
             try:
                 await self._while_leading(self._act())
             finally:
                 self._set_acting(acting=False)
-                resting.cancel()
 
     def _set_acting(self, *, acting: bool) -> None:
         self._acting_since = time.monotonic() if acting else None
@@ -231,13 +226,9 @@ class App:
             group.create_task(self.cycle.run())
             group.create_task(self.partitions.run())
 
-    async def _rest(self, collector: Collector) -> None:
-        """While no claim waits, do work that a later claim would have to wait for."""
-        while True:
-            await asyncio.sleep(_REST)
-            if self.cycle.age() >= _REST:
-                self.snapshot.state.settle()
-                collector.quiet(time.monotonic())
+    async def _upkeep(self) -> None:
+        synced = asyncio.gather(*(each.synced.wait() for each in self._reflectors))
+        await upkeep(self.snapshot.state, self.cycle.age, loaded=synced)
 
     async def _caught_up(self) -> None:
         await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))

@@ -30,10 +30,23 @@ class Collector:
 
     _new: float = 0.0
     _whole: float = 0.0
+    _former: tuple[int, int, int] | None = None
+    """The thresholds that `end` brings back."""
+
+    def load(self) -> None:
+        """Leave full passes out from now on: nearly all of what is loaded stays, and each pass would look at all of it."""
+        self._former = self._former or gc.get_threshold()
+        gc.set_threshold(YOUNG, AGED, NEVER)
+
+    def end(self) -> None:
+        """Let Python collect by itself again."""
+        if self._former is not None:
+            gc.set_threshold(*self._former)
+            gc.unfreeze()
 
     def take_over(self, now: float) -> None:
         """Collect once, freeze what was loaded, and leave full passes to `quiet`."""
-        gc.set_threshold(YOUNG, AGED, NEVER)
+        self.load()
         self._pass(now)
 
     def quiet(self, now: float) -> None:

@@ -21,6 +21,20 @@ def restored() -> Iterator[None]:
             gc.enable()
 
 
+def test_what_is_loaded_is_collected_once() -> None:
+    """80,000 objects of a large cluster come at once, and stay. At the end Python collects as before."""
+    former = gc.get_threshold()
+    with restored():
+        collector = Collector()
+        collector.load()
+        assert gc.get_threshold()[2] == NEVER
+        collector.take_over(1000.0)
+        assert gc.get_freeze_count() > 0
+        collector.end()
+        assert gc.get_threshold() == former
+        assert gc.get_freeze_count() == 0
+
+
 def test_only_young_objects_are_collected_while_claims_wait() -> None:
     """A pass over a hundred thousand surviving objects would delay a claim by 60 ms."""
     passes: list[int] = []

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web
@@ -10,10 +11,22 @@ from aiohttp import web
 from apportion.app import App
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, LAYOUTS, PARTITIONS, SLICES, ResourceKind
+from apportion.cluster.lease import Lease
 from apportion.settings import CycleSettings, LeaseSettings, OperatorSettings
+from testbed.beside import beside
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer, failed
-from tests.cluster.replica import claim, devices, elsewhere, hold, holder, replica, two_devices
+from tests.cluster.replica import (
+    LEASE,
+    NAMESPACE,
+    claim,
+    devices,
+    elsewhere,
+    hold,
+    holder,
+    replica,
+    two_devices,
+)
 from tests.observedcluster import ObservedCluster
 
 
@@ -89,6 +102,29 @@ async def test_a_leader_that_cannot_act_gives_the_lease_back(server: ApiServer) 
         assert not app.lease.gained.is_set()
         server.fault = lambda _: None
         await eventually(lambda: allocated(server), within=40)
+
+
+async def test_a_stand_by_looks_at_the_lease_twice_a_second(server: ApiServer) -> None:
+    """The term of a dead leader counts from when its last renewal was seen."""
+    hold(server, "predecessor")
+    slept: list[float] = []
+
+    async def note(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(0.01)
+
+    stand_by = Lease(
+        namespace=NAMESPACE,
+        name=LEASE,
+        identity="stand-by",
+        clock=time.monotonic,
+        now=lambda: datetime.now(UTC),
+        sleep=note,
+    )
+    async with server.client() as client, beside(stand_by.run(client)):
+        await asyncio.sleep(0.2)
+    assert len(slept) > 1
+    assert max(slept) <= 0.5
 
 
 async def test_a_replica_that_ends_gives_the_lease_back(server: ApiServer) -> None:

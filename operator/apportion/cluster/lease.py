@@ -23,7 +23,7 @@ from apportion.cluster.kinds import LEASES
 from apportion.errors import ApiError, Missing, NotLeading, Overtaken
 
 _log = structlog.get_logger()
-_FOLLOW = 2.0
+_FOLLOW = 0.5
 """Seconds between two tries of a follower, at most."""
 _MARGIN = 0.05
 """Seconds after the end of another's term at which a follower tries."""
