@@ -105,3 +105,18 @@ def test_a_claim_of_the_same_name_begins_anew() -> None:
     made.allocate(made.claim("c", uid="second"), "n1", "gpu-0")
     followed.follow()
     assert [(claim.uid, since) for claim, since in followed.items()] == [("second", made.clock.now)]
+
+
+def test_a_gate_opens_when_a_claim_can_be_read_again() -> None:
+    """Nothing else about the claim changes then."""
+    made = world()
+    claim = made.allocate(made.claim("c"), "n1", "gpu-0")
+    made.pod("p", "c", gates=(GATE,))
+    gates = Gates(made.snapshot)
+    [result] = claim["status"]["allocation"]["devices"]["results"]
+    result["adminAccess"] = "maybe"
+    made.see(CLAIMS, claim)
+    assert opened(made, gates) == []
+    del result["adminAccess"]
+    made.see(CLAIMS, claim)
+    assert opened(made, gates) == ["uid-team-pods-p"]

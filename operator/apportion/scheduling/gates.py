@@ -85,9 +85,7 @@ class Gates:
         snapshot = self._snapshot
         return GATE in pod.gates and all(
             claim is not None and (claim.allocation is not None or not snapshot.managed.owns(claim))
-            for entry in pod.claims
-            if not entry.needless
-            for claim in (snapshot.claim(pod.namespace, entry.claim) if entry.claim else None,)
+            for claim in snapshot.named_claims(pod)
         )
 
 
