@@ -107,7 +107,7 @@ def test_a_claim_of_the_same_name_begins_anew() -> None:
     assert [(claim.uid, since) for claim, since in followed.items()] == [("second", made.clock.now)]
 
 
-def test_a_gate_opens_when_a_claim_can_be_read_again() -> None:
+def test_a_gate_opens_when_an_unreadable_claim_becomes_readable() -> None:
     """Nothing else about the claim changes then."""
     made = world()
     claim = made.allocate(made.claim("c"), "n1", "gpu-0")

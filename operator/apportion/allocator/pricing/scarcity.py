@@ -224,9 +224,10 @@ class Scarcity:
 
     def _cost(self, number: int) -> int:
         if number >= self._size + self._several:
-            return self._host_place_cost(number - self._size - self._several)
+            kind, hosted = number - self._size - self._several, self.host_places
+            return self._place_cost(hosted.kinds[kind].number, hosted.parts[kind], hosted.left[kind])
         if number >= self._size:
-            return self._place_cost(number - self._size)
+            return self._place_cost(number - self._size, 1.0, self._free[self._size + number])
         if not self._captives:
             self._captives = self._measure_captives()
         share, variance, per_claim = self._captives[number]
@@ -234,20 +235,14 @@ class Scarcity:
         slack = (self._free[number] - share * left) / sqrt(variance * left + 1)
         return round(UNIT * log1p(exp(min(EASE - slack, 50.0))) / per_claim)
 
-    def _place_cost(self, number: int) -> int:
-        """Return the present cost of one place: it hardly matters while there are more than claims to come, and then much."""
-        if not self._expected:
-            self._expected = self._expect()
-        left = self._free[2 * self._size + number]
-        return round(UNIT * PLACE * (self._expected[number] / max(left, 1)) ** 2)
+    def _place_cost(self, number: int, part: float, left: int) -> int:
+        """Return the present cost of one of `left` places: it hardly matters while there are more than claims to come, and then much.
 
-    def _host_place_cost(self, kind: int) -> int:
-        """Return the same for one kind of pods."""
+        `number`: of the request; `part`: of its claims those that need such a place.
+        """
         if not self._expected:
             self._expected = self._expect()
-        places_left = self.host_places.left[kind]
-        expected = self._expected[self.host_places.kinds[kind].number] * self.host_places.parts[kind]
-        return round(UNIT * PLACE * (expected / max(places_left, 1)) ** 2)
+        return round(UNIT * PLACE * (self._expected[number] * part / max(left, 1)) ** 2)
 
     def _expect(self) -> list[float]:
         """Return how many claims for several shared devices come until such demand fills the cluster."""
