@@ -30,8 +30,8 @@ def register(registry: kopf.OperatorRegistry, app: App) -> None:
         settings.posting.enabled = False
         settings.persistence.finalizer = f"{OWN}/finalizer"
         settings.networking.request_timeout = 30
-        # Else kopf sends SIGKILL to its thread ten minutes after a part failed, whatever runs there by then. kubelet ends a
-        # process that hangs: its liveness probe fails.
+        # Else kopf sends SIGKILL to its thread ten minutes after a part failed, whatever runs there by then. All that the end
+        # of the process waits for is bounded: by the lease, and by the time-outs of requests.
         settings.process.ultimate_exiting_timeout = None
 
     @kopf.on.login(registry=registry)
