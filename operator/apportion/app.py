@@ -31,6 +31,7 @@ from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
 from apportion.partitions.controller import PartitionController
+from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.pendingclaims import PendingClaims
@@ -94,6 +95,7 @@ class App:
             unfit=self._unfit,
             tell=asyncio.get_running_loop().call_soon_threadsafe,
             writing=self._writing,
+            unknown=lambda: self._writes.open,
         )
         self.recorder = Recorder(client, component=MANAGER, clock=clock, now=now)
         writer = Writer(client, fence=self.lease.fence, now=now, concurrency=settings.cycle.writes)
@@ -124,8 +126,9 @@ class App:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         self._pending = PendingClaims(self.snapshot, now)
         self._acting_since: float | None = None
+        self._parts = Parts()
         self._stop = stop
-        self._health = Health(settings.health_port, alive=self._sick, ready=self.unready)
+        self._health = Health(settings.health_port, alive=self.unhealthy, ready=self.unready)
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
@@ -153,20 +156,20 @@ class App:
         REGISTRY.register(self._pending)
         try:
             async with asyncio.TaskGroup() as group:
-                acting = group.create_task(_part("acting", self._lead()))
+                acting = group.create_task(self._parts.run("acting", self._lead()))
                 tasks = [
-                    group.create_task(_part(f"reflector of {each.kind.plural}", each.run()))
+                    group.create_task(self._parts.run(f"reflector of {each.kind.plural}", each.run()))
                     for each in self._reflectors
                 ]
                 tasks += [
-                    group.create_task(_part("recorder", self.recorder.run())),
-                    group.create_task(_part("upkeep", self._upkeep())),
-                    group.create_task(_part("lease", run_in_own_thread("lease", self._hold_lease))),
+                    group.create_task(self._parts.run("recorder", self.recorder.run())),
+                    group.create_task(self._parts.run("upkeep", self._upkeep())),
+                    group.create_task(self._parts.run("lease", run_in_own_thread("lease", self._hold_lease))),
                 ]
                 stopped = group.create_task(self._stop.wait())
                 # kopf cancels whatever is started after it, so it comes last.
                 watcher = group.create_task(
-                    _part(
+                    self._parts.run(
                         "kopf",
                         kopf.operator(
                             registry=registry, clusterwide=True, standalone=True, stop_flag=self._stop
@@ -248,17 +251,21 @@ class App:
             return f"{', '.join(missing)} are not listed"
         if held > self._within and self._acting_since is None:
             return f"it did not act within {self._within:.0f} s"
-        return self._sick()
+        return self._stalled()
 
     def _writing(self) -> bool:
         """Say whether a write of this replica may still be carried out. The lease's thread asks."""
         return self._acting_since is not None or self._writes.open
 
-    def _sick(self) -> str | None:
+    def _stalled(self) -> str | None:
         # A stand-by makes no passes: only what it did since it began to act counts.
         since = self._acting_since
         silent = 0.0 if since is None else min(self.cycle.age(), time.monotonic() - since)
         return f"no pass for {silent:.0f} s" if silent > self._stuck else None
+
+    def unhealthy(self) -> str | None:
+        """Say why the process should be ended and started anew; None: it should not."""
+        return self._parts.failure or self._stalled()
 
     def unready(self) -> str | None:
         """Say which kinds are not observed; None when all are."""
@@ -267,15 +274,6 @@ class App:
         if missing:
             return f"not listed yet, or not served: {', '.join(missing)}"
         return f"not heard of for {_SILENT:.0f} s: {', '.join(silent)}" if silent else None
-
-
-async def _part(name: str, work: Awaitable[None]) -> None:
-    """Do one part of the operator; its failure ends the process, which says why."""
-    try:
-        await work
-    except Exception as error:
-        _log.exception("operator.part_failed", part=name)
-        raise ApportionError(f"{name} failed: {type(error).__name__} {error}") from error
 
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:

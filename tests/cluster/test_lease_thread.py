@@ -24,6 +24,7 @@ def lease(
     identity: str,
     unfit: Callable[[], str | None] = lambda: None,
     *,
+    unknown: Callable[[], bool] = lambda: False,
     namespace: str = "apportion-system",
     term: float = TERM,
 ) -> Lease:
@@ -37,6 +38,7 @@ def lease(
         renew=0.3,
         reserve=1.0,
         unfit=unfit,
+        unknown=unknown,
         tell=asyncio.get_running_loop().call_soon_threadsafe,
     )
 
@@ -115,6 +117,24 @@ async def test_an_unfit_leader_makes_room_for_a_healthy_one() -> None:
                 unfit.clear()
                 await asyncio.sleep(1.0)
                 assert sick.remaining() == 0
+
+
+async def test_an_unfit_leader_lets_the_lease_run_out_while_a_write_may_be_carried_out() -> None:
+    """A healthy one that led before would not see the write, and give its devices to another claim."""
+    unfit: list[str] = []
+    async with ApiServer().serving() as server:
+        sick = lease("sick", lambda: unfit[0] if unfit else None, unknown=lambda: True, term=4.0)
+        healthy = lease("healthy", term=4.0)
+        async with threaded(sick, server):
+            await asyncio.wait_for(sick.gained.wait(), 5)
+            async with threaded(healthy, server):
+                unfit.append("it does not act")
+                await asyncio.wait_for(sick.lost.wait(), 5)
+                lost = time.monotonic()
+                await eventually(lambda: leads(healthy))
+                assert time.monotonic() - lost >= 3.0
+                written = server.get(LEASES, "apportion-operator", "apportion-system")
+                assert written["spec"]["leaseTransitions"] == 2
 
 
 async def test_others_wait_for_all_of_a_term_of_half_seconds() -> None:

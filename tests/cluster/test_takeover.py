@@ -205,6 +205,8 @@ async def test_a_part_that_fails_ends_the_operator_and_says_why(
         with pytest.raises(ExceptionGroup) as failure:
             await app.run()
     assert [str(error) for error in failure.value.exceptions] == ["lease failed: ValueError no certificate"]
+    # Should the end itself not come to an end, kubelet ends the process.
+    assert app.unhealthy() == "lease failed: ValueError no certificate"
     await asyncio.sleep(0.3)
     assert not killed
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from apportion.api.contract import AGENT_FINALIZER
 from apportion.cel import Programs
 from apportion.cluster.client import Client, connect
 from apportion.cluster.kinds import CLAIMS, PARTITIONS, POLICIES
@@ -14,7 +15,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.partitions.controller import PartitionController
 from apportion.partitions.dynamicpartitions import Create, DynamicPartitions
 from testbed.controlplane import ControlPlane
-from tests.observedcluster import ObservedCluster
+from tests.observedcluster import GPU, ObservedCluster
 from tests.partitions.manycards import controller
 
 CRDS = Path(__file__).parents[2] / "crds"
@@ -50,6 +51,38 @@ async def test_a_partition_that_went_meanwhile_is_no_failure(control_plane: Cont
     assert fenced
     assert [line["event"] for line in logs if line["log_level"] != "debug"] == []
     assert any("not found" in line.get("error", "") for line in logs)
+
+
+async def test_partitions_of_a_node_that_is_gone_lose_our_finalizer_alone(
+    control_plane: ControlPlane,
+) -> None:
+    """What somebody else adds between our look and our write stays, also when the write comes late."""
+    await control_plane.kubectl("apply", "--kustomize", str(CRDS))
+    await control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    world = ObservedCluster()
+    spec = {"nodeName": "gone", "driver": GPU, "pool": "gone", "device": PLACEMENT, "parent": "gpu-0"}
+    spec |= {"profile": "1g.10gb", "origin": "Claim"}
+    name = f"gone-{PLACEMENT}"
+    metadata = {"name": name, "finalizers": [AGENT_FINALIZER]}
+    body = {"apiVersion": PARTITIONS.api_version, "kind": PARTITIONS.name, "metadata": metadata, "spec": spec}
+    async with await connect(control_plane.kubeconfig, manager="apportion-operator") as client:
+
+        async def observe() -> list[str]:
+            found = await client.get(PARTITIONS, name)
+            world.snapshot.observe(PARTITIONS, "MODIFIED", found)
+            return list(found["metadata"]["finalizers"])
+
+        acting = controller(world, client)
+        await client.create(PARTITIONS, body)
+        await observe()
+        await acting.act()
+        both = [AGENT_FINALIZER, "example.com/theirs"]
+        await client.patch(PARTITIONS, name, {"metadata": {"finalizers": both}})
+        world.clock.now += 61
+        await acting.act()
+        assert await observe() == both
+        await acting.act()
+        assert await observe() == ["example.com/theirs"]
 
 
 async def test_a_policy_that_goes_while_statuses_are_compared_is_no_failure(unanswered: Client) -> None:

@@ -53,13 +53,15 @@ class Lease:
         unfit: Callable[[], str | None] = lambda: None,
         tell: Tell = lambda say: say(),
         writing: Callable[[], bool] = lambda: False,
+        unknown: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare; nothing is asked for before `run`.
 
         `duration`: seconds that a won lease lasts; `renew`: seconds between renewals; `reserve`: seconds that must be
         left for a write to begin, at least the time-out of one request; `unfit` says why this replica must not lead: it
         does not try then, and gives back what it holds; `writing` says whether a write of this replica may still be carried
-        out: at the end the lease is then not released but runs out.
+        out: at the end the lease is then not released but runs out; `unknown` says whether one may that was begun longer ago
+        than a request takes: an unfit replica's lease is then not released either.
         """
         self._namespace = namespace
         self._name = name
@@ -73,6 +75,7 @@ class Lease:
         self._unfit = unfit
         self._tell = tell
         self._writing = writing
+        self._unknown = unknown
         self._until = 0.0
         self._since: float | None = None
         """When this replica began to lead; None for a follower."""
@@ -215,7 +218,10 @@ class Lease:
         self._rests_until = self._clock() + _REST * self._duration
         # A write that began while we led may still be on its way, and the next leader must see it.
         await self._sleep(self._reserve)
-        await self._release(client)
+        if self._unknown():
+            _log.info("lease.not_released", error="a write may still be carried out")
+        else:
+            await self._release(client)
 
     async def _release(self, client: Client) -> None:
         try:

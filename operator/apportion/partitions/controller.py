@@ -130,6 +130,8 @@ class PartitionController:
         actions: list[Action] = self._dynamic.actions(self._snapshot)
         actions += [action for plan in self._plans for action in plan.actions]
         actions += orphans(self._snapshot, self._plans)
+        policies = {policy.metadata.uid for policy in self._snapshot.policies.values()}
+        self._compared = {uid: at for uid, at in self._compared.items() if uid in policies}
         await asyncio.gather(
             *(self._try(self._carry_out(action)) for action in actions),
             *(self._try(self._class(raw, plan)) for plan in self._plans for raw in plan.classes),
@@ -252,13 +254,12 @@ class PartitionController:
         self._fence()
         metadata = partition.metadata
         if metadata.deletion_timestamp is None:
+            # The finalizer goes when the watch shows the deletion, so that the patch depends on what was seen.
             await self._client.delete(PARTITIONS, metadata.name, uid=metadata.uid)
-        kept = [finalizer for finalizer in metadata.finalizers if finalizer != AGENT_FINALIZER]
-        body = {"metadata": {"uid": metadata.uid, "finalizers": kept}}
-        try:
-            await self._client.patch(PARTITIONS, metadata.name, body)
-        except Missing:
             return
+        kept = [finalizer for finalizer in metadata.finalizers if finalizer != AGENT_FINALIZER]
+        body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": kept}}
+        await self._client.patch(PARTITIONS, metadata.name, body)
         _log.info("partition.let_go", partition=metadata.name, node=partition.spec.node_name)
 
 
