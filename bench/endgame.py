@@ -21,6 +21,7 @@ from rich.progress import track
 
 from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.search.scorer import Strategy
+from apportion.allocator.terms import Terms
 from apportion.dra.claim import Claim
 from bench.generator import ScenarioSpec, generate
 from bench.optimum import Choice, Optimum, State
@@ -95,7 +96,7 @@ class Cluster:
         left = coming = self.devices
         for selector, count, claim in self.draw(seed):
             precompute(self.scenario.state)
-            node = allocate_one(self.scenario, claim, Strategy.LEAST_FRAGMENTATION).node
+            node = allocate_one(self.scenario, claim, Terms(Strategy.LEAST_FRAGMENTATION)).node
             if node:
                 if left <= last:
                     taken = self.models[node], free[node]

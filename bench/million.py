@@ -126,6 +126,7 @@ def _claims(state: State, fleet: "Fleet") -> Mapping[str, Any]:
     times: list[float] = []
     cpu: list[float] = []
     unplaced = 0
+    terms = Terms(Strategy.LEAST_FRAGMENTATION)
     held: set[str] = set()
     for event in fleet.events:
         if event["op"] == "release":
@@ -135,7 +136,7 @@ def _claims(state: State, fleet: "Fleet") -> Mapping[str, Any]:
             continue
         claim = claims[event["claim"]]
         began, ticks = time.perf_counter(), time.thread_time()
-        found = allocate(state, Demand((claim,)), Terms(Strategy.LEAST_FRAGMENTATION))
+        found = allocate(state, Demand((claim,)), terms)
         if isinstance(found, Decision):
             state.hold(claim.name, found.allocations[0].results)
             held.add(claim.name)

@@ -81,6 +81,7 @@ def run(
         else {}
     )
     planned: Mapping[str, Answer] = {}
+    terms = Terms(strategy)
     held: set[str] = set()
     released = 0
     with operators_collector():
@@ -103,7 +104,7 @@ def run(
                 claims = [scenario.claims[name] for name in planned_by_first[event.claim]]
                 planned, spent = plan(scenario.state, claims, strategy)
             claim = scenario.claims[event.claim]
-            outcome = allocate_one(scenario, claim, strategy, limit, planned.get(claim.name), ticks=ticks)
+            outcome = allocate_one(scenario, claim, terms, limit, planned.get(claim.name), ticks=ticks)
             outcome = outcome._replace(ms=outcome.ms + spent.ms, cpu_ms=outcome.cpu_ms + spent.cpu_ms)
             if outcome.status == "allocated":
                 held.add(event.claim)
@@ -120,7 +121,7 @@ def run(
 def allocate_one(
     scenario: Scenario,
     claim: Claim,
-    strategy: Strategy,
+    terms: Terms,
     limit: float = 0,
     planned: Answer | None = None,
     *,
@@ -136,7 +137,7 @@ def allocate_one(
         if found is None:
             # A generator-based context that does nothing takes a thirtieth of a claim's time.
             with deadline(limit) if limit else nullcontext():
-                found = allocate(state, Demand((claim,)), Terms(strategy))
+                found = allocate(state, Demand((claim,)), terms)
         if found.asked is not None:
             state.learn(found.asked)
         if isinstance(found, Decision):
