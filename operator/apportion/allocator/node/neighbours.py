@@ -36,7 +36,8 @@ class Neighbours:
             self._rows_of = {
                 member: rows for rows, devices in self._neighbourhoods.items() for member in bits(devices)
             }
-        return _free_counts(self._rows_of[index], free)
+        # As _free_counts does; every device that may be taken is asked about.
+        return tuple([(row & free).bit_count() for row in self._rows_of[index]])
 
     def order(self, free: int) -> tuple[int, ...]:
         """Return device masks of the neighbourhoods, those with the fewest free devices first."""

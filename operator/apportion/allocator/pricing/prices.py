@@ -143,10 +143,9 @@ class NodePrices:
         """Return the part of `total` that the free devices can serve, `UNIT` for all of it."""
         if not self.total:
             return 0
-        left = sum(
-            demand.weight * ((demand.mask & free).bit_count() // demand.number)
-            for demand in self.whole_demands
-        )
+        left = 0
+        for mask, number, weight in self.whole_demands:
+            left += weight * ((mask & free).bit_count() // number)
         return left * UNIT // self.total
 
 

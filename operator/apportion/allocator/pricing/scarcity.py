@@ -6,6 +6,7 @@ market's free devices that requests confined to the set will take, in standard d
 """
 
 from collections.abc import Iterable
+from itertools import repeat
 from math import exp, log1p, sqrt
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
@@ -166,10 +167,10 @@ class Scarcity:
             return
         self._by_node[name] = counts
         self._costs.clear()
-        for number, count in enumerate(former):
-            self._free[number] -= count
-        for number, count in enumerate(counts):
-            self._free[number] += count
+        free = self._free
+        for number, (before, after) in enumerate(zip(former or repeat(0), counts or repeat(0), strict=False)):
+            if before != after:
+                free[number] += after - before
 
     def free_devices(self, alternative: Alternative) -> int:
         """Return the number of free devices in a request's set; 0 where sets do not compete or the set is unknown."""

@@ -33,14 +33,20 @@ class DeviceTraits:
 
     def packed(self, losses: Iterable[tuple[int, int, int]]) -> list[int]:
         """Return the devices of (worth lost, worth around it, device): preferred ones, then the least lost, then the fullest."""
-        prefer = self._search.prefer
-        return [
-            key[-1]
-            for key in sorted(
-                (-prefer.get(index, 0), self.agreeing(index), lost, around, self.crowd(index), index)
-                for lost, around, index in losses
+        prefer, crowd, free = self._search.prefer, self._neighbours.crowd, self._free
+        agreeing = self.agreeing if self._agreements else None
+        keys = [
+            (
+                -prefer.get(index, 0),
+                agreeing(index) if agreeing else 0,
+                lost,
+                around,
+                crowd(index, free),
+                index,
             )
+            for lost, around, index in losses
         ]
+        return [key[-1] for key in sorted(keys)]
 
     def losses(self, mask: int) -> list[tuple[int, int, int]]:
         """Return (worth lost, worth of its group, device) for each device of the mask, in placements."""
