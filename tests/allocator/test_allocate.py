@@ -113,6 +113,28 @@ def test_an_earlier_alternative_precedes_a_better_node() -> None:
     assert chosen(state, Demand((one,))).allocations[0].results[0].request == "r/new"
 
 
+@pytest.mark.parametrize(
+    ("strategy", "taken"),
+    [
+        (Strategy.FIRST_FIT, ["gpu-0", "gpu-1"]),
+        (Strategy.PACK, ["gpu-1", "gpu-0"]),
+        (Strategy.SPREAD, ["gpu-1", "gpu-0"]),
+        (Strategy.LEAST_FRAGMENTATION, ["gpu-1", "gpu-0"]),
+    ],
+)
+def test_a_request_leaves_the_device_that_a_later_requests_first_alternative_needs(
+    strategy: Strategy, taken: list[str]
+) -> None:
+    """Either device serves the first request. FirstFit takes the first one, as kube-scheduler does."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0", "new"), device("gpu-1", "old")]), nodes=("n1",))
+    alternatives = [device_request(kind=kind)["exactly"] | {"name": kind} for kind in ("new", "old")]
+    one = claim("c", device_request(kind=""), {"name": "later", "firstAvailable": alternatives})
+
+    results = chosen(state, Demand((one,)), strategy).allocations[0].results
+
+    assert [result.device.name for result in results] == taken
+
+
 def test_all_claims_of_a_demand_are_allocated_on_one_node_or_refused() -> None:
     """No device is allocated to two of the claims."""
     state = fleet(2, 1)

@@ -26,7 +26,12 @@ STEPS = 20_000
 
 
 class SearchStrategy(Protocol):
-    """The methods of a strategy that a search calls."""
+    """The members of a strategy that a search reads."""
+
+    @property
+    def scans(self) -> bool:
+        """Whether the best solution is wanted, not upstream's first one."""
+        ...
 
     def order(self, search: "Search", candidates: Candidates, mask: int) -> Sequence[int]:
         """Return the devices of the mask in the order to try them."""
@@ -44,7 +49,7 @@ class Search(PartialSolution):
         self,
         view: NodeView,
         query: Query,
-        candidate_rows: list[list[Candidates]],
+        candidate_rows: Sequence[Sequence[Candidates]],
         strategy: SearchStrategy,
         *,
         steps: int = STEPS,
@@ -227,5 +232,38 @@ def solve(
         return EXHAUSTED
     if picks is None:
         return NOTHING if view.invalid is None else BROKEN
+    if strategy.scans and not search.exact_order:
+        search, picks = _with_earliest_alternatives(search, picks, strategy, steps)
+    return strategy.finish(search, _ranks(query, picks), picks)
+
+
+def _with_earliest_alternatives(
+    search: Search, picks: tuple[Pick, ...], strategy: SearchStrategy, steps: int
+) -> tuple[Search, tuple[Pick, ...]]:
+    """Return a solution in which each slot has the earliest alternative that the slots before it leave possible.
+
+    A strategy's first device for one slot may be the only one that serves an early alternative of a later slot.
+    """
+    rows = search.candidate_rows
+    ranks = _ranks(search.query, picks)
+    for number in range(1, len(rows)):
+        if not ranks[number]:
+            continue
+        before = [[row[rank]] for row, rank in zip(rows[:number], ranks, strict=False)]
+        earlier = [*before, rows[number][: ranks[number]], *rows[number + 1 :]]
+        narrowed = Search(search.view, search.query, earlier, strategy, steps=steps, prefer=search.prefer)
+        try:
+            found = narrowed.run()
+        except OutOfBudget:
+            continue
+        if found is not None:
+            # Strategies look up alternatives by their number.
+            narrowed.candidate_rows = rows
+            search, picks, ranks = narrowed, found, _ranks(search.query, found)
+    return search, picks
+
+
+def _ranks(query: Query, picks: Sequence[Pick]) -> tuple[int, ...]:
+    """Return the number of each slot's alternative."""
     ranks = dict.fromkeys(range(len(query.slots)), 0) | {pick.slot: pick.alternative for pick in picks}
-    return strategy.finish(search, tuple(ranks.values()), picks)
+    return tuple(ranks.values())

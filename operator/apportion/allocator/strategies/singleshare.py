@@ -170,4 +170,7 @@ class PricedShare:
 
 
 def _fits(used: Mapping[str, int], most: Mapping[str, int]) -> bool:
-    return all(amount <= most[name] for name, amount in used.items() if name in most)
+    for name, amount in used.items():  # noqa: SIM110 - a generator takes twice the time
+        if name in most and amount > most[name]:
+            return False
+    return True
