@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -28,14 +27,6 @@ from tests.cluster.replica import (
     two_devices,
 )
 from tests.observedcluster import ObservedCluster
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve two devices."""
-    async with ApiServer().serving() as made:
-        two_devices(made)
-        yield made
 
 
 async def allocated(server: ApiServer) -> dict[str, str]:

@@ -1,21 +1,9 @@
 """How many writes a claim costs the API server."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from apportion.cluster.kinds import CLAIMS, EVENTS
 from testbed.eventually import eventually
 from tests.cluster.apiserver import ApiServer
-from tests.cluster.replica import claim, devices, replica, two_devices
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    """Serve two devices."""
-    async with ApiServer().serving() as made:
-        two_devices(made)
-        yield made
+from tests.cluster.replica import claim, devices, replica
 
 
 async def test_a_claim_that_is_served_at_once_is_written_and_not_talked_about(server: ApiServer) -> None:
