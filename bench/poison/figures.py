@@ -37,13 +37,19 @@ class Span:
 
     @property
     def to_allocated(self) -> Durations:
-        """From creation to the claim's allocation."""
-        return self._durations(self.timeline.allocated)
+        """From the pod's creation to its claim's allocation."""
+        return self._durations(self.created, self.timeline.allocated)
+
+    @property
+    def claimed_to_allocated(self) -> Durations:
+        """From the moment at which the claim is first seen to its allocation, without the time in which controller-manager made the claim."""
+        claimed = {name: self.timeline.claimed[name] for name in self.created.keys() & self.timeline.claimed}
+        return self._durations(claimed, self.timeline.allocated)
 
     @property
     def to_bound(self) -> Durations:
-        """From creation to binding."""
-        return self._durations(self.timeline.bound)
+        """From the pod's creation to its binding."""
+        return self._durations(self.created, self.timeline.bound)
 
     def count(self, then: Mapping[str, float]) -> int:
         """Return how many of its pods came so far."""
@@ -65,9 +71,11 @@ class Span:
         return {
             "seconds": round(self.done.at - self.begun.at, 1),
             "created": len(self.created),
+            "claimed": self.count(self.timeline.claimed),
             "allocated": self.count(self.timeline.allocated),
             "bound": self.count(self.timeline.bound),
             "createdToAllocatedMs": self.to_allocated.to_json(),
+            "claimedToAllocatedMs": self.claimed_to_allocated.to_json(),
             "createdToBoundMs": self.to_bound.to_json(),
             "passes": passes.count,
             "passMeanMs": round(passes.mean_ms, 2),
@@ -75,9 +83,8 @@ class Span:
             "operatorCpuSeconds": round(self.cpu, 2),
         }
 
-    def _durations(self, then: Mapping[str, float]) -> Durations:
-        created = self.created
-        return Durations.between(created, {name: then.get(name, self.ended) for name in created})
+    def _durations(self, begun: Mapping[str, float], then: Mapping[str, float]) -> Durations:
+        return Durations.between(begun, {name: then.get(name, self.ended) for name in begun})
 
 
 @dataclass(frozen=True, slots=True)

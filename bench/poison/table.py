@@ -1,50 +1,52 @@
-"""The table of a storm: figures in, a rich table out, a row for each time."""
+"""The table of a storm: figures in, a rich table out, with a column for the time before and one for the time since."""
+
+from collections.abc import Callable
 
 from rich.table import Table
 
 from bench.endtoend.figures import Durations
-from bench.poison.figures import Figures
+from bench.poison.figures import Figures, Span
+
+_ROWS: tuple[tuple[str, Callable[[Span], str]], ...] = (
+    ("pods created", lambda span: f"{len(span.created):,}"),
+    ("allocated", lambda span: f"{span.count(span.timeline.allocated):,}"),
+    ("bound", lambda span: f"{span.count(span.timeline.bound):,}"),
+    ("created to allocated p50 / p99 / max, ms", lambda span: _durations(span.to_allocated)),
+    ("claim seen to allocated p50 / p99 / max, ms", lambda span: _durations(span.claimed_to_allocated)),
+    ("created to bound p50 / p99 / max, ms", lambda span: _durations(span.to_bound)),
+    ("passes", lambda span: f"{span.passes.count:,}"),
+    ("pass mean / at most, ms", lambda span: f"{span.passes.mean_ms:.1f} / {_longest(span)}"),
+    ("operator, CPU s", lambda span: f"{span.cpu:.1f} in {span.done.at - span.begun.at:.0f} s"),
+)
 
 
 def table(found: Figures) -> Table:
     """Return the table of one run."""
-    plan = found.plan
-    work = plan.workload
-    title = f"{work.nodes} nodes x 8 H100, {work.rate:g} pods/s for {work.stay:g} s each; {', '.join(plan.storm.poisons)}"
-    shown = Table(title=title)
+    work = found.plan.workload
+    shown = Table(title=f"{work.nodes} nodes x 8 H100, {work.rate:g} pods/s for {work.stay:g} s each")
     shown.add_column("", no_wrap=True)
-    for name in (
-        *(
-            "created",
-            "allocated",
-            "bound",
-            "to allocated p50 / p99 / max, ms",
-            "to bound p50 / p99 / max, ms",
-        ),
-        *("passes", "mean, ms", "at most, ms", "CPU s"),
+    shown.add_column("before the storm", justify="right", no_wrap=True)
+    shown.add_column("since", justify="right", no_wrap=True)
+    for name, cell in _ROWS:
+        shown.add_row(name, cell(found.before), cell(found.during))
+    shown.add_section()
+    for poison in found.plan.storm.poisons:
+        shown.add_row(f"{poison}: objects made", "", f"{found.made.get(poison, 0):,}")
+    shown.add_section()
+    for name, value in (
+        ("attacks on finalizers refused", f"{found.refused:,} of {found.attacks:,}"),
+        ("lease lost", f"{found.lost:,}"),
+        ("operator started", f"{found.starts:,}"),
+        ("overlaps at most", f"{found.overlaps:,}"),
+        ("Events by the operator", f"{found.events:,}"),
     ):
-        shown.add_column(name, justify="right")
-    for name, span in (("before", found.before), ("during", found.during)):
-        passes = span.passes
-        longest = passes.longest_ms
-        shown.add_row(
-            name,
-            f"{len(span.created):,}",
-            f"{span.count(span.timeline.allocated):,}",
-            f"{span.count(span.timeline.bound):,}",
-            _durations(span.to_allocated),
-            _durations(span.to_bound),
-            f"{passes.count:,}",
-            f"{passes.mean_ms:.1f}",
-            "more" if longest is None else f"{longest:g}",
-            f"{span.cpu:.1f}",
-        )
-    made = ", ".join(f"{poison} {found.made.get(poison, 0):,}" for poison in plan.storm.poisons)
-    shown.caption = (
-        f"made: {made}; lease lost {found.lost} times, operator started {found.starts} times, {found.events:,} Events, "
-        f"at most {found.overlaps} overlaps; {found.refused:,} of {found.attacks:,} attacks on finalizers refused"
-    )
+        shown.add_row(name, "", value)
     return shown
+
+
+def _longest(span: Span) -> str:
+    longest = span.passes.longest_ms
+    return "beyond the histogram" if longest is None else f"{longest:g}"
 
 
 def _durations(found: Durations) -> str:

@@ -30,8 +30,9 @@ def test_a_storm_takes_nothing_from_another_tenant(binaries: Binaries) -> None:
     before, during = found["before"], found["during"]
     assert before["created"] + during["created"] == 2 * (10 + 10)
     for span in (before, during):
-        assert span["bound"] == span["allocated"] == span["created"] > 0
+        assert span["bound"] == span["allocated"] == span["claimed"] == span["created"] > 0
         assert 0 < span["createdToAllocatedMs"]["p50"] <= span["createdToAllocatedMs"]["max"]
+        assert 0 < span["claimedToAllocatedMs"]["max"] <= span["createdToAllocatedMs"]["max"]
         assert span["passes"] > 0
     assert found["leaseLost"] == found["overlapsAtMost"] == 0
     assert found["operatorStarts"] == 1
