@@ -29,6 +29,8 @@ _QUEUED: Final = 8
 """Different templates of the queue."""
 _CLASS: Final = "gpu.apportion.dev"
 _ARCHITECTURE: Final = 'device.attributes["gpu.apportion.dev"].architecture == "Hopper"'
+_UUID: Final = 'device.attributes["gpu.apportion.dev"].uuid'
+_NUMA_NODE: Final = 'device.attributes["resource.kubernetes.io"].numaNode'
 _FEW: Final = 24
 """Pods of a poison whose pods could get a device each, where there are devices enough."""
 _ATTACKED: Final = 4
@@ -160,16 +162,20 @@ class Storm:
 def costly(number: int) -> PoisonObject:
     """Return a claim without a pod, with selectors of texts that no other number has; no device matches all of them.
 
-    Each walks two nested lists for each device, and reads an attribute that differs from device to device.
+    Each walks two nested lists. Odd numbers read what differs from device to device, even ones what has few values: these
+    cost little as long as devices with equal values share an evaluation, so that a limit on the cost lets them pass.
     """
-    uuid = 'device.attributes["gpu.apportion.dev"].uuid'
+    if number % 2:
+        read, never = f"size({_UUID})", f'{_UUID} == "none"'
+    else:
+        read, never = _NUMA_NODE, f"{_NUMA_NODE} < 0"
     numbers = ",".join(map(str, range(_LOOP)))
     texts = [
-        f"[{numbers}].all(a, [{numbers}].all(b, a * b + size({uuid}) + {number * _SELECTORS + each} >= 0))"
+        f"[{numbers}].all(a, [{numbers}].all(b, a * b + {read} + {number * _SELECTORS + each} >= 0))"
         for each in range(_SELECTORS)
     ]
     # Evaluated last of all, so that the others are evaluated in full.
-    texts[-1] += f' && {uuid} == "none"'
+    texts[-1] += f" && {never}"
     metadata = {"name": f"costly-{number:05d}", "annotations": {GATE: "Immediate"}}
     spec = _claim_spec(selectors=[_selector(text) for text in texts])
     return PoisonObject(Poison.SELECTOR, CLAIMS, {"metadata": metadata, "spec": spec})
