@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos real-node bench bench-endtoend bench-schedperf bench-scale crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos real-node bench bench-endtoend bench-schedperf bench-scale bench-poison crds proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench-schedperf: venv ## Kubernetes' own scheduler_perf DRA cases, without and w
 
 bench-scale: venv ## 5,000 nodes, 50,000 pods, 20,000 claims behind a real API server
 	@$(BIN)/python -m bench.scale $(ARGS)
+
+bench-poison: venv ## One tenant's steady pods while another one does all that does damage
+	@$(BIN)/python -m bench.poison $(ARGS)
 
 crds: venv ## Write crds/ from the pydantic models
 	@$(BIN)/python -m apportion crds --out crds

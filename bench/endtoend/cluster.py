@@ -41,6 +41,8 @@ class Cluster:
     slices: int
     """How many ResourceSlices there are."""
     operator: Supervised | None = None
+    probe: OperatorProbe | None = None
+    """Asks the operator."""
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -72,16 +74,17 @@ async def prepared(who: Who, workload: Workload, binaries: Binaries) -> AsyncIte
         if not ours:
             await control_plane.kubectl("apply", "-f", str(MANIFESTS / "base" / "device-classes.yaml"))
         slices = await _publish(control_plane, tuple(workload.shapes()), guard=ours)
-        operator = None
+        operator = probe = None
         if ours:
             installation = await stack.enter_async_context(Installation(control_plane, (), agents=False))
             operator = installation.operators[0]
-            await OperatorProbe(installation.operator_ports[0]).acting(_ACTING_SECONDS)
+            probe = OperatorProbe(installation.operator_ports[0])
+            await probe.acting(_ACTING_SECONDS)
             # A user of its own in the audit log.
             agents = Api.of(control_plane.client_kubeconfig("agents", ["system:masters"]))
             await stack.enter_async_context(agents)
             await stack.enter_async_context(beside(PartitionResponder(agents).run()))
-        cluster = Cluster(control_plane, who, slices, operator)
+        cluster = Cluster(control_plane, who, slices, operator, probe)
         await settled(cluster.pids)
         yield cluster
 

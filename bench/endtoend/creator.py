@@ -5,12 +5,15 @@ In: a client, a workload, a timeline that is told what is sent. Out: pods.
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Iterable
+from typing import TypeVar
 
 from apportion.cluster.kinds import PODS
 from bench.endtoend.timeline import Timeline
 from bench.endtoend.workload import Workload, pod
 from testbed.api import Api
 
+T = TypeVar("T")
 _BURST = 64
 """Creations in flight where all pods are made at once."""
 _DELETIONS = 16
@@ -37,10 +40,16 @@ async def create(api: Api, namespace: str, workload: Workload, timeline: Timelin
             for _ in range(min(_BURST, workload.pods)):
                 group.create_task(work())
             return
-        began = time.monotonic()
-        for number, name in enumerate(names):
-            await asyncio.sleep(max(began + number / workload.rate - time.monotonic(), 0.0))
+        async for name in due(names, workload.rate):
             group.create_task(one(name))
+
+
+async def due(items: Iterable[T], rate: float) -> AsyncIterator[T]:
+    """Yield so many items a second, each when it is due by the clock: a late one makes none of the next late."""
+    began = time.monotonic()
+    for number, item in enumerate(items):
+        await asyncio.sleep(max(began + number / rate - time.monotonic(), 0.0))
+        yield item
 
 
 async def delete_after(api: Api, namespace: str, stay: float, bound: asyncio.Queue[str]) -> None:

@@ -48,7 +48,7 @@ async def measure(
         control_plane = cluster.control_plane
         if warm:
             show("warming up", 0)
-            await _warm_up(cluster, replace(workload, pods=warm, rate=0, stay=0), limit)
+            await warm_up(cluster, replace(workload, pods=warm, rate=0, stay=0), limit)
         namespace = await cluster.namespace(workload)
         timeline = Timeline(control_plane.api, namespace, workload.pods, time.monotonic)
         async with beside(timeline.run()):
@@ -77,8 +77,8 @@ def _usages(cluster: Cluster) -> Mapping[str, Usage]:
     return {**usages(cluster.pids), _BENCH: own_usage()}
 
 
-async def _warm_up(cluster: Cluster, workload: Workload, limit: float) -> None:
-    """Have pods bound, delete them, and wait until their claims are gone."""
+async def warm_up(cluster: Cluster, workload: Workload, limit: float) -> None:
+    """Have pods bound, delete them, and wait until their claims are gone. Raises TimeoutError."""
     api, namespace = cluster.control_plane.api, await cluster.namespace(workload)
     timeline = Timeline(api, namespace, workload.pods, time.monotonic)
     async with beside(timeline.run()), asyncio.timeout(limit):

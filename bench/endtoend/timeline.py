@@ -19,6 +19,8 @@ class Timeline:
         self._pods = pods
         self.created: dict[str, float] = {}
         """When the request that created the pod was sent."""
+        self.claimed: dict[str, float] = {}
+        """When its claim, which controller-manager makes from the template, was first seen."""
         self.allocated: dict[str, float] = {}
         """When its claim was first seen with an allocation."""
         self.bound: dict[str, float] = {}
@@ -56,7 +58,10 @@ class Timeline:
                 self.all_bound.set()
 
     def _see_claim(self, _uid: str, item: Json | None) -> None:
-        if item is None or "allocation" not in item.get("status", {}):
+        if item is None:
             return
+        allocated = "allocation" in item.get("status", {})
         for owner in item["metadata"].get("ownerReferences", ()):
-            self.allocated.setdefault(owner["name"], self._clock())
+            self.claimed.setdefault(owner["name"], self._clock())
+            if allocated:
+                self.allocated.setdefault(owner["name"], self._clock())

@@ -6,7 +6,6 @@ In: a world. Out: phases, in the order in which they are measured.
 import asyncio
 import statistics
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Final, Self
 
 from apportion.api.contract import MANAGED
 from apportion.cluster.kinds import CLAIMS, ResourceKind
+from bench.doubled import doubled
 from bench.h100node import CARDS
 from bench.operatorprobe import OperatorProbe
 from bench.scale.etcd import Etcd
@@ -222,14 +222,9 @@ class ScaleRun:
     async def _verify(self) -> None:
         """Raise TestbedError unless all claims of the world kept their devices, and no device was allocated twice."""
         claims, _ = await self.control_plane.api.items(CLAIMS.path())
-        held = Counter(
-            (result["driver"], result["pool"], result["device"])
-            for claim in claims
-            for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-        )
         settled_claims = [claim for claim in claims if claim["metadata"]["namespace"] == NAMESPACE]
         lost = sum("allocation" not in claim.get("status", {}) for claim in settled_claims)
-        twice = [device for device, times in held.items() if times > 1]
+        twice = doubled(claims)
         if lost or twice:
             raise TestbedError(f"{lost} claims lost their devices; allocated twice: {twice[:5]}")
 

@@ -1,0 +1,20 @@
+"""Devices that several claims have.
+
+In: ResourceClaims as the API server lists them. Out: driver, pool and device of each that more than one was allocated.
+It shares no code with the operator, which finds them by its own snapshot.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from testbed.api import Json
+
+
+def doubled(claims: Iterable[Json]) -> list[tuple[str, str, str]]:
+    """Return whole devices that were allocated twice; counters and shared capacity are left out."""
+    held = Counter(
+        (result["driver"], result["pool"], result["device"])
+        for claim in claims
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    )
+    return [device for device, times in held.items() if times > 1]
