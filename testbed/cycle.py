@@ -32,9 +32,10 @@ def build_cycle(
     recorder: Recorder,
     clock: Callable[[], float] = time.monotonic,
     settings: CycleSettings | None = None,
+    debouncer: Debouncer | None = None,
 ) -> Cycle:
-    """Return a cycle that writes through the client."""
-    debouncer = Debouncer(quiet=0, longest=0, clock=clock)
+    """Return a cycle that writes through the client; it is woken by its own writes, and by those who have the debouncer."""
+    debouncer = debouncer or Debouncer(quiet=0, longest=0, clock=clock)
     writer = Writer(client, fence=lambda: None, now=now)
     partitions = PartitionController(
         client, snapshot, recorder, Programs(), fence=lambda: None, clock=clock, now=now

@@ -6,6 +6,7 @@ from typing import Any
 
 from apportion.allocator.state import State
 from apportion.cel import Programs
+from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import CLAIMS, CLASSES, LAYOUTS, NODES, PODS, POLICIES, SLICES, ResourceKind
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
@@ -151,9 +152,11 @@ class ObservedCluster:
         self.claim(name, wanted)
         self.pod(name, name, spec=spec)
 
-    def cycle(self, client: Any, settings: CycleSettings | None = None) -> Cycle:
+    def cycle(
+        self, client: Any, settings: CycleSettings | None = None, debouncer: Debouncer | None = None
+    ) -> Cycle:
         """The operator's cycle over the snapshot, by the world's clock."""
-        return build_cycle(client, self.snapshot, self.recorder(client), self.clock, settings)
+        return build_cycle(client, self.snapshot, self.recorder(client), self.clock, settings, debouncer)
 
     def recorder(self, client: Any) -> Recorder:
         """A recorder that also notes warnings in the world."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from apportion.cel import Programs
 from apportion.cel.program import Program
 from apportion.cluster.client import Client
+from apportion.cluster.debouncer import Debouncer
 from apportion.dra.device import Device
 from apportion.errors import SelectorError
 from apportion.settings import CycleSettings
@@ -134,19 +135,58 @@ async def test_every_replica_comes_to_the_same_verdict(unanswered: Client) -> No
 
 async def test_others_are_served_while_selectors_are_evaluated(silent: Client) -> None:
     """Evaluations take the time that others leave: a claim of another tenant is served after a few of them."""
+    world, evaluated = besieged()
+
+    assert await evaluated_until_another_is_served(world, evaluated, silent) < 100
+
+
+async def test_evaluating_gives_way_to_a_new_claim(silent: Client) -> None:
+    """The watch wakes the operator, and the pass that evaluates ends soon."""
+    world, evaluated = besieged()
+    debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)
+
+    assert await evaluated_until_another_is_served(world, evaluated, silent, debouncer) < 15
+
+
+def besieged() -> tuple[ObservedCluster, list[None]]:
+    """Return a cluster where one tenant's claims have selectors that take long, and a list that grows with each evaluation."""
     evaluated: list[None] = []
     world = cluster(50, lambda: evaluated.append(None), Ticking())
     for number in range(5):
         world.wait_for(f"poison-{number}", request("gpu", expression=f"{nested(30)} && {number} > -1"))
+    return world, evaluated
+
+
+async def evaluated_until_another_is_served(
+    world: ObservedCluster, evaluated: list[None], client: Client, debouncer: Debouncer | None = None
+) -> int:
+    """Return how often selectors are evaluated from the arrival of another tenant's claim until it has its device."""
     began: list[int] = []
 
     def arrive() -> Iterator[None]:
         yield from until(lambda: len(evaluated) > 0)
         began.append(len(evaluated))
         world.wait_for("other", request("gpu"))
+        if debouncer is not None:
+            debouncer.wake()
         yield from until(lambda: "other" in world.places())
 
-    await between(world.cycle(silent, CycleSettings(selectors=5_000_000)), arrive())
+    cycle = world.cycle(client, CycleSettings(selectors=5_000_000), debouncer)
+    await between(cycle, arrive())
 
-    assert len(evaluated) - began[0] < 100
     assert world.places().keys() == {"other"}
+    return len(evaluated) - began[0]
+
+
+async def test_a_refusal_is_explained_without_another_evaluation(unanswered: Client) -> None:
+    """An explanation tries many devices, in one step that nobody can interrupt: it reads what was evaluated before."""
+    evaluated: list[None] = []
+    world = cluster(8, lambda: evaluated.append(None))
+    never = f"{nested(20)} && !{nested(20)}"
+    world.wait_for("hopeless", request("gpu", expression=never))
+
+    world.cycle(unanswered).once()
+
+    assert len(evaluated) == 64
+    [text] = [text for name, reason, text in world.messages if (name, reason) == ("hopeless", "NotAllocated")]
+    assert "selector #0 does not match" in text

@@ -17,6 +17,11 @@ class Debouncer:
         """Say that something changed."""
         self._changed.set()
 
+    @property
+    def awake(self) -> bool:
+        """Whether something changed since the last burst ended."""
+        return self._changed.is_set()
+
     async def burst(self, *, within: float) -> None:
         """Wait until a burst has ended, or for `within` seconds when none begins."""
         if not await self._woken(within):

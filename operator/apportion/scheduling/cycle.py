@@ -94,6 +94,7 @@ class Cycle:
             GroupDecider(decider, clock),
             Preparing(snapshot, budget=settings.selectors, clock=clock),
             clock=clock,
+            pressing=lambda: debouncer.awake,
         )
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
         self._stalled = StalledAllocations(

@@ -6,6 +6,7 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from typing import Literal, Protocol, TypeAlias
 
 import structlog
@@ -27,6 +28,9 @@ from apportion.scheduling.waiting import WaitingDemand
 _log = structlog.get_logger()
 _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
+
+_LEAST = 0.02
+"""Seconds of each pass for costly selectors, however much else there is to do."""
 
 
 Readiness: TypeAlias = Literal["ready", "waits", "costly"]
@@ -56,8 +60,11 @@ class QueueWalk:
         preparing: Preparing,
         *,
         clock: Callable[[], float],
+        pressing: Callable[[], bool],
     ) -> None:
+        """`pressing` says whether something changed, so that another pass should begin soon."""
         self._snapshot = snapshot
+        self._pressing = pressing
         self._partitions = partitions
         self._recorder = recorder
         self._decider = decider
@@ -133,11 +140,15 @@ class QueueWalk:
             yield from self._prepare(unprepared, self._clock() + longest / 2)
 
     def _prepare(self, unprepared: Sequence[Queued], ends: float) -> Iterator[Work | None]:
-        """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""
+        """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in.
+
+        It ends soon when something changed, because who came meanwhile waits for the next pass.
+        """
         self._decider.planner.begin()
+        least = self._clock() + _LEAST if isfinite(ends) else ends
         for work in self._preparing.steps():
             yield work
-            if self._clock() >= ends:
+            if (now := self._clock()) >= ends or (now >= least and self._pressing()):
                 break
         self.ended_early = not self._preparing.idle
         capacity = self._read()
@@ -145,6 +156,9 @@ class QueueWalk:
             if self._readiness(each) == "ready":
                 self.granted += self._serve(each, capacity)
                 yield None
+                if self._clock() >= ends:
+                    self.ended_early = True
+                    return
 
     def _readiness(self, queued: Queued) -> Readiness:
         """Say whether to decide; a demand whose selectors cost too much is refused here."""

@@ -9,11 +9,10 @@ from apportion.allocator.explain.explanation import ConstraintReport, NearestMis
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.pools import amount
 from apportion.allocator.rules.query import Alternative, ErrorCause, NamedQuery
-from apportion.allocator.rules.selectors import Selectors
+from apportion.allocator.rules.selectors import SelectorResults
 from apportion.allocator.state import State
 from apportion.dra.device import Attribute, Device
 from apportion.dra.taint import untolerated
-from apportion.errors import SelectorError
 
 TRIED = 32
 """Devices compared at most."""
@@ -78,7 +77,7 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
     device = view.devices[index]
     found = []
     for owner, number, text in selectors_of(alternative):
-        found += _selector(state.programs, device, text, f"{owner} selector #{number}")
+        found += _selector(state.selectors(text), device, text, f"{owner} selector #{number}")
     taint = untolerated(view.template.taints.get(index, ()), alternative.tolerations)
     if taint is not None:
         found.append(f"taint {taint.key}:{taint.effect} is not tolerated")
@@ -98,18 +97,15 @@ def _missing(state: State, view: NodeView, alternative: Alternative, index: int)
     return tuple(found)
 
 
-def _selector(selectors: Selectors, device: Device, text: str, title: str) -> list[str]:
-    program = selectors.get(text)
-    shown = text if len(text) <= CUT else f"{text[:CUT]}..."
-    if isinstance(program, SelectorError):
-        return [f"{title} does not compile: {program}"]
-    try:
-        if program.match(device):
-            return []
-    except SelectorError as error:
-        return [f"{title} fails: {error}"]
-    values = _values(device, getattr(program, "reads", None))
-    return [f"{title} does not match: {shown}{values}"]
+def _selector(results: SelectorResults, device: Device, text: str, title: str) -> list[str]:
+    """Return the sentence about a selector that the device fails; none where only a costly evaluation could tell."""
+    found = results.known(device)
+    if found is None or found is True:
+        return []
+    if found is False:
+        shown = text if len(text) <= CUT else f"{text[:CUT]}..."
+        return [f"{title} does not match: {shown}{_values(device, results.reads)}"]
+    return [f"{title} {'does not compile' if results.broken else 'fails'}: {found}"]
 
 
 def _values(device: Device, reads: frozenset[tuple[str, str]] | None) -> str:

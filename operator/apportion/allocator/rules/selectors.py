@@ -75,6 +75,11 @@ class SelectorResults:
         """Whether one evaluation may take longer than a slice of work."""
 
     @property
+    def broken(self) -> bool:
+        """Whether the text does not compile."""
+        return isinstance(self._program, SelectorError)
+
+    @property
     def reads(self) -> Reads:
         """Return what the selector can read; None: it may read everything. A text that does not compile reads nothing."""
         return frozenset() if isinstance(self._program, SelectorError) else self._program.reads
@@ -94,6 +99,13 @@ class SelectorResults:
         if found is None:
             found = self._kept[key] = self._run(self._program, device)
         return found
+
+    def known(self, device: Device) -> bool | SelectorError | None:
+        """Return what `evaluate` would, as long as that costs little or was measured before; None otherwise."""
+        if not self.costly:
+            return self.evaluate(device)
+        found = self.measured(device)
+        return None if found is None else found[0]
 
     def read_of(self, device: Device) -> object:
         """Return a key of what the selector reads of the device."""
