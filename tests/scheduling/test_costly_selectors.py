@@ -135,20 +135,20 @@ async def test_every_replica_comes_to_the_same_verdict(unanswered: Client) -> No
 
 async def test_others_are_served_while_selectors_are_evaluated(silent: Client) -> None:
     """Evaluations take the time that others leave: a claim of another tenant is served after a few of them."""
-    world, evaluated = besieged()
+    world, evaluated = with_costly_claims()
 
     assert await evaluated_until_another_is_served(world, evaluated, silent) < 100
 
 
 async def test_evaluating_gives_way_to_a_new_claim(silent: Client) -> None:
     """The watch wakes the operator, and the pass that evaluates ends soon."""
-    world, evaluated = besieged()
+    world, evaluated = with_costly_claims()
     debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)
 
     assert await evaluated_until_another_is_served(world, evaluated, silent, debouncer) < 15
 
 
-def besieged() -> tuple[ObservedCluster, list[None]]:
+def with_costly_claims() -> tuple[ObservedCluster, list[None]]:
     """Return a cluster where one tenant's claims have selectors that take long, and a list that grows with each evaluation."""
     evaluated: list[None] = []
     world = cluster(50, lambda: evaluated.append(None), Ticking())
