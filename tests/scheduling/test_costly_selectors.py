@@ -140,7 +140,7 @@ async def test_others_are_served_while_selectors_are_evaluated(silent: Client) -
     assert await evaluated_until_another_is_served(world, evaluated, silent) < 100
 
 
-async def test_evaluating_gives_way_to_a_new_claim(silent: Client) -> None:
+async def test_evaluating_stops_for_a_new_claim(silent: Client) -> None:
     """The watch wakes the operator, and the pass that evaluates ends soon."""
     world, evaluated = with_costly_claims()
     debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)

@@ -3,7 +3,7 @@
 In: a demand, the capacity of nodes. Out: a decision that is assumed at once and written in the background; or an Event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
@@ -44,22 +44,21 @@ class Decider:
         self.recorder = recorder
         self.manager = manager
         self.candidates = Candidates(snapshot, exclusions, still_prepared)
-        self.refusals = Refusals(snapshot, exclusions, still_prepared)
+        self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.planner = Planner(snapshot, self.candidates)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
-    def begin(self, number: int, keys: frozenset[str]) -> None:
-        """Start the pass of this number, over the demands and groups with these keys; all others are forgotten."""
+    def begin(self, number: int, keys: frozenset[str], demands: Sequence[WaitingDemand] = ()) -> None:
+        """Start the pass of this number, over these demands, and the groups with these keys; all others are forgotten."""
         self.candidates.begin(number)
         self.planner.begin()
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
         self._learnt &= keys
-        self.refusals.keep(keys)
-        self.refusals.refresh()
+        self.refusals.begin(keys, demands)
 
     def rests(self, key: str) -> bool:
         """Say whether a demand backs off: its last write failed, or it was refused and nothing happened since."""
@@ -80,6 +79,7 @@ class Decider:
         shape = self._shape(demand)
         known = self.refusals.of_shape(shape)
         if known is not None:
+            self.refusals.cover(demand, shape)
             return self._refuse(demand, known)
         if self.planner.rests(demand.key):
             return 0
@@ -88,6 +88,7 @@ class Decider:
             if granted := self._grant_part(demand, capacity):
                 return granted
             self.refusals.refuse_shape(shape, asked)
+            self.refusals.cover(demand, shape)
             return self._refuse(demand, asked)
         terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
         planned = self.planner.answer(demand.key, asked.nodes or frozenset())
@@ -98,6 +99,7 @@ class Decider:
             if planned is None:
                 # A planned refusal keeps what others of this shape may have been promised.
                 self.refusals.refuse_shape(shape, answer)
+                self.refusals.cover(demand, shape)
             return self._refuse(demand, answer)
         self.learn(demand, answer)
         self.grant(demand, answer, capacity)

@@ -91,7 +91,7 @@ class QueueWalk:
         queue = in_turns(queue, self._snapshot.managed)
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         keys = {id(each): _key(each) for each in queue}
-        self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]))
+        self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]), demands)
         self._group_decider.begin(groups)
         yield None
         capacity = self._read()
@@ -126,11 +126,13 @@ class QueueWalk:
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
                 self._decider.planner.begin()
-            match self._readiness(each):
-                case "waits":
-                    unprepared.append(each)
-                case "ready":
-                    self.granted += self._serve(each, capacity)
+            # Most of a long queue rests: nothing else is looked at.
+            if not (isinstance(each, WaitingDemand) and self._decider.rests(each.key)):
+                match self._readiness(each):
+                    case "waits":
+                        unprepared.append(each)
+                    case "ready":
+                        self.granted += self._serve(each, capacity)
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
             reached.add(keys[id(each)])
@@ -189,9 +191,6 @@ class QueueWalk:
         """Decide for one; an unexpected exception is logged and counted, and the others go on."""
         if isinstance(queued, CrossGroupDemand):
             events.cross_group(self._recorder, queued)
-            return 0
-        if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
-            # Most of a long queue: nothing else is looked at.
             return 0
         members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
         pods = queued.pod_group.pods if isinstance(queued, WaitingGroup) else ()

@@ -1,24 +1,51 @@
 """Refusals: the demands that were refused, until something happens that may let them in.
 
 In: refusals, by the key of a demand or group; the epochs of snapshot, exclusions and still prepared claims. Out: whether
-a refusal still stands, so that the same question is not asked in every pass, nor for every demand of one shape.
+a refusal still stands, so that the same question is not asked in every pass, nor for every demand of one shape. Whatever else
+rules out nodes for a single demand of a shape, the refusal of the shape holds for it too.
 """
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from apportion import metrics
 from apportion.allocator.decision import Refusal
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.waiting import WaitingDemand
 
 MOST_SHAPES = 4096
 """Shapes of demands whose refusal is kept."""
+RETELL = 60.0
+"""Seconds after which a demand is looked at by itself, although its shape is refused, so that its Event says what is true now."""
+MOST_RETOLD = 64
+"""Demands looked at in one pass for that reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """The last refusal of a demand."""
+
+    demand: WaitingDemand
+    shape: object
+    at: float
+    """When it was looked at, by the clock."""
 
 
 class Refusals:
     """The epoch in which each demand was last refused, and the refusals of shapes in this epoch."""
 
-    def __init__(self, snapshot: Snapshot, exclusions: Exclusions, still_prepared: StillPrepared) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        exclusions: Exclusions,
+        still_prepared: StillPrepared,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
         self._snapshot = snapshot
+        self._clock = clock
         self._exclusions = exclusions
         self._still_prepared = still_prepared
         self._epochs: dict[str, tuple[int, int, int]] = {}
@@ -27,14 +54,28 @@ class Refusals:
         self._shapes_epoch: object = None
         self._read: tuple[int, tuple[int, int, int]] = -1, (-1, -1, -1)
         """The host epoch and the epoch in which the room of nodes was read, by which demands are refused now."""
+        self._refused: dict[str, _Refused] = {}
+        """By key of the demand."""
+        self._refused_now: set[object] = set()
+        """Shapes refused since the room of nodes was read."""
+        self._retold = 0
+        """Demands looked at in this pass although their shape was refused."""
 
-    def keep(self, keys: frozenset[str]) -> None:
-        """Forget the refusals of all other demands."""
+    def begin(self, keys: frozenset[str], demands: Iterable[WaitingDemand]) -> None:
+        """Start a pass over these demands, and groups with these keys; forget the refusals of all others."""
         self._epochs = {key: epoch for key, epoch in self._epochs.items() if key in keys}
+        known = self._refused.get
+        found = [(demand, known(demand.key)) for demand in demands]
+        self._refused = {
+            demand.key: last for demand, last in found if last is not None and last.demand is demand
+        }
+        self._retold = 0
+        self.refresh()
 
     def refresh(self) -> None:
         """Note that the room of nodes is read now."""
         self._read = self._snapshot.changes.hosts.end, self._epoch()
+        self._refused_now.clear()
 
     @property
     def outdated(self) -> bool:
@@ -56,8 +97,21 @@ class Refusals:
         shared = isinstance(refusal, str) or all(
             group.kind != "error" for group in refusal.explanation.groups
         )
-        if shape is not None and shared and not self.outdated:
-            self._shapes[shape] = refusal
+        if shape is not None and shared:
+            self._refused_now.add(shape)
+            if not self.outdated:
+                self._shapes[shape] = refusal
+
+    def cover(self, demand: WaitingDemand, shape: object | None) -> None:
+        """Let the demand, which was refused now, stay refused as long as others of its shape are."""
+        if shape is None:
+            self._refused.pop(demand.key, None)
+            return
+        if shape in self._shapes:
+            self._refused_now.add(shape)
+        now, last = self._clock(), self._refused.get(demand.key)
+        self._retold += last is not None and now - last.at >= RETELL
+        self._refused[demand.key] = _Refused(demand, shape, now)
 
     def of_shape(self, shape: object | None) -> Refusal | str | None:
         """Return the refusal of demands of this shape, if nothing happened since that may let them in."""
@@ -70,7 +124,16 @@ class Refusals:
     def stands(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
         epoch = self._epochs.get(key)
-        return epoch is not None and epoch == self._epoch()
+        if epoch is not None and epoch == self._epoch():
+            return True
+        return self._covered(key)
+
+    def _covered(self, key: str) -> bool:
+        """Say whether others of its shape were refused in this pass, so that the demand would be too."""
+        last = self._refused.get(key)
+        if last is None or last.shape not in self._refused_now:
+            return False
+        return self._retold >= MOST_RETOLD or self._clock() - last.at < RETELL
 
     def _epoch(self) -> tuple[int, int, int]:
         """Return what changes whenever a refused demand may get another answer."""

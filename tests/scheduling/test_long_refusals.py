@@ -1,0 +1,69 @@
+"""A long queue of claims that nobody can serve costs little in each pass, however often devices come and go."""
+
+import asyncio
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS
+from apportion.scheduling.refusals import MOST_RETOLD, RETELL
+from tests.observedcluster import Json, ObservedCluster, request
+from tests.steps import Steps
+
+FEW, MANY = 100, 400
+MOST_STEPS = 60
+"""Functions called for each demand that waits on: those that look at the queue as a whole, and some for itself."""
+
+
+def queue(waiting: int) -> tuple[ObservedCluster, Json]:
+    """Return a node with a free device and one in use, and claims that ask for three; and the claim in use."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    world.node("n1", cpu="64")
+    world.slice("n1", "devices", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
+    holder = world.allocate(world.claim("holder"), "n1", "gpu-0")
+    for number in range(waiting):
+        world.wait_for(f"w{number:03d}", request("gpu", count=3))
+    return world, holder
+
+
+async def steps_after_a_change(client: Client, waiting: int) -> int:
+    """Return how many functions a pass calls after a device came free."""
+    world, holder = queue(waiting)
+    cycle = world.cycle(client)
+    cycle.once()
+    world.gone(CLAIMS, holder)
+    with Steps() as counted:
+        cycle.once()
+    assert not world.places()
+    return counted.count
+
+
+def test_a_refused_demand_costs_little_after_each_change(unanswered: Client) -> None:
+    """One of each shape is asked about, the others stay refused with it."""
+    few, many = (asyncio.run(steps_after_a_change(unanswered, waiting)) for waiting in (FEW, MANY))
+    assert (many - few) / (MANY - FEW) < MOST_STEPS
+
+
+async def test_the_event_of_a_refused_demand_says_what_is_true_now_after_a_while(unanswered: Client) -> None:
+    """Not all of them in one pass."""
+    world, holder = queue(2 * MOST_RETOLD)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.gone(CLAIMS, holder)
+    world.clock.now += RETELL
+    before = len(world.messages)
+    cycle.once()
+    noted = {name for name, _, _ in world.messages[before:] if name.startswith("w")}
+    assert MOST_RETOLD <= len(noted) <= MOST_RETOLD + 1
+    cycle.once()
+    assert len({name for name, _, _ in world.messages[before:] if name.startswith("w")}) == 2 * MOST_RETOLD
+
+
+async def test_a_demand_that_is_smaller_now_is_asked_about_by_itself(unanswered: Client) -> None:
+    """Others of its former shape stay refused."""
+    world, holder = queue(5)
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.gone(CLAIMS, holder)
+    world.wait_for("w002", request("gpu", count=2))
+    cycle.once()
+    assert world.places() == {"w002": "n1"}
