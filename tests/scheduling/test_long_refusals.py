@@ -4,6 +4,7 @@ import asyncio
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
+from apportion.scheduling.decider import Decider
 from apportion.scheduling.refusals import MOST_RETOLD, RETELL
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.steps import Steps
@@ -56,6 +57,22 @@ async def test_the_event_of_a_refused_demand_says_what_is_true_now_after_a_while
     assert MOST_RETOLD <= len(noted) <= MOST_RETOLD + 1
     cycle.once()
     assert len({name for name, _, _ in world.messages[before:] if name.startswith("w")}) == 2 * MOST_RETOLD
+
+
+def test_a_pass_after_which_nothing_is_free_asks_nobody(unanswered: Client) -> None:
+    """The first of the shape was asked after the last change, and the others stay refused with it."""
+
+    async def asked() -> int:
+        world, holder = queue(FEW)
+        cycle = world.cycle(unanswered)
+        cycle.once()
+        world.gone(CLAIMS, holder)
+        cycle.once()
+        with Steps(only=Decider.decide) as counted:
+            cycle.once()
+        return counted.count
+
+    assert asyncio.run(asked()) == 0
 
 
 async def test_a_demand_that_is_smaller_now_is_asked_about_by_itself(unanswered: Client) -> None:

@@ -57,7 +57,7 @@ class Refusals:
         self._refused: dict[str, _Refused] = {}
         """By key of the demand."""
         self._refused_now: set[object] = set()
-        """Shapes refused since the room of nodes was read."""
+        """Shapes that are refused as far as is known since the room of nodes was read."""
         self._retold = 0
         """Demands looked at in this pass although their shape was refused."""
 
@@ -123,16 +123,14 @@ class Refusals:
 
     def stands(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
-        epoch = self._epochs.get(key)
+        epoch, last = self._epochs.get(key), self._refused.get(key)
         if epoch is not None and epoch == self._epoch():
+            if last is not None:
+                self._refused_now.add(last.shape)
             return True
-        return self._covered(key)
-
-    def _covered(self, key: str) -> bool:
-        """Say whether others of its shape were refused in this pass, so that the demand would be too."""
-        last = self._refused.get(key)
         if last is None or last.shape not in self._refused_now:
             return False
+        # Others of its shape are refused, so it would be too.
         return self._retold >= MOST_RETOLD or self._clock() - last.at < RETELL
 
     def _epoch(self) -> tuple[int, int, int]:
