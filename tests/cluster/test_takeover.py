@@ -171,6 +171,8 @@ async def test_a_leader_that_is_stuck_gives_the_lease_back() -> None:
         claim(server, "only")
         async with replica(server, QUICK, CycleSettings(stuck=2.0, idle=0.3)) as app:
             await eventually(lambda: allocated(server))
+            # The answer to the write has to be read too: with an open write the lease would run out instead.
+            await asyncio.sleep(1.0)
             end = time.monotonic() + 4.0
             while time.monotonic() < end:
                 sum(range(1000))
