@@ -99,7 +99,7 @@ class Decider:
             if planned is None:
                 # A planned refusal keeps what others of this shape may have been promised.
                 self.refusals.refuse_shape(shape, answer)
-                self.refusals.cover(demand, shape)
+            self.refusals.cover(demand, shape if planned is None else None)
             return self._refuse(demand, answer)
         self.learn(demand, answer)
         self.grant(demand, answer, capacity)
