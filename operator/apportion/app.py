@@ -6,6 +6,7 @@ had accepted when the lease was gained.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
@@ -42,6 +43,8 @@ from apportion.upkeep import upkeep
 MANAGER = "apportion-operator"
 """Field manager of everything that the operator writes, and name on its Events."""
 
+_SWITCH = 0.0005
+"""Seconds after which a thread that computes lets others run."""
 _SILENT = 180.0
 """Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
 OBSERVED = (
@@ -278,6 +281,8 @@ class App:
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:
     """Run the operator until `stop` is set. Raises ApportionError when it cannot start, or a part of it fails."""
+    # While a thread evaluates a selector, the event loop waits so long for its turn after each call into the kernel.
+    sys.setswitchinterval(_SWITCH)
     new_client = partial(connect, settings.kubeconfig, patience=settings.patience, manager=MANAGER)
     async with await new_client() as client:
         version = await require_version(client)

@@ -6,7 +6,7 @@ from typing import Any
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.groups import WaitingGroup, by_group
-from apportion.scheduling.turns import in_turns
+from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import waiting_demands
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.podgroups import OURS
@@ -49,7 +49,11 @@ def order(world: ObservedCluster) -> list[str]:
     """Return the names of the first claim of each, in the order in which they are decided."""
     demands, _ = waiting_demands(world.snapshot)
     found: list[str] = []
-    for each in in_turns(by_group(demands, world.snapshot), world.snapshot.managed):
+    turns = Turns(world.snapshot.managed)
+    for each in by_group(demands, world.snapshot):
+        turns.add(each)
+    while turns:
+        each = turns.pop()
         members: Sequence[Any] = each.demands if isinstance(each, WaitingGroup) else (each,)
         found.append(members[0].claims[0].name)
     return found

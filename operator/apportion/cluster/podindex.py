@@ -19,6 +19,8 @@ class PodIndex:
         """With any scheduling gate, neither finished nor being deleted."""
         self.unbound: set[str] = set()
         """With claims, without a node, and not finished."""
+        self.gated_members: dict[tuple[str, str], set[str]] = {}
+        """Gated pods of each group (namespace and name) that has any."""
         self._users: dict[tuple[str, str], set[str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
@@ -31,9 +33,15 @@ class PodIndex:
         after = {(new.namespace, c.claim) for c in new.claims if c.claim} if new else set()
         _move(self._users, uid, before, after)
         _move(self._members, uid, _group(old), _group(new))
+        _move(
+            self.gated_members,
+            uid,
+            _group(old) if _gated(old) else set(),
+            _group(new) if _gated(new) else set(),
+        )
         live = new is not None and not new.finished
         for uids, belongs in (
-            (self.gated, new is not None and live and new.gates and not new.deleting),
+            (self.gated, _gated(new)),
             (self.unbound, new is not None and live and new.node is None and new.claims),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
@@ -78,6 +86,11 @@ def _node_load(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:
     if pod is None or pod.finished or pod.node is None:
         return None
     return pod.node, pod.requests
+
+
+def _gated(pod: Pod | None) -> bool:
+    """Say whether a pod has any scheduling gate, and is neither finished nor being deleted."""
+    return pod is not None and bool(pod.gates) and not pod.finished and not pod.deleting
 
 
 def _group(pod: Pod | None) -> set[tuple[str, str]]:

@@ -23,6 +23,8 @@ class NodeCondition:
     reason: str
     """What rules a node out, for people."""
     holds: Callable[[Node], bool]
+    asks: object = None
+    """Conditions that ask the same of nodes have equal values here (hashable); None: perhaps like no other."""
 
 
 class VolumeIndex:
@@ -31,6 +33,8 @@ class VolumeIndex:
     def __init__(self) -> None:
         self.complete = False
         """Whether they are watched; otherwise nothing is known, and nothing is asked of nodes."""
+        self.version = 0
+        """Rises with every change."""
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._unbound: dict[str, dict[str, PersistentVolume]] = {}
@@ -41,6 +45,7 @@ class VolumeIndex:
 
     def put(self, kind: ResourceKind, old: Any, new: Any) -> None:
         """Replace an object of one of the three kinds. `old` None: it is new; `new` None: it is deleted."""
+        self.version += 1
         match kind:
             case kinds.VOLUME_CLAIMS:
                 self._put_claim(old, new)
@@ -91,7 +96,7 @@ class VolumeIndex:
         volume = self._volumes.get(name)
         if volume is None:
             return f"PersistentVolume {name} of PersistentVolumeClaim {claim.name} does not exist"
-        return NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes))
+        return _affinity(claim, volume)
 
     def _unbound_claim(self, claim: PersistentVolumeClaim) -> NodeCondition | str:
         known = self._classes.get(claim.storage_class)
@@ -99,10 +104,11 @@ class VolumeIndex:
             return f"PersistentVolumeClaim {claim.name} is not bound yet"
         if claim.selected_node is not None:
             chosen = claim.selected_node
-            return NodeCondition(f"volume {claim.name} is made elsewhere", lambda node: node.name == chosen)
+            reason = f"volume {claim.name} is made elsewhere"
+            return NodeCondition(reason, lambda node: node.name == chosen, chosen)
         kept = self._kept.get((claim.namespace, claim.name))
         if kept is not None:
-            return NodeCondition(f"node affinity of volume {claim.name}", _condition(kept.nodes))
+            return _affinity(claim, kept)
         usable = [
             _condition(each.nodes) for each in self._unbound.get(known.name, {}).values() if each.suits(claim)
         ]
@@ -112,6 +118,11 @@ class VolumeIndex:
             f"no volume for {claim.name} there (StorageClass {known.name})",
             lambda node: any(holds(node) for holds in usable),
         )
+
+
+def _affinity(claim: PersistentVolumeClaim, volume: PersistentVolume) -> NodeCondition:
+    asks = "anywhere" if volume.nodes is None else volume.nodes
+    return NodeCondition(f"node affinity of volume {claim.name}", _condition(volume.nodes), asks)
 
 
 def _condition(selector: NodeSelector | None) -> Callable[[Node], bool]:

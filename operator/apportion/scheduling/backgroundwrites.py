@@ -83,7 +83,7 @@ class BackgroundWrites:
 
     def keep(self, demands: Iterable[str]) -> None:
         """Forget the pauses of all other demands."""
-        kept = set(demands)
+        kept = set(demands) if self._paused else set()
         self._paused = {key: pause for key, pause in self._paused.items() if key in kept}
 
     def write(

@@ -5,10 +5,12 @@ allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
+from apportion.allocator.rules.query import Query
 from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -25,6 +27,24 @@ from apportion.scheduling.waiting import WaitingDemand
 
 TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 """The guard taint keeps kube-scheduler off our devices; it is no obstacle to us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides the answer to a demand, as long as nothing changes."""
+
+    query: Query
+    constraints: tuple[object, ...]
+    """What each of its pods asks of its node."""
+    volumes: tuple[object, ...] = ()
+    """What the volumes of each of its pods ask of nodes."""
+    volumes_version: int = 0
+    """When that was read."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the reason of a refusal names objects of one demand."""
+        return any(self.volumes)
 
 
 class Candidates:
@@ -91,11 +111,11 @@ class Candidates:
             seed=f"{demand.key}/{self._pass}",
         )
 
-    def shape(self, demand: WaitingDemand) -> object | None:
+    def shape(self, demand: WaitingDemand) -> Shape | None:
         """Return what decides the answer to a demand: demands of equal shape could stand for each other.
 
         None where more decides: an allocated claim or a bound pod ties it to a node, a node is left out for its pods or
-        claims alone, volumes, neighbours or other claims of its pods may rule nodes out, its claims rest, or they are broken.
+        claims alone, neighbours or other claims of its pods may rule nodes out, its claims rest, or they are broken.
         """
         state, pods = self._snapshot.state, demand.pods
         if demand.tied or any(pod.node is not None for pod in pods):
@@ -104,7 +124,8 @@ class Candidates:
             return None
         if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
             return None
-        if any(self._is_conditioned(pod) for pod in pods):
+        volumes = [self._asked_by_volumes(pod) for pod in pods if pod.volumes]
+        if None in volumes or any(self._is_conditioned(pod) for pod in pods):
             return None
         if any(self._still_prepared.nodes(claim.uid) for claim in demand.claims):
             return None
@@ -112,7 +133,8 @@ class Candidates:
             query = state.queries.of(demand.claims, state.classes, state.features, TOLERATIONS)
         except BrokenInput:
             return None
-        return query, tuple([constraints_of(pod) for pod in pods])
+        version = self._snapshot.volumes.version if any(volumes) else 0
+        return Shape(query, tuple([constraints_of(pod) for pod in pods]), tuple(volumes), version)
 
     def _conditioned(
         self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
@@ -145,12 +167,14 @@ class Candidates:
         return allowed
 
     def _is_conditioned(self, pod: Pod) -> bool:
-        """Say whether `_conditioned` may rule a node out for this pod."""
-        return bool(
-            any(self._snapshot.volumes.conditions(pod))
-            or self._theirs(pod)
-            or any(self._neighbours.ruled_out(pod))
-        )
+        """Say whether other claims or neighbours may rule a node out for this pod."""
+        return bool(self._theirs(pod) or any(self._neighbours.ruled_out(pod)))
+
+    def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...] | None:
+        """Return what the pod's volumes ask of nodes; None where that may be like for no other pod."""
+        conditions = self._snapshot.volumes.conditions(pod)
+        asked = tuple("nowhere" if isinstance(each, str) else each.asks for each in conditions)
+        return None if None in asked else asked
 
     def _theirs(self, pod: Pod) -> tuple[Claim, ...]:
         """Return the pod's claims that kube-scheduler allocates."""

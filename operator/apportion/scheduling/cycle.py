@@ -20,7 +20,6 @@ from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.deviceindex import device_of
 from apportion.cluster.kinds import POLICIES
-from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -29,9 +28,10 @@ from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import Overlaps, UnusedAllocations
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.gates import Gates, shut_by_policies
 from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.preparing import Preparing
+from apportion.scheduling.preparing import Preparing, evaluate
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
@@ -47,6 +47,10 @@ SLICE = 0.03
 """Seconds of work after which a pass lets others run; one decision is not interrupted."""
 LONGEST = 0.5
 """Seconds after which deciding ends early, so that gates are removed and new demands are seen."""
+_LONGEST_REST = 0.1
+"""Seconds at most for which the cycle rests after a pass that granted nothing: it rests as long as the pass took."""
+_BUSY = 0.2
+"""Seconds after the beginning of a pass for which costly selectors are evaluated slowly."""
 _PAUSE = 0.003
 """Seconds that others get in between; a request to the API server takes several turns of the event loop."""
 
@@ -86,15 +90,18 @@ class Cycle:
         decider = Decider(
             snapshot, writes, recorder, self._exclusions, self._still_prepared, clock=clock, manager=manager
         )
+        self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
+        self._deciding = False
+        """Whether a pass is under way."""
         self._queue = QueueWalk(
             snapshot,
             partitions,
             recorder,
             decider,
             GroupDecider(decider, clock),
-            Preparing(snapshot, budget=settings.selectors, clock=clock),
+            self._preparing,
             clock=clock,
-            pressing=lambda: debouncer.awake,
+            pressing=lambda: debouncer.awake and self._deciding,
         )
         self._unused = UnusedAllocations(snapshot, clock, manager=manager)
         self._stalled = StalledAllocations(
@@ -103,9 +110,7 @@ class Cycle:
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
         self._number = 0
-        self._reported = -1
-        """How far the changes of allocations were read."""
-        self._managed: ManagedClasses | None = None
+        self._foreign = ForeignAllocations(snapshot, manager=manager)
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
         self._overlaps = Overlaps(snapshot)
@@ -123,36 +128,48 @@ class Cycle:
         # of former pods may run all the same.
         while self._snapshot.deallocations:
             self._still_prepared.note(self._snapshot.deallocations.popleft())
+        evaluating = asyncio.create_task(
+            evaluate(
+                self._preparing,
+                clock=self._clock,
+                pressing=lambda: self._deciding or self.age() < _BUSY,
+            )
+        )
         try:
-            while True:
-                await self._debouncer.burst(within=self._settings.idle)
+            while not evaluating.done():
+                await self._debouncer.burst(
+                    within=max(0.0, min(self._settings.idle, self._queue.resumes - self._clock()))
+                )
+                began = self._clock()
                 await self._in_slices()
+                if not self._queue.granted:
+                    await asyncio.sleep(min(self._clock() - began, _LONGEST_REST))
+            await evaluating
         finally:
+            evaluating.cancel()
             await self._writes.finished()
 
     def once(self) -> None:
         """One whole pass, however long: decide for all that waits, then tidy up."""
-        for work in self._pass(longest=math.inf):
+        for work in self._pass(longest=math.inf, evaluates=True):
             if work is not None:
                 work()
 
     async def _in_slices(self) -> None:
         ends = self._clock() + SLICE
-        for work in self._pass(longest=LONGEST):
-            if work is not None:
-                await asyncio.to_thread(work)
-            elif self._clock() < ends:
-                continue
-            else:
+        self._deciding = True
+        for _ in self._pass(longest=LONGEST, evaluates=False):
+            if self._clock() >= ends:
                 await asyncio.sleep(_PAUSE)
-            ends = self._clock() + SLICE
+                ends = self._clock() + SLICE
+        self._deciding = False
 
-    def _pass(self, *, longest: float) -> Iterator[Work | None]:
+    def _pass(self, *, longest: float, evaluates: bool) -> Iterator[Work | None]:
         """One pass; yields wherever others may run, and may have changed the snapshot when it goes on.
 
         Work that it yields has to be done before it goes on; it may be done in another thread.
 
-        `longest`: seconds after which deciding ends early.
+        `longest`: seconds after which deciding ends early. `evaluates`: costly selectors are evaluated within the pass.
         """
         self._number += 1
         self._last = self._clock()
@@ -172,7 +189,7 @@ class Cycle:
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
-            for work in self._queue.walk(self._number, demands, longest=longest):
+            for work in self._queue.walk(self._number, demands, longest=longest, evaluates=evaluates):
                 yield work
                 if self._snapshot.deallocations:
                     self._note_deallocations()
@@ -251,24 +268,14 @@ class Cycle:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():
                 events.broken_pool(self._recorder, finding, self._snapshot)
-        self._report_foreign()
+        for claim in self._foreign.new():
+            events.foreign(self._recorder, claim)
         now = self._clock()
         self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
         for claim, pod in self._snapshot.ended:
             if now - self._ended_since[claim.uid] >= _SEEN_LATE:
                 events.claim_ended(self._recorder, pod, claim)
         self._writes.keep(demand.key for demand in demands)
-
-    def _report_foreign(self) -> None:
-        """Tell of allocations by others, once each; of all anew when other classes are managed."""
-        managed, index = self._snapshot.managed, self._snapshot.claim_index
-        self._reported, changed = index.changes.since(self._reported)
-        if managed is not self._managed:
-            self._managed, changed = managed, None
-        for claim in self._snapshot.claims_of(index.allocated if changed is None else changed):
-            others = claim.allocation is not None and claim.allocated_by not in ("", self._manager)
-            if others and managed.owns(claim):
-                events.foreign(self._recorder, claim)
 
     # Tidying up. ------------------------------------------------------------------------------------------------
 

@@ -3,11 +3,12 @@
 In: a demand, the capacity of nodes. Out: a decision that is assumed at once and written in the background; or an Event.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.queue import Answer
 from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
@@ -15,7 +16,7 @@ from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.candidates import Candidates, Shape, unplaced
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
@@ -51,14 +52,18 @@ class Decider:
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
-    def begin(self, number: int, keys: frozenset[str], demands: Sequence[WaitingDemand] = ()) -> None:
-        """Start the pass of this number, over these demands, and the groups with these keys; all others are forgotten."""
+    def begin(self, number: int, keys: frozenset[str]) -> None:
+        """Start the pass of this number, over the demands and groups with these keys; all others are forgotten."""
         self.candidates.begin(number)
         self.planner.begin()
-        now = self._clock()
-        self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
-        self._learnt &= keys
-        self.refusals.begin(keys, demands)
+        now, gone = self._clock(), self._first_seen.keys() - keys
+        for key in gone:
+            del self._first_seen[key]
+        for key in keys - self._first_seen.keys():
+            self._first_seen[key] = now
+        self._learnt -= gone
+        self.refusals.forget(gone)
+        self.refusals.refresh()
 
     def rests(self, key: str) -> bool:
         """Say whether a demand backs off: its last write failed, or it was refused and nothing happened since."""
@@ -83,23 +88,32 @@ class Decider:
             return self._refuse(demand, known)
         if self.planner.rests(demand.key):
             return 0
+        explained, named = self.refusals.is_explained(demand, shape), shape is not None and shape.named
         asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
         if isinstance(asked, str):
             if granted := self._grant_part(demand, capacity):
                 return granted
-            self.refusals.refuse_shape(shape, asked)
+            if explained:
+                return self.refusals.refuse_with_shape(demand)
+            self.refusals.refuse_shape(shape, asked, named=named)
             self.refusals.cover(demand, shape)
             return self._refuse(demand, asked)
         terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
-        planned = self.planner.answer(demand.key, asked.nodes or frozenset())
-        answer = planned or allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+        answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())
+        planned = answer is not None
+        if answer is None and explained:
+            answer = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+            if answer is None:
+                return self.refusals.refuse_with_shape(demand)
+        if answer is None:
+            answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
             if granted := self._grant_part(demand, capacity):
                 return granted
-            if planned is None:
+            if not planned:
                 # A planned refusal keeps what others of this shape may have been promised.
-                self.refusals.refuse_shape(shape, answer)
-            self.refusals.cover(demand, shape if planned is None else None)
+                self.refusals.refuse_shape(shape, answer, named=named)
+            self.refusals.cover(demand, None if planned else shape)
             return self._refuse(demand, answer)
         self.learn(demand, answer)
         self.grant(demand, answer, capacity)
@@ -121,9 +135,15 @@ class Decider:
 
     def is_refused(self, demand: WaitingDemand) -> bool:
         """Say whether a demand will be refused without a question, since one of its shape was."""
-        return self.refusals.of_shape(self._shape(demand)) is not None
+        return self.refusals.is_refused_shape(self._shape(demand))
 
-    def _shape(self, demand: WaitingDemand) -> object | None:
+    def refuse_costly(self, demand: WaitingDemand, error: BrokenInput) -> None:
+        """Refuse a demand whose selectors cost more than one claim may spend."""
+        self.refusals.refuse(demand.key, "costly")
+        self.refusals.cover(demand, self._shape(demand), costly=True)
+        events.costly(self.recorder, demand, error)
+
+    def _shape(self, demand: WaitingDemand) -> Shape | None:
         """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit."""
         return self.candidates.shape(demand) if len(demand.pods) <= 1 else None
 

@@ -4,6 +4,7 @@ In: a group's waiting demands, the capacity of nodes. Out: decisions for enough 
 none, and Events that say what is missing. Allocations of a group that cannot be completed are cleared.
 """
 
+import math
 from collections.abc import Callable, Iterable
 
 from apportion.allocator.demand import Demand
@@ -24,6 +25,8 @@ PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
 LARGE = 32
 """Demands from which on a group that was refused rests: to try it takes as long as to try so many demands."""
+_OTHERS = 50
+"""Seconds that others get for each second in which a large group was looked at and not served."""
 _FIRST_REST, _LONGEST_REST = 1.0, 30.0
 """Seconds."""
 
@@ -36,17 +39,35 @@ class GroupDecider:
         self._clock = clock
         self._since: dict[str, float] = {}
         """When a group was first seen incomplete."""
+        self._skipped: dict[str, float] = {}
+        """Until when a large group that was not served is not looked at, by group."""
+        self.resumes = math.inf
+        """When the first of the groups that this pass skips is looked at, by the clock."""
         self._rests: dict[str, tuple[float, float]] = {}
         """Until when a large group that was refused rests, and for how many seconds, by group."""
 
+    def skips(self, key: str) -> bool:
+        """Say whether a group (`namespace/name`) is not looked at now: it is large and was not served."""
+        return self._skipped.get(key, 0.0) > self._clock()
+
     def begin(self, groups: Iterable[WaitingGroup]) -> None:
-        """Start a pass over these groups; all others are forgotten."""
-        kept = {group.pod_group.key for group in groups}
+        """Start a pass over these groups; all others but those that are skipped are forgotten."""
+        self._skipped = {key: until for key, until in self._skipped.items() if self.skips(key)}
+        self.resumes = min(self._skipped.values(), default=math.inf)
+        kept = {group.pod_group.key for group in groups} | self._skipped.keys()
         self._since = {key: at for key, at in self._since.items() if key in kept}
         self._rests = {key: rest for key, rest in self._rests.items() if key in kept}
 
     def decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
         """Serve a group or say why not; returns how many claims were granted."""
+        began = self._clock()
+        granted = self._decide(group, capacity)
+        if not granted and len(group.pod_group.pods) >= LARGE:
+            now = self._clock()
+            self._skipped[group.pod_group.key] = now + (now - began) * _OTHERS
+        return granted
+
+    def _decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
         if not group.whole:
             self._incomplete(group)
             return 0

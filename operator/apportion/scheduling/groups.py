@@ -7,7 +7,6 @@ them is whole.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TypeAlias
 
 from apportion.api.contract import GATE
@@ -106,13 +105,18 @@ def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
     return PodGroupState(pod.namespace, pod.group.name, pods, 0 if flaw else max(sizes, default=0), flaw)
 
 
-def by_group(demands: Sequence[WaitingDemand], snapshot: Snapshot) -> list[Queued]:
-    """Return the queue: demands in their order, all those of a group together in the place of the first of them."""
+def by_group(
+    demands: Sequence[WaitingDemand], snapshot: Snapshot, skips: Callable[[str], bool] = lambda _: False
+) -> list[Queued]:
+    """Return the queue: demands in their order, all those of a group together in the place of the first of them.
+
+    Groups (by their keys) that `skips` names are left out.
+    """
     found: list[WaitingDemand | CrossGroupDemand | Pod] = []
     parts: dict[tuple[str, str], list[WaitingDemand]] = {}
     crossed: set[tuple[str, str]] = set()
     for demand in demands:
-        members = {pod.group.name: pod for pod in demand.pods if pod.group is not None}
+        members = demand.members
         if not members:
             found.append(demand)
         elif len(members) > 1:
@@ -124,19 +128,18 @@ def by_group(demands: Sequence[WaitingDemand], snapshot: Snapshot) -> list[Queue
                 found.append(pod)
             parts.setdefault((pod.namespace, name), []).append(demand)
     # Groups without a waiting demand, of which some pods have their devices and wait for the others.
-    for pod in snapshot.pods_of(sorted(snapshot.pod_index.gated)):
-        key = (pod.namespace, pod.group.name) if pod.group is not None and GATE in pod.gates else None
-        if key is not None and key not in parts and key not in crossed:
+    for key in sorted(snapshot.pod_index.gated_members.keys() - parts.keys() - crossed):
+        pods = snapshot.pods_of(sorted(snapshot.pod_index.gated_members[key]))
+        gated = next((pod for pod in pods if GATE in pod.gates), None)
+        if gated is not None:
             parts[key] = []
-            found.append(pod)
-    queue = [_waiting_group(each, parts, snapshot) if isinstance(each, Pod) else each for each in found]
+            found.append(gated)
+    queue = [
+        _waiting_group(each, parts, snapshot) if isinstance(each, Pod) else each
+        for each in found
+        if not isinstance(each, Pod) or each.group is None or not skips(f"{each.namespace}/{each.group.name}")
+    ]
     return [each for each in queue if not isinstance(each, WaitingGroup) or each.demands or not each.whole]
-
-
-def ungrouped_tail(queue: Sequence[Queued]) -> list[WaitingDemand]:
-    """Return the demands behind the last group of the queue, in order."""
-    tail = list(takewhile(lambda each: isinstance(each, WaitingDemand), reversed(queue)))
-    return [each for each in reversed(tail) if isinstance(each, WaitingDemand)]
 
 
 def _waiting_group(

@@ -6,7 +6,6 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from math import isfinite
 from typing import Literal, Protocol, TypeAlias
 
 import structlog
@@ -18,23 +17,21 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group, ungrouped_tail
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.preparing import Preparing
-from apportion.scheduling.turns import in_turns
+from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
 _FRESH = 0.2
 """Seconds for which the room of nodes is not read anew although pods were bound: that looks at every pod that waits."""
+_SOON = 0.05
+"""Seconds after which a walk ends early if something changed: a claim that came waits for the next one."""
 
-_LEAST = 0.02
-"""Seconds of each pass for costly selectors, however much else there is to do."""
-
-
-Readiness: TypeAlias = Literal["ready", "waits", "costly"]
-"""Whether a demand may be decided: selectors are to be evaluated first, or they cost too much."""
+Readiness: TypeAlias = Literal["ready", "rests", "waits", "costly"]
+"""Whether a demand may be decided: it backs off, selectors are to be evaluated first, or they cost too much."""
 
 
 class Reserving(Protocol):
@@ -79,97 +76,108 @@ class QueueWalk:
         self.ended_early = False
         """Whether the latest walk ended before the last of the queue."""
 
-    def walk(self, number: int, demands: Sequence[WaitingDemand], *, longest: float) -> Iterator[Work | None]:
+    @property
+    def resumes(self) -> float:
+        """When another pass is needed although nothing changes, by the clock."""
+        return self._group_decider.resumes
+
+    def walk(
+        self, number: int, demands: Sequence[WaitingDemand], *, longest: float, evaluates: bool
+    ) -> Iterator[Work | None]:
         """Decide for each demand; yields between decisions, or yields work that the caller has to do before it goes on.
 
-        `number`: of the pass. `longest`: seconds after which the walk ends early.
+        `number`: of the pass. `longest`: seconds after which the walk ends early. `evaluates`: evaluate costly selectors
+        at its end; otherwise this is done beside the passes.
         """
         self.granted, self.ended_early = 0, False
         self._preparing.begin(number)
-        queue = by_group(demands, self._snapshot)
+        refusals, planner = self._decider.refusals, self._decider.planner
+        single, alike = refusals.split(demands)
+        queue = by_group(single, self._snapshot, self._group_decider.skips)
         yield None
-        queue = in_turns(queue, self._snapshot.managed)
-        groups = [each for each in queue if isinstance(each, WaitingGroup)]
-        keys = {id(each): _key(each) for each in queue}
-        self._decider.begin(number, frozenset([*keys.values(), *(demand.key for demand in demands)]), demands)
-        self._group_decider.begin(groups)
+        self._group_decider.begin(each for each in queue if isinstance(each, WaitingGroup))
+        self._decider.begin(number, frozenset([*map(_key, queue), *(demand.key for demand in demands)]))
         yield None
         capacity = self._read()
-        if self._reached.issuperset(keys.values()):
-            self._reached = frozenset()
-        queue.sort(key=lambda each: keys[id(each)] in self._reached)
-        last = ungrouped_tail(queue)[-MOST_TOGETHER:]
+        turns = self._turns(queue, alike)
+        yield None
         planned_at: int | None = None
-        ends = self._clock() + longest
+        ends, soon = self._clock() + longest, self._clock() + _SOON
         reached: set[str] = set()
         unprepared: list[Queued] = []
-        for each in queue:
-            if reached and self._clock() >= ends:
+        while turns:
+            if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):
                 self._reached |= reached
                 self.ended_early = True
                 return
             if self._is_stale():
                 capacity = self._read()
-            if last and each is last[0]:
-                current = [
-                    demand
-                    for demand in last
-                    if is_current(demand, self._snapshot) and self._readiness(demand) == "ready"
-                ]
-                refused = {demand.key for demand in current if self._decider.is_refused(demand)}
-                self._decider.planner.plan(
-                    current,
-                    capacity,
-                    lambda key, refused=refused: key in refused or self._decider.rests(key),  # type: ignore[misc]
-                )
+            if last := turns.last(MOST_TOGETHER, refusals.is_refused):
+                self._plan(last, capacity)
                 planned_at = self._snapshot.state.moment
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
                 # Devices changed since, and not by these decisions.
-                self._decider.planner.begin()
-            # Most of a long queue rests: nothing else is looked at.
-            if not (isinstance(each, WaitingDemand) and self._decider.rests(each.key)):
-                match self._readiness(each):
-                    case "waits":
-                        unprepared.append(each)
-                    case "ready":
-                        self.granted += self._serve(each, capacity)
+                planner.begin()
+            each = turns.pop()
+            readiness = self._readiness(each)
+            if readiness == "ready":
+                self.granted += self._serve(each, capacity)
+            elif readiness == "waits":
+                unprepared.append(each)
+            turns.settle(each, refused=readiness == "waits" or refusals.is_refused(_key(each)))
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
-            reached.add(keys[id(each)])
+            reached.add(_key(each))
             yield None
         self._reached = frozenset()
-        if unprepared:
-            yield from self._prepare(unprepared, self._clock() + longest / 2)
+        if evaluates and unprepared:
+            yield from self._evaluate(unprepared)
+        self._preparing.end()
 
-    def _prepare(self, unprepared: Sequence[Queued], ends: float) -> Iterator[Work | None]:
-        """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in.
+    def _turns(self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]]) -> Turns:
+        """Return the queue of this pass; those that the former walk reached, if it ended early, come later."""
+        turns = Turns(self._snapshot.managed)
+        rows = [(each, ()) for each in queue] + [(first, behind) for first, *behind in alike]
+        if self._reached.issuperset(_key(each) for each, _ in rows):
+            self._reached = frozenset()
+        for each, behind in rows:
+            turns.add(each, behind, later=_key(each) in self._reached)
+        return turns
 
-        It ends soon when something changed, because who came meanwhile waits for the next pass.
-        """
+    def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> None:
+        """Place the last of the queue together."""
+        decider = self._decider
+        current = [
+            demand
+            for demand in last
+            if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
+        ]
+        refused = {demand.key for demand in current if decider.is_refused(demand)}
+        decider.planner.plan(current, capacity, lambda key: key in refused or decider.rests(key))
+
+    def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:
+        """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""
         self._decider.planner.begin()
-        least = self._clock() + _LEAST if isfinite(ends) else ends
-        for work in self._preparing.steps():
-            yield work
-            if (now := self._clock()) >= ends or (now >= least and self._pressing()):
-                break
-        self.ended_early = not self._preparing.idle
+        yield from self._preparing.steps()
         capacity = self._read()
         for each in unprepared:
             if self._readiness(each) == "ready":
                 self.granted += self._serve(each, capacity)
                 yield None
-                if self._clock() >= ends:
-                    self.ended_early = True
-                    return
 
     def _readiness(self, queued: Queued) -> Readiness:
         """Say whether to decide; a demand whose selectors cost too much is refused here."""
+        if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
+            return "rests"
         if isinstance(queued, CrossGroupDemand) or self._decider.refusals.stands(queued.key):
             return "ready"
         members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
         try:
             waits = [self._preparing.waits(demand) for demand in members]
         except BrokenInput as error:
+            if isinstance(queued, WaitingDemand):
+                self._decider.refuse_costly(queued, error)
+                return "costly"
             self._decider.refusals.refuse(queued.key, "costly")
             for demand in members:
                 events.costly(self._recorder, demand, error)

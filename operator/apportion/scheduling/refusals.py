@@ -5,8 +5,11 @@ a refusal still stands, so that the same question is not asked in every pass, no
 rules out nodes for a single demand of a shape, the refusal of the shape holds for it too.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice, takewhile
+from weakref import WeakValueDictionary
 
 from apportion import metrics
 from apportion.allocator.decision import Refusal
@@ -19,8 +22,17 @@ MOST_SHAPES = 4096
 """Shapes of demands whose refusal is kept."""
 RETELL = 60.0
 """Seconds after which a demand is looked at by itself, although its shape is refused, so that its Event says what is true now."""
+EXPLAINED = 10.0
+"""Seconds for which the explanation of a refusal is good for others of its shape, as long as the shape is refused."""
 MOST_RETOLD = 64
 """Demands looked at in one pass for that reason."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _Alike:
+    """Refused demands of one shape, namespace and priority: the first of them is asked for all."""
+
+    shape: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +40,20 @@ class _Refused:
     """The last refusal of a demand."""
 
     demand: WaitingDemand
-    shape: object
+    alike: _Alike
     at: float
     """When it was looked at, by the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Why demands of a shape were refused."""
+
+    refusal: Refusal | str
+    epoch: object
+    """Of hosts, and of all else that may let them in."""
+    at: float
+    """When it was explained, by the clock."""
 
 
 class Refusals:
@@ -49,28 +72,44 @@ class Refusals:
         self._exclusions = exclusions
         self._still_prepared = still_prepared
         self._epochs: dict[str, tuple[int, int, int]] = {}
-        self._shapes: dict[object, Refusal | str] = {}
-        """Refusals, or why no node can take the pods, by shape of the demands; all of one host epoch and epoch."""
-        self._shapes_epoch: object = None
+        self._shapes: dict[object, _Explained] = {}
+        """Refusals, or why no node can take the pods, by shape of the demands."""
         self._read: tuple[int, tuple[int, int, int]] = -1, (-1, -1, -1)
         """The host epoch and the epoch in which the room of nodes was read, by which demands are refused now."""
         self._refused: dict[str, _Refused] = {}
-        """By key of the demand."""
+        """By key of the demand, in the order in which they were looked at."""
+        self._alike: WeakValueDictionary[tuple[str, int, object], _Alike] = WeakValueDictionary()
         self._refused_now: set[object] = set()
         """Shapes that are refused as far as is known since the room of nodes was read."""
-        self._retold = 0
-        """Demands looked at in this pass although their shape was refused."""
 
-    def begin(self, keys: frozenset[str], demands: Iterable[WaitingDemand]) -> None:
-        """Start a pass over these demands, and groups with these keys; forget the refusals of all others."""
-        self._epochs = {key: epoch for key, epoch in self._epochs.items() if key in keys}
-        known = self._refused.get
-        found = [(demand, known(demand.key)) for demand in demands]
-        self._refused = {
-            demand.key: last for demand, last in found if last is not None and last.demand is demand
-        }
-        self._retold = 0
-        self.refresh()
+    def forget(self, keys: Iterable[str]) -> None:
+        """Forget the refusals of these demands and groups."""
+        for key in keys:
+            self._epochs.pop(key, None)
+            self._refused.pop(key, None)
+
+    def split(
+        self, demands: Iterable[WaitingDemand]
+    ) -> tuple[list[WaitingDemand], list[list[WaitingDemand]]]:
+        """Return the demands to be looked at each by itself, and the refused ones, together where one can be asked for all.
+
+        All are in their order. A few that were looked at long ago are among the former.
+        """
+        now, known = self._clock(), self._refused
+        old = takewhile(lambda key: now - known[key].at >= RETELL, known)
+        due = frozenset(islice(old, MOST_RETOLD))
+        single, alike = list[WaitingDemand](), defaultdict[_Alike, list[WaitingDemand]](list)
+        for demand in demands:
+            key = demand.key
+            last = known.get(key)
+            if last is None or key in due:
+                single.append(demand)
+            elif last.demand is not demand:
+                del known[key]
+                single.append(demand)
+            else:
+                alike[last.alike].append(demand)
+        return single, [*alike.values()]
 
     def refresh(self) -> None:
         """Note that the room of nodes is read now."""
@@ -91,47 +130,72 @@ class Refusals:
             self._epochs.pop(key, None)
         metrics.DECISIONS.labels(verdict).inc()
 
-    def refuse_shape(self, shape: object | None, refusal: Refusal | str) -> None:
-        """Remember a refusal for all demands of a shape (None: like no other)."""
+    def refuse_shape(self, shape: object | None, refusal: Refusal | str, *, named: bool) -> None:
+        """Remember a refusal for all demands of a shape (None: like no other); `named`: its text names objects of one of them."""
         # A message about an error names the claim.
         shared = isinstance(refusal, str) or all(
             group.kind != "error" for group in refusal.explanation.groups
         )
         if shape is not None and shared:
             self._refused_now.add(shape)
-            if not self.outdated:
-                self._shapes[shape] = refusal
+            if not self.outdated and not named:
+                if len(self._shapes) >= MOST_SHAPES:
+                    self._shapes.clear()
+                self._shapes[shape] = _Explained(refusal, self._read, self._clock())
 
-    def cover(self, demand: WaitingDemand, shape: object | None) -> None:
-        """Let the demand, which was refused now, stay refused as long as others of its shape are."""
+    def refuse_with_shape(self, demand: WaitingDemand) -> int:
+        """Refuse a demand anew, and with it all of its shape; the explanation that it got is good for a while. Returns 0."""
+        self._refused_now.add(self._refused[demand.key].alike.shape)
+        self.refuse(demand.key, "as before")
+        return 0
+
+    def cover(self, demand: WaitingDemand, shape: object | None, *, costly: bool = False) -> None:
+        """Let the demand, which was refused now, stay refused as long as others of its shape are.
+
+        `costly`: its selectors cost too much, so that all of its shape are refused.
+        """
+        self._refused.pop(demand.key, None)
         if shape is None:
-            self._refused.pop(demand.key, None)
             return
-        if shape in self._shapes:
+        if costly or self.of_shape(shape) is not None:
             self._refused_now.add(shape)
-        now, last = self._clock(), self._refused.get(demand.key)
-        self._retold += last is not None and now - last.at >= RETELL
-        self._refused[demand.key] = _Refused(demand, shape, now)
+        own = demand.claims[0].namespace, demand.priority, shape
+        alike = self._alike.setdefault(own, _Alike(shape))
+        self._refused[demand.key] = _Refused(demand, alike, self._clock())
 
     def of_shape(self, shape: object | None) -> Refusal | str | None:
         """Return the refusal of demands of this shape, if nothing happened since that may let them in."""
-        epoch = self._snapshot.changes.hosts.end, self._epoch()
-        if epoch != self._shapes_epoch or len(self._shapes) >= MOST_SHAPES:
-            self._shapes.clear()
-            self._shapes_epoch = epoch
-        return self._shapes.get(shape) if shape is not None else None
+        known = self._shapes.get(shape) if shape is not None else None
+        if known is None:
+            return None
+        if known.epoch == (self._snapshot.changes.hosts.end, self._epoch()):
+            return known.refusal
+        fresh = shape in self._refused_now and self._clock() - known.at < EXPLAINED
+        return known.refusal if fresh else None
+
+    def is_explained(self, demand: WaitingDemand, shape: object | None) -> bool:
+        """Say whether a demand was refused for this shape, and its Event need not be made anew."""
+        last = self._refused.get(demand.key)
+        return last is not None and last.alike.shape == shape and self._clock() - last.at < RETELL
 
     def stands(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
-        epoch, last = self._epochs.get(key), self._refused.get(key)
-        if epoch is not None and epoch == self._epoch():
+        last = self._refused.get(key)
+        if self._epochs.get(key) == self._epoch():
             if last is not None:
-                self._refused_now.add(last.shape)
+                self._refused_now.add(last.alike.shape)
             return True
-        if last is None or last.shape not in self._refused_now:
-            return False
-        # Others of its shape are refused, so it would be too.
-        return self._retold >= MOST_RETOLD or self._clock() - last.at < RETELL
+        # If others of its shape are refused, it would be too.
+        return self.is_refused(key) and last is not None and self._clock() - last.at < RETELL
+
+    def is_refused_shape(self, shape: object | None) -> bool:
+        """Say whether demands of this shape are refused, as far as is known since the room of nodes was read."""
+        return shape in self._refused_now or self.of_shape(shape) is not None
+
+    def is_refused(self, key: str) -> bool:
+        """Say whether the shape for which a demand was refused is refused, as far as is known since the room of nodes was read."""
+        last = self._refused.get(key)
+        return last is not None and last.alike.shape in self._refused_now
 
     def _epoch(self) -> tuple[int, int, int]:
         """Return what changes whenever a refused demand may get another answer."""

@@ -1,42 +1,143 @@
-"""in_turns(): the order in which those that wait are decided (ADR 0014).
+"""Turns: the order in which those that wait are decided (ADR 0014).
 
-In: the queue, by priority and age. Out: the same, higher priority first; among those of equal priority
-namespaces take turns, one demand or group each, in the order in which their oldest came. Demands whose
-policy says `queue.order: FIFO` share the places that they get by this, the oldest first.
+In: demands and groups. Out: one after another, higher priority first; among those of equal priority namespaces take turns,
+one demand or group each, in the order in which their oldest came. Demands whose policy says `queue.order: FIFO` share the
+places that they get by this, the oldest first. Of demands that were refused for one shape the first is decided; the next
+one has its turn only if the one before it was not refused for that shape.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TypeAlias
 
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
 from apportion.scheduling.waiting import WaitingDemand, priority_of
 
+_Entry: TypeAlias = tuple[tuple[str, str, int], Queued, list["_Entry"] | None]
+"""Its place in the queue by age, which no other entry has; and, under a FIFO policy, all entries of that policy (a heap)."""
 
-def in_turns(queue: Sequence[Queued], managed: ManagedClasses) -> list[Queued]:
-    """Return the queue in the order in which it is decided; groups without a waiting demand are the last."""
-    turns: Counter[tuple[int, str]] = Counter()
-    rows: list[tuple[bool, int, int, int]] = []
-    fifo: dict[int, list[int]] = {}
-    for number, each in enumerate(queue):
-        first = _first(each)
+
+@dataclass(slots=True)
+class _Level:
+    """Those of one priority."""
+
+    namespaces: dict[str, list[_Entry]] = field(default_factory=dict)
+    """A heap for each."""
+    turn: list[_Entry] = field(default_factory=list)
+    """One entry of each namespace, the oldest at the end."""
+
+    def pop(self) -> _Entry:
+        """Return the next one."""
+        if not self.turn:
+            self.turn = sorted(
+                map(heappop, self.namespaces.values()), key=lambda entry: entry[0], reverse=True
+            )
+            self.namespaces = {name: entries for name, entries in self.namespaces.items() if entries}
+        return self.turn.pop()
+
+
+class Turns:
+    """The queue of one pass."""
+
+    def __init__(self, managed: ManagedClasses) -> None:
+        self._managed = managed
+        self._levels: dict[tuple[bool, bool, int], _Level] = {}
+        self._fifo: dict[tuple[bool, int], list[_Entry]] = {}
+        """By policy (its `id`)."""
+        self._behind: dict[str, list[WaitingDemand]] = {}
+        """Demands refused for one shape, by the key of the first, the oldest at the end."""
+        self._added = 0
+        self._left = 0
+        """How many are to come, those behind others included."""
+        self._groups = 0
+        """How many of them are not demands."""
+        self._last: deque[WaitingDemand] | None = None
+
+    def __len__(self) -> int:
+        """Return how many may still come."""
+        return self._left
+
+    def add(self, queued: Queued, behind: Sequence[WaitingDemand] = (), *, later: bool = False) -> None:
+        """Add one, and demands that come `behind` it, in their order; those added as `later` come after all others.
+
+        Groups without a waiting demand are the last.
+        """
+        self._put(queued, later=later)
+        if behind and isinstance(queued, WaitingDemand):
+            self._behind[queued.key] = [*reversed(behind)]
+        self._left += 1 + len(behind)
+        self._groups += not isinstance(queued, WaitingDemand)
+
+    def pop(self) -> Queued:
+        """Return the next one; raises IndexError if there is none."""
+        self._left -= 1
+        if self._last is not None:
+            return self._last.popleft()
+        queued = self._pop()
+        self._groups -= not isinstance(queued, WaitingDemand)
+        return queued
+
+    def settle(self, queued: Queued, *, refused: bool) -> None:
+        """Let the demand behind this one come, or, if this one was `refused` for their shape, none of those behind it."""
+        behind = self._behind.pop(_key(queued), None)
+        if not behind:
+            return
+        if refused:
+            self._left -= len(behind)
+            return
+        following = behind.pop()
+        self._put(following, later=False)
+        self._behind[following.key] = behind
+
+    def last(self, most: int, is_refused: Callable[[str], bool]) -> list[WaitingDemand]:
+        """Return all that is left, once, if these are demands only and `most` at most.
+
+        Those behind others come with them; not behind those (by key) of which `is_refused` says that their shape is refused.
+        """
+        if self._last is not None or self._groups or not 0 < self._left <= most:
+            return []
+        for first, behind in self._behind.items():
+            if is_refused(first):
+                self._left -= len(behind)
+                continue
+            for demand in behind:
+                self._put(demand, later=False)
+        self._behind.clear()
+        drained = [self._pop() for _ in range(self._left)]
+        self._last = deque(demand for demand in drained if isinstance(demand, WaitingDemand))
+        return [*self._last]
+
+    def _put(self, queued: Queued, *, later: bool) -> None:
+        self._added += 1
+        first = _first(queued)
         if first is None:
-            rows.append((True, 0, 0, number))
-            continue
-        claim, priority = first.claims[0], priority_of(first, managed)
-        turn = priority, claim.namespace
-        rows.append((False, -priority, turns[turn], number))
-        turns[turn] += 1
-        policy = managed.policy(claim)
-        if policy.queue.order == QueueOrder.FIFO:
-            fifo.setdefault(id(policy), []).append(number)
-    order = [number for *_, number in sorted(rows)]
-    for members in fifo.values():
-        own = set(members)
-        oldest = iter(members)
-        order = [next(oldest) if number in own else number for number in order]
-    return [queue[number] for number in order]
+            level, namespace, place, fifo = (later, True, 0), "", ("", "", self._added), None
+        else:
+            claim = first.claims[0]
+            level, namespace = (later, False, -priority_of(first, self._managed)), claim.namespace
+            place, policy = (first.since, first.key, self._added), self._managed.policy(claim)
+            is_fifo = policy.queue.order == QueueOrder.FIFO
+            fifo = self._fifo.setdefault((later, id(policy)), []) if is_fifo else None
+        entry: _Entry = place, queued, fifo
+        if fifo is not None:
+            heappush(fifo, entry)
+        if level not in self._levels:
+            self._levels[level] = _Level()
+        heappush(self._levels[level].namespaces.setdefault(namespace, []), entry)
+
+    def _pop(self) -> Queued:
+        if not self._levels:
+            raise IndexError("nobody waits")
+        key = min(self._levels)
+        level = self._levels[key]
+        _, queued, fifo = level.pop()
+        if not level.turn and not level.namespaces:
+            del self._levels[key]
+        return heappop(fifo)[1] if fifo is not None else queued
 
 
 def _first(queued: Queued) -> WaitingDemand | None:
@@ -47,3 +148,7 @@ def _first(queued: Queued) -> WaitingDemand | None:
             return queued.demand
         case _:
             return queued
+
+
+def _key(queued: Queued) -> str:
+    return queued.key if isinstance(queued, WaitingDemand) else ""

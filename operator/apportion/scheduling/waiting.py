@@ -8,7 +8,8 @@ know will bind it. Claims that several ready pods share join these pods into one
 demand; a pod that comes later finds the claim allocated and is tied to its node.
 """
 
-from collections.abc import Generator, Iterator
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -41,9 +42,13 @@ class WaitingDemand:
     since: str = field(init=False, compare=False, repr=False)
     """When the oldest of its objects was created (RFC 3339)."""
 
+    members: Mapping[str, Pod] = field(init=False, compare=False, repr=False)
+    """A pod of each of its pod groups, by the group's name."""
+
     def __post_init__(self) -> None:
         """Compute once what every pass reads of every demand."""
         put = object.__setattr__
+        put(self, "members", {pod.group.name: pod for pod in self.pods if pod.group is not None})
         put(self, "key", min([claim.uid for claim in self.claims]))
         put(self, "priority", max([pod.priority for pod in self.pods], default=0))
         put(self, "since", min([pod.created for pod in self.pods] + [claim.created for claim in self.claims]))
@@ -114,13 +119,19 @@ class WaitingQueue:
         self._snapshot = snapshot
         self._cursor = -1
         """How far the changes of claims were read."""
-        self._managed: ManagedClasses | None = None
+        self._managed = snapshot.managed
         self._found: dict[str, _Found] = {}
         """By claim (UID)."""
         self._by_name: dict[tuple[str, str], set[str]] = {}
         """Claims (UIDs) by the names that their demands depend on."""
         self._todo: set[str] = set()
         """Claims (UIDs) to look at; some are left where the caller gives up."""
+        self._ordered: list[tuple[int, str, str]] = []
+        """Where each demand belongs in the queue, in order."""
+        self._demands: list[WaitingDemand] = []
+        """In the same order."""
+        self._flawed: dict[str, _Found] = {}
+        """Those with something that cannot be served, by one of their claims (UID)."""
         self._queue: tuple[list[WaitingDemand], list[Unservable]] = [], []
 
     def demands(self) -> tuple[list[WaitingDemand], list[Unservable]]:
@@ -146,8 +157,8 @@ class WaitingQueue:
         self._cursor, changed = snapshot.changes.claims.since(self._cursor)
         if managed is not self._managed or changed is None:
             self._managed, changed = managed, None
-            self._found.clear()
-            self._by_name.clear()
+            for known in (self._found, self._by_name, self._ordered, self._demands, self._flawed):
+                known.clear()
             self._todo = set(snapshot.claim_index.unallocated)
         elif not changed and not self._todo:
             return self._queue
@@ -162,18 +173,15 @@ class WaitingQueue:
             claim = snapshot.claims.get(uid)
             if claim is not None and uid in snapshot.claim_index.unallocated and uid not in self._found:
                 self._look(claim)
-        unique = {id(found): found for found in self._found.values()}.values()
-        demands = [found.demand for found in unique if found.demand is not None]
-        demands.sort(key=lambda demand: (-priority_of(demand, managed), demand.since, demand.key))
-        self._queue = demands, [each for found in unique for each in found.unservable]
+        unique = {id(found): found for found in self._flawed.values()}.values()
+        self._queue = [*self._demands], [each for found in unique for each in found.unservable]
         return self._queue
 
     def _drop(self, name: tuple[str, str]) -> set[str]:
         """Forget what depends on a claim of this name; returns the claims (UIDs) to look at."""
         todo, more = set(self._by_name.pop(name, ())), self._snapshot.claim_index.named(*name)
         for uid in tuple(todo):
-            found = self._found.pop(uid, None)
-            for other in found.names if found is not None else ():
+            for other in self._remove(uid):
                 self._by_name.get(other, set()).discard(uid)
         return todo | {more} if more is not None else todo
 
@@ -205,9 +213,34 @@ class WaitingQueue:
             demand, unservable, frozenset((each.namespace, each.name) for each in (claim, *claims))
         )
         for uid in [each.uid for each in demand.claims] if demand is not None else [claim.uid]:
-            self._found[uid] = found
+            self._put(uid, found)
             for name in found.names:
                 self._by_name.setdefault(name, set()).add(uid)
+
+    def _put(self, uid: str, found: _Found) -> None:
+        self._remove(uid)
+        self._found[uid] = found
+        if found.unservable:
+            self._flawed[uid] = found
+        if found.demand is not None and found.demand.key == uid:
+            row = self._row(found.demand)
+            at = bisect_left(self._ordered, row)
+            self._ordered.insert(at, row)
+            self._demands.insert(at, found.demand)
+
+    def _remove(self, uid: str) -> frozenset[tuple[str, str]]:
+        """Forget what a claim led to; returns the names by which that may change."""
+        found = self._found.pop(uid, None)
+        if found is None:
+            return frozenset()
+        self._flawed.pop(uid, None)
+        if found.demand is not None and found.demand.key == uid:
+            at = bisect_left(self._ordered, self._row(found.demand))
+            del self._ordered[at], self._demands[at]
+        return found.names
+
+    def _row(self, demand: WaitingDemand) -> tuple[int, str, str]:
+        return -priority_of(demand, self._managed), demand.since, demand.key
 
 
 def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
