@@ -10,7 +10,7 @@ from aiohttp import web
 
 from apportion.cluster.eventqueue import MOST_WAITING
 from apportion.cluster.kinds import CLAIMS, EVENTS
-from apportion.cluster.recorder import About, Recorder
+from apportion.cluster.recorder import BURST, RATE, About, Recorder
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
@@ -55,6 +55,19 @@ async def test_a_flood_does_not_delay_anothers_event(server: ApiServer) -> None:
         noting.warning(claim(0, "calm"), "NotAllocated", "no room")
         await eventually(lambda: written(server, "calm"))
         assert len(await written(server)) < 200
+
+
+async def test_a_flood_is_written_slowly(server: ApiServer) -> None:
+    """Each Event costs the API server as much as other writes, which it should have time for."""
+    clock, burst = Clock(), int(BURST)
+    async with recording(server, clock) as noting:
+        for number in range(2 * burst):
+            noting.warning(claim(number), "NotAllocated", "no room")
+        await eventually(lambda: written(server), lambda found: len(found) == burst)
+        await asyncio.sleep(0.2)
+        assert len(await written(server)) == burst
+        clock.now += 2
+        await eventually(lambda: written(server), lambda found: len(found) == burst + 2 * RATE)
 
 
 async def test_what_had_no_room_does_not_count_as_said(server: ApiServer) -> None:

@@ -3,12 +3,16 @@
 from prometheus_client import REGISTRY
 
 from apportion.cluster.client import Client
+from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.kinds import NODES
 from apportion.scheduling.groupdecider import LARGE
+from apportion.settings import CycleSettings
+from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.deciding import Deciding
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import fleet
+from tests.scheduling.sliced import between, until
 
 
 def gang(pods: int, nodes: int, *, count: int = 3) -> ObservedCluster:
@@ -89,6 +93,25 @@ async def test_a_large_group_is_served_after_its_pause(unanswered: Client) -> No
     cycle.once()
 
     assert len(world.places()) == LARGE
+
+
+async def test_a_large_group_that_becomes_whole_is_served_though_nothing_else_happens(silent: Client) -> None:
+    """It was incomplete, so it is skipped for a moment: the cycle wakes by itself when that is over."""
+    world = fleet({f"n{number}": ("common", 4) for number in range(LARGE)})
+    world.clock = Ticking()
+    names = [f"c{number}" for number in range(LARGE + 1)]
+    for name in names[:-1]:
+        world.claim(name, request("gpu"))
+        member(world, name, name, least=str(len(names)))
+    debouncer = Debouncer(quiet=0, longest=0, clock=world.clock)
+    cycle = world.cycle(silent, CycleSettings(idle=3600), debouncer)
+    cycle.once()
+    world.claim(names[-1], request("gpu"))
+    member(world, names[-1], names[-1], least=str(len(names)))
+    cycle.once()
+    assert world.places() == {}
+
+    await between(cycle, until(lambda: len(world.places()) == len(names), lambda: None))
 
 
 def decisions(*verdicts: str) -> float:

@@ -2,11 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.decider import Decider
+from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.refusals import MOST_RETOLD, RETELL
 from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.volumes import storage_class, volume_claim, with_volume, zones
 from tests.steps import Steps
 
 FEW, MANY = 100, 400
@@ -14,21 +18,26 @@ MOST_STEPS = 4
 """Functions called for each demand that waits on: it is looked up, no more."""
 
 
-def queue(waiting: int) -> tuple[ObservedCluster, Json]:
-    """Return a node with a free device and one in use, and claims that ask for three; and the claim in use."""
+def queue(waiting: int, *, volumes: bool = False) -> tuple[ObservedCluster, Json]:
+    """Return a node with a free device and one in use, and claims that ask for three; and the claim in use.
+
+    `volumes`: their pods name PersistentVolumeClaims that do not exist.
+    """
     world = ObservedCluster()
+    world.snapshot.volumes.complete = True
     world.device_class("gpu")
     world.node("n1", cpu="64")
     world.slice("n1", "devices", {"devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}, 1)
     holder = world.allocate(world.claim("holder"), "n1", "gpu-0")
     for number in range(waiting):
-        world.wait_for(f"w{number:03d}", request("gpu", count=3))
+        spec = with_volume(f"data-{number}") if volumes else None
+        world.wait_for(f"w{number:03d}", request("gpu", count=3), spec)
     return world, holder
 
 
-async def steps_after_a_change(client: Client, waiting: int) -> int:
+async def steps_after_a_change(client: Client, waiting: int, *, volumes: bool) -> int:
     """Return how many functions a pass calls after a device came free."""
-    world, holder = queue(waiting)
+    world, holder = queue(waiting, volumes=volumes)
     cycle = world.cycle(client)
     cycle.once()
     world.gone(CLAIMS, holder)
@@ -38,9 +47,12 @@ async def steps_after_a_change(client: Client, waiting: int) -> int:
     return counted.count
 
 
-def test_a_refused_demand_costs_little_after_each_change(unanswered: Client) -> None:
+@pytest.mark.parametrize("volumes", [False, True])
+def test_a_refused_demand_costs_little_after_each_change(unanswered: Client, *, volumes: bool) -> None:
     """One of each shape is asked about, the others stay refused with it."""
-    few, many = (asyncio.run(steps_after_a_change(unanswered, waiting)) for waiting in (FEW, MANY))
+    few, many = (
+        asyncio.run(steps_after_a_change(unanswered, waiting, volumes=volumes)) for waiting in (FEW, MANY)
+    )
     assert (many - few) / (MANY - FEW) < MOST_STEPS
 
 
@@ -84,3 +96,19 @@ async def test_a_demand_that_is_smaller_now_is_asked_about_by_itself(unanswered:
     world.wait_for("w002", request("gpu", count=2))
     cycle.once()
     assert world.places() == {"w002": "n1"}
+
+
+async def test_a_pod_whose_volume_claim_comes_is_served_though_others_wait_for_theirs(
+    unanswered: Client,
+) -> None:
+    """It waited behind others that no node could take."""
+    world = zones(n1="a")
+    storage_class(world)
+    for number in range(MOST_TOGETHER + 8):
+        world.wait_for(f"w{number:03d}", request("gpu"), with_volume(f"data-{number}"))
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    assert world.places() == {}
+    volume_claim(world, name=f"data-{MOST_TOGETHER + 4}")
+    cycle.once()
+    assert world.places() == {f"w{MOST_TOGETHER + 4:03d}": "n1"}

@@ -33,7 +33,7 @@ _PACE = 10.0
 """Seconds between two texts for one reason about one object; of those in between the newest is written."""
 _WRITERS = 4
 """Events that are written at once."""
-_RATE, _BURST = 25.0, 256.0
+RATE, BURST = 25.0, 256.0
 """Events that are written a second, on average, and at once: each costs the API server as much as a pod's binding."""
 _LOOK = 1.0
 """Seconds after which it is looked for Events whose time has come."""
@@ -72,7 +72,7 @@ class Recorder:
         self._queue = EventQueue(most_waiting)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
         self._recorded = asyncio.Event()
-        self._budget = _BURST
+        self._budget = BURST
         """Events that may be written now."""
         self._budget_at = clock()
         self._failed: tuple[int, str] = (0, "")
@@ -127,10 +127,10 @@ class Recorder:
             self._recorded.clear()
             self._report()
             now = self._clock()
-            self._budget = min(_BURST, self._budget + (now - self._budget_at) * _RATE)
+            self._budget = min(BURST, self._budget + (now - self._budget_at) * RATE)
             self._budget_at = now
             if self._budget < 1:
-                await asyncio.sleep((1 - self._budget) / _RATE)
+                await asyncio.sleep((1 - self._budget) / RATE)
                 continue
             event = self._queue.next(now)
             if event is not None:
