@@ -9,7 +9,7 @@ from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groups import WaitingGroup, by_group
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import waiting_demands
+from apportion.scheduling.waitingqueue import waiting_demands
 from apportion.scheduling.writer import Writer
 from testbed.cycle import MANAGER, now
 from tests.observedcluster import ObservedCluster
@@ -42,8 +42,7 @@ class Deciding:
         snapshot = self._world.snapshot
         demands, _ = waiting_demands(snapshot)
         groups = [each for each in by_group(demands, snapshot) if isinstance(each, WaitingGroup)]
-        keys = frozenset([*(demand.key for demand in demands), *(group.key for group in groups)])
-        self._decider.begin(1, keys)
+        self._decider.begin(1, (), demands)
         self._group_decider.begin(groups)
         capacity = HostCapacity(snapshot.nodes.values(), self._load)
         return sum(self._group_decider.decide(group, capacity) for group in groups)
@@ -56,7 +55,7 @@ class Deciding:
         """Make a pass in which so many seconds go by between plan and decisions; return what each claim was granted."""
         demands, _ = waiting_demands(self._world.snapshot)
         capacity = self._decider.candidates.capacity()
-        self._decider.begin(1, frozenset(demand.key for demand in demands))
+        self._decider.begin(1, (), demands)
         self._decider.planner.plan(demands, capacity, self._decider.rests)
         self._world.clock.now += meanwhile
         return {demand.claims[0].name: self._decider.decide(demand, capacity) for demand in demands}

@@ -7,7 +7,7 @@ from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groups import Queued, WaitingGroup, by_group
-from apportion.scheduling.waiting import waiting_demands
+from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")

@@ -7,7 +7,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.groups import WaitingGroup, by_group
 from apportion.scheduling.turns import Turns
-from apportion.scheduling.waiting import waiting_demands
+from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.podgroups import OURS
 from tests.scheduling.queued import fleet

@@ -2,7 +2,8 @@
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.waiting import MixedClasses, UnknownClasses, UnknownScheduler, waiting_demands
+from apportion.scheduling.waiting import MixedClasses, UnknownClasses, UnknownScheduler
+from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.queued import names, world
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.cluster.kinds import CLAIMS
-from apportion.scheduling.waiting import WaitingQueue, waiting_demands
+from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.clustersteps import STEPS, claim_uids, step
 from tests.scheduling.queued import world

@@ -35,7 +35,8 @@ from apportion.scheduling.preparing import Preparing, evaluate
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import Unservable, WaitingDemand, WaitingQueue
+from apportion.scheduling.waiting import Unservable, WaitingDemand
+from apportion.scheduling.waitingqueue import WaitingQueue
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
@@ -189,7 +190,9 @@ class Cycle:
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
-            for work in self._queue.walk(self._number, demands, longest=longest, evaluates=evaluates):
+            for work in self._queue.walk(
+                self._number, *self._waiting.news(), longest=longest, evaluates=evaluates
+            ):
                 yield work
                 if self._snapshot.deallocations:
                     self._note_deallocations()

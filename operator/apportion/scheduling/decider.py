@@ -3,7 +3,7 @@
 In: a demand, the capacity of nodes. Out: a decision that is assumed at once and written in the background; or an Event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
@@ -52,17 +52,19 @@ class Decider:
         self._learnt: set[str] = set()
         """Waiting demands that the allocator has learnt."""
 
-    def begin(self, number: int, keys: frozenset[str]) -> None:
-        """Start the pass of this number, over the demands and groups with these keys; all others are forgotten."""
+    def begin(self, number: int, gone: Collection[str], came: Collection[WaitingDemand]) -> None:
+        """Start the pass of this number; `gone`: demands that went or changed (by key), `came`: those that came or changed."""
         self.candidates.begin(number)
         self.planner.begin()
-        now, gone = self._clock(), self._first_seen.keys() - keys
-        for key in gone:
-            del self._first_seen[key]
-        for key in keys - self._first_seen.keys():
-            self._first_seen[key] = now
-        self._learnt -= gone
-        self.refusals.forget(gone)
+        now, kept = self._clock(), {demand.key for demand in came}
+        self.refusals.follow(gone, came)
+        over = [key for key in gone if key not in kept]
+        for key in over:
+            self._first_seen.pop(key, None)
+        self._learnt.difference_update(over)
+        self.refusals.forget(over)
+        for key in kept:
+            self._first_seen.setdefault(key, now)
         self.refusals.refresh()
 
     def rests(self, key: str) -> bool:

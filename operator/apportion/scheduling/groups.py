@@ -124,9 +124,12 @@ def by_group(
             crossed |= {(pod.namespace, name) for name, pod in members.items()}
         else:
             [(name, pod)] = members.items()
-            if (pod.namespace, name) not in parts:
+            others = parts.get((pod.namespace, name))
+            if others is None:
+                parts[pod.namespace, name] = [demand]
                 found.append(pod)
-            parts.setdefault((pod.namespace, name), []).append(demand)
+            else:
+                others.append(demand)
     # Groups without a waiting demand, of which some pods have their devices and wait for the others.
     for key in sorted(snapshot.pod_index.gated_members.keys() - parts.keys() - crossed):
         pods = snapshot.pods_of(sorted(snapshot.pod_index.gated_members[key]))

@@ -5,7 +5,7 @@ others run. What the snapshot shows is then looked at again: a demand that chang
 nodes is read anew. A walk that lasts too long ends early; the next one begins where it stopped.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import structlog
@@ -70,6 +70,8 @@ class QueueWalk:
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
         """The keys of the demands and groups that the former walk reached, if it ended early."""
+        self._groups: frozenset[str] = frozenset()
+        """The keys of the groups that the former walk looked at."""
         self._read_at = 0.0
         self.granted = 0
         """Claims granted in the latest walk."""
@@ -82,22 +84,32 @@ class QueueWalk:
         return self._group_decider.resumes
 
     def walk(
-        self, number: int, demands: Sequence[WaitingDemand], *, longest: float, evaluates: bool
+        self,
+        number: int,
+        gone: Collection[str],
+        came: Collection[WaitingDemand],
+        *,
+        longest: float,
+        evaluates: bool,
     ) -> Iterator[Work | None]:
         """Decide for each demand; yields between decisions, or yields work that the caller has to do before it goes on.
 
-        `number`: of the pass. `longest`: seconds after which the walk ends early. `evaluates`: evaluate costly selectors
+        `number`: of the pass. `gone`: demands that went or changed since the former pass (by key), `came`: those that came or
+        changed. `longest`: seconds after which the walk ends early. `evaluates`: evaluate costly selectors
         at its end; otherwise this is done beside the passes.
         """
         self.granted, self.ended_early = 0, False
         self._preparing.begin(number)
         refusals, planner = self._decider.refusals, self._decider.planner
-        single, alike = refusals.split(demands)
+        self._decider.begin(number, gone, came)
+        single, alike = refusals.split()
         queue = by_group(single, self._snapshot, self._group_decider.skips)
         yield None
-        self._group_decider.begin(each for each in queue if isinstance(each, WaitingGroup))
-        self._decider.begin(number, frozenset([*map(_key, queue), *(demand.key for demand in demands)]))
-        yield None
+        groups = [each for each in queue if isinstance(each, WaitingGroup)]
+        self._group_decider.begin(groups)
+        keys = frozenset(group.key for group in groups)
+        refusals.forget(self._groups - keys)
+        self._groups = keys
         capacity = self._read()
         turns = self._turns(queue, alike)
         yield None

@@ -5,18 +5,18 @@ a refusal still stands, so that the same question is not asked in every pass, no
 rules out nodes for a single demand of a shape, the refusal of the shape holds for it too.
 """
 
-from collections import defaultdict
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from weakref import WeakValueDictionary
+from typing import TypeAlias
 
 from apportion import metrics
 from apportion.allocator.decision import Refusal
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waiting import WaitingDemand, place_of
 
 MOST_SHAPES = 4096
 """Shapes of demands whose refusal is kept."""
@@ -28,18 +28,24 @@ MOST_RETOLD = 64
 """Demands looked at in one pass for that reason."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+_Row: TypeAlias = tuple[tuple[int, str, str], WaitingDemand]
+"""The place of a demand in the queue, which no other has, and the demand."""
+
+
+@dataclass(slots=True, eq=False)
 class _Alike:
     """Refused demands of one shape, namespace and priority: the first of them is asked for all."""
 
     shape: object
+    rows: list[_Row] = field(default_factory=list)
+    """In order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
     """The last refusal of a demand."""
 
-    demand: WaitingDemand
+    row: _Row
     alike: _Alike
     at: float
     """When it was looked at, by the clock."""
@@ -78,38 +84,39 @@ class Refusals:
         """The host epoch and the epoch in which the room of nodes was read, by which demands are refused now."""
         self._refused: dict[str, _Refused] = {}
         """By key of the demand, in the order in which they were looked at."""
-        self._alike: WeakValueDictionary[tuple[str, int, object], _Alike] = WeakValueDictionary()
+        self._alike: dict[tuple[str, int, object], _Alike] = {}
+        self._single: dict[str, _Row] = {}
+        """All other demands, by key."""
         self._refused_now: set[object] = set()
         """Shapes that are refused as far as is known since the room of nodes was read."""
 
+    def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> None:
+        """Note the demands that went or changed (by key), and those that came or changed."""
+        for key in gone:
+            self._uncover(key)
+            self._single.pop(key, None)
+        managed = self._snapshot.managed
+        for demand in came:
+            self._single[demand.key] = place_of(demand, managed), demand
+
     def forget(self, keys: Iterable[str]) -> None:
-        """Forget the refusals of these demands and groups."""
+        """Forget the refusals of these demands and groups, which do not wait any more."""
         for key in keys:
             self._epochs.pop(key, None)
-            self._refused.pop(key, None)
 
-    def split(
-        self, demands: Iterable[WaitingDemand]
-    ) -> tuple[list[WaitingDemand], list[list[WaitingDemand]]]:
+    def split(self) -> tuple[list[WaitingDemand], list[list[WaitingDemand]]]:
         """Return the demands to be looked at each by itself, and the refused ones, together where one can be asked for all.
 
         All are in their order. A few that were looked at long ago are among the former.
         """
         now, known = self._clock(), self._refused
         old = takewhile(lambda key: now - known[key].at >= RETELL, known)
-        due = frozenset(islice(old, MOST_RETOLD))
-        single, alike = list[WaitingDemand](), defaultdict[_Alike, list[WaitingDemand]](list)
-        for demand in demands:
-            key = demand.key
-            last = known.get(key)
-            if last is None or key in due:
-                single.append(demand)
-            elif last.demand is not demand:
-                del known[key]
-                single.append(demand)
-            else:
-                alike[last.alike].append(demand)
-        return single, [*alike.values()]
+        for key in tuple(islice(old, MOST_RETOLD)):
+            row = self._uncover(key)
+            if row is not None:
+                self._single[key] = row
+        alike = [[demand for _, demand in each.rows] for each in self._alike.values()]
+        return [demand for _, demand in sorted(self._single.values())], alike
 
     def refresh(self) -> None:
         """Note that the room of nodes is read now."""
@@ -154,14 +161,31 @@ class Refusals:
 
         `costly`: its selectors cost too much, so that all of its shape are refused.
         """
-        self._refused.pop(demand.key, None)
+        key = demand.key
+        row = self._uncover(key) or self._single.get(key)
+        if row is None or row[1] is not demand:
+            return
         if shape is None:
+            self._single[key] = row
             return
         if costly or self.of_shape(shape) is not None:
             self._refused_now.add(shape)
         own = demand.claims[0].namespace, demand.priority, shape
         alike = self._alike.setdefault(own, _Alike(shape))
-        self._refused[demand.key] = _Refused(demand, alike, self._clock())
+        self._single.pop(key, None)
+        insort(alike.rows, row)
+        self._refused[key] = _Refused(row, alike, self._clock())
+
+    def _uncover(self, key: str) -> _Row | None:
+        """Let a demand be looked at by itself; returns None if it was already."""
+        last = self._refused.pop(key, None)
+        if last is None:
+            return None
+        rows, (_, demand) = last.alike.rows, last.row
+        del rows[bisect_left(rows, last.row)]
+        if not rows:
+            del self._alike[demand.claims[0].namespace, demand.priority, last.alike.shape]
+        return last.row
 
     def of_shape(self, shape: object | None) -> Refusal | str | None:
         """Return the refusal of demands of this shape, if nothing happened since that may let them in."""

@@ -1,15 +1,14 @@
-"""The queue: what wants devices now.
+"""Waiting: what wants devices now.
 
-In: the snapshot. Out: demands (claims and pods that belong together, with the allocated claims that tie them to a node)
-in queue order; and the claims and pods that cannot be served as they are.
+Demands (claims and pods that belong together, with the allocated claims that tie them to a node), their places in the queue;
+and the claims and pods that cannot be served as they are.
 
 A pod is ready when our gate is its only one. It is served when a scheduler that we
 know will bind it. Claims that several ready pods share join these pods into one
 demand; a pod that comes later finds the claim allocated and is tied to its node.
 """
 
-from bisect import bisect_left
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,8 +20,6 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 
 IMMEDIATE = "Immediate"
-AT_ONCE = 64
-"""Claims that `gather` reads before it yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class WaitingDemand:
     """When the oldest of its objects was created (RFC 3339)."""
 
     members: Mapping[str, Pod] = field(init=False, compare=False, repr=False)
-    """A pod of each of its pod groups, by the group's name."""
+    """A pod of each of its pod groups, by name."""
 
     def __post_init__(self) -> None:
         """Compute once what every pass reads of every demand."""
@@ -103,151 +100,6 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What one claim led to, and the claims (namespace and name) by which that may change."""
-
-    demand: WaitingDemand | None
-    unservable: tuple[Unservable, ...]
-    names: frozenset[tuple[str, str]]
-
-
-class WaitingQueue:
-    """Follows claims and pods: only demands of which something changed are put together anew."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._cursor = -1
-        """How far the changes of claims were read."""
-        self._managed = snapshot.managed
-        self._found: dict[str, _Found] = {}
-        """By claim (UID)."""
-        self._by_name: dict[tuple[str, str], set[str]] = {}
-        """Claims (UIDs) by the names that their demands depend on."""
-        self._todo: set[str] = set()
-        """Claims (UIDs) to look at; some are left where the caller gives up."""
-        self._ordered: list[tuple[int, str, str]] = []
-        """Where each demand belongs in the queue, in order."""
-        self._demands: list[WaitingDemand] = []
-        """In the same order."""
-        self._flawed: dict[str, _Found] = {}
-        """Those with something that cannot be served, by one of their claims (UID)."""
-        self._queue: tuple[list[WaitingDemand], list[Unservable]] = [], []
-
-    def demands(self) -> tuple[list[WaitingDemand], list[Unservable]]:
-        """Return what `gather` returns, in one go."""
-        steps = self.gather()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: tuple[list[WaitingDemand], list[Unservable]] = end.value
-                return found
-
-    def gather(self) -> Generator[None, None, tuple[list[WaitingDemand], list[Unservable]]]:
-        """Return all demands in queue order, and the claims and pods that cannot be served as they are.
-
-        Yields after each few claims. Where the snapshot changes meanwhile, a demand may be outdated when it is decided
-        (`queuewalk.is_current`).
-
-        Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
-        of its pods counts as 0: among such demands the older one goes first.
-        """
-        snapshot, managed = self._snapshot, self._snapshot.managed
-        self._cursor, changed = snapshot.changes.claims.since(self._cursor)
-        if managed is not self._managed or changed is None:
-            self._managed, changed = managed, None
-            for known in (self._found, self._by_name, self._ordered, self._demands, self._flawed):
-                known.clear()
-            self._todo = set(snapshot.claim_index.unallocated)
-        elif not changed and not self._todo:
-            return self._queue
-        else:
-            self._todo.update(uid for name in {*changed} for uid in self._drop(name))
-        looked = 0
-        while self._todo:
-            uid = self._todo.pop()
-            looked += 1
-            if looked % AT_ONCE == 0:
-                yield
-            claim = snapshot.claims.get(uid)
-            if claim is not None and uid in snapshot.claim_index.unallocated and uid not in self._found:
-                self._look(claim)
-        unique = {id(found): found for found in self._flawed.values()}.values()
-        self._queue = [*self._demands], [each for found in unique for each in found.unservable]
-        return self._queue
-
-    def _drop(self, name: tuple[str, str]) -> set[str]:
-        """Forget what depends on a claim of this name; returns the claims (UIDs) to look at."""
-        todo, more = set(self._by_name.pop(name, ())), self._snapshot.claim_index.named(*name)
-        for uid in tuple(todo):
-            for other in self._remove(uid):
-                self._by_name.get(other, set()).discard(uid)
-        return todo | {more} if more is not None else todo
-
-    def _look(self, claim: Claim) -> None:
-        snapshot, managed = self._snapshot, self._snapshot.managed
-        if snapshot.allocation(claim) is not None:
-            return
-        unservable: tuple[Unservable, ...] = ()
-        demand: WaitingDemand | None = None
-        parts = managed.mixes(claim)
-        if parts is not None:
-            unservable = (MixedClasses(claim, *parts),)
-        elif managed.owns(claim):
-            demand = _component(claim, snapshot)
-            unservable = tuple(
-                UnknownScheduler(pod, snapshot.schedulers)
-                for each in (demand.claims if demand is not None else (claim,))
-                for pod in snapshot.users(each)
-                if ready(pod) and not _has_scheduler(pod, snapshot)
-            )
-        else:
-            missing = managed.unknown(claim)
-            if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
-                unservable = (UnknownClasses(claim, missing),)
-        if demand is None and not unservable:
-            return
-        claims = (*demand.claims, *demand.tied) if demand is not None else (claim,)
-        found = _Found(
-            demand, unservable, frozenset((each.namespace, each.name) for each in (claim, *claims))
-        )
-        for uid in [each.uid for each in demand.claims] if demand is not None else [claim.uid]:
-            self._put(uid, found)
-            for name in found.names:
-                self._by_name.setdefault(name, set()).add(uid)
-
-    def _put(self, uid: str, found: _Found) -> None:
-        self._remove(uid)
-        self._found[uid] = found
-        if found.unservable:
-            self._flawed[uid] = found
-        if found.demand is not None and found.demand.key == uid:
-            row = self._row(found.demand)
-            at = bisect_left(self._ordered, row)
-            self._ordered.insert(at, row)
-            self._demands.insert(at, found.demand)
-
-    def _remove(self, uid: str) -> frozenset[tuple[str, str]]:
-        """Forget what a claim led to; returns the names by which that may change."""
-        found = self._found.pop(uid, None)
-        if found is None:
-            return frozenset()
-        self._flawed.pop(uid, None)
-        if found.demand is not None and found.demand.key == uid:
-            at = bisect_left(self._ordered, self._row(found.demand))
-            del self._ordered[at], self._demands[at]
-        return found.names
-
-    def _row(self, demand: WaitingDemand) -> tuple[int, str, str]:
-        return -priority_of(demand, self._managed), demand.since, demand.key
-
-
-def waiting_demands(snapshot: Snapshot) -> tuple[list[WaitingDemand], list[Unservable]]:
-    """Return all demands in queue order, and the claims and pods that cannot be served as they are."""
-    return WaitingQueue(snapshot).demands()
-
-
 def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
     """Return the priority that counts in the queue."""
     if demand.priority and managed.policy(demand.claims[0]).queue.order == QueueOrder.FIFO:
@@ -255,46 +107,6 @@ def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
     return demand.priority
 
 
-def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
-    """Return the demand of a claim: the ready pods that name it, their claims, the pods that name those, and so on."""
-    managed = snapshot.managed
-    claims: dict[str, Claim] = {}
-    tied: dict[str, Claim] = {}
-    pods: dict[str, Pod] = {}
-    todo = [start]
-    while todo:
-        claim = todo.pop()
-        if claim.uid in claims or claim.uid in tied:
-            continue
-        if snapshot.allocation(claim) is not None:
-            tied[claim.uid] = claim
-            continue
-        if not managed.owns(claim):
-            continue  # kube-scheduler allocates it
-        claims[claim.uid] = claim
-        for pod, others in _ready_users(claim, snapshot):
-            if pod.uid not in pods:
-                pods[pod.uid] = pod
-                todo.extend(others)
-    if not pods and not immediate(start):
-        return None
-    ordered = tuple(sorted(claims.values(), key=lambda c: (c.created, c.key)))
-    return WaitingDemand(
-        claims=ordered,
-        pods=tuple(sorted(pods.values(), key=lambda p: p.uid)),
-        tied=tuple(sorted(tied.values(), key=lambda c: c.key)),
-    )
-
-
-def _has_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
-    """Say whether a scheduler that we know binds the pod, or it is bound already."""
-    return pod.node is not None or pod.scheduler in snapshot.schedulers
-
-
-def _ready_users(claim: Claim, snapshot: Snapshot) -> Iterator[tuple[Pod, tuple[Claim, ...]]]:
-    for pod in snapshot.users(claim):
-        if ready(pod) and _has_scheduler(pod, snapshot):
-            others = claims_of(pod, snapshot)
-            # A pod with a claim that mixes classes can never start: serving its other claims would waste them.
-            if others is not None and not any(snapshot.managed.mixes(other) for other in others):
-                yield pod, others
+def place_of(demand: WaitingDemand, managed: ManagedClasses) -> tuple[int, str, str]:
+    """Return where a demand belongs in the queue; no two are equal."""
+    return -priority_of(demand, managed), demand.since, demand.key
