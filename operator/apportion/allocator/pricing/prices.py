@@ -182,12 +182,9 @@ class DemandPrices:
         node_class = view.node_class
         if node_class is None:
             return self._make(view)
-        kept = node_class.memos.get(PRICES)
-        found = kept.get(self) if kept is not None else None
-        if found is None:
-            found = self._of_class(view, node_class)
-            keep(node_class.memo(PRICES), self, found, MOST_MIXES)
-        return found
+        kept: dict[DemandPrices, NodePrices] = node_class.memos.get(PRICES) or node_class.memo(PRICES)
+        found = kept.get(self)
+        return keep(kept, self, self._of_class(view, node_class), MOST_MIXES) if found is None else found
 
     def price(self, plan: SinglePlan, node_prices: NodePrices) -> Priced:
         """Return the rows of a plan under these node prices."""

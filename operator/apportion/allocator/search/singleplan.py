@@ -6,7 +6,7 @@ group; None for queries other than for one device by selectors.
 
 from typing import NamedTuple
 
-from apportion.allocator.memo import Memos, Topic, keep
+from apportion.allocator.memo import Topic, keep
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.rules.query import Query
 from apportion.allocator.rules.selectors import SelectorLookup
@@ -64,16 +64,11 @@ def single_plan(
 ) -> SinglePlan | None:
     """Return the plan of a node. `shared`: all nodes of the class have the same plan, so the class keeps it."""
     node_class = view.node_class
-    owner: Memos = view
-    topic = LOCAL_PLANS
-    if shared and node_class is not None:
-        owner, topic = node_class, PLANS
-    kept: dict[Query, SinglePlan | None] | None = owner.memos.get(topic)
-    if kept is None:
-        kept = owner.memo(topic)
-    if query not in kept:
-        return keep(kept, query, _make(view, query, selectors), topic.most)
-    return kept[query]
+    if not shared or node_class is None:
+        kept = view.memo(LOCAL_PLANS)
+        return kept[query] if query in kept else keep(kept, query, _make(view, query, selectors), MOST_LOCAL)
+    kept = node_class.memos.get(PLANS) or node_class.memo(PLANS)
+    return kept[query] if query in kept else keep(kept, query, _make(view, query, selectors), MOST_SHARED)
 
 
 def _make(view: NodeView, query: Query, selectors: SelectorLookup) -> SinglePlan | None:

@@ -161,11 +161,14 @@ class LeastFragmentation(Scorer):
     ) -> Outcome:
         """Return the outcome of all nodes of a state: from kept prices, estimated, scored anew, or searched. Hot path."""
         found = self._single.outcome(view, query, selectors, shared=True)
-        if found is None and view.shareable:
+        if found is not None:
+            return found
+        if view.shareable:
             found = self._share.outcome(view, query, selectors)
-        if found is None:
-            found = self._estimate.outcome(view, query, selectors)
-        return found if found is not None else self._rerate(view, query, selectors, keeper)
+            if found is not None:
+                return found
+        found = self._estimate.outcome(view, query, selectors)
+        return self._rerate(view, query, selectors, keeper) if found is None else found
 
     def destroyed(self, view: NodeView, picks: Sequence[Pick], idle: Iterable[int]) -> int:
         """Return the cost of the idle partitions that no longer fit beside the picks."""

@@ -64,9 +64,9 @@ class WholeDeviceEstimate:
         self._same: Memo[object, MatchingDevices] = Memo(MOST_KEPT)
         """By query, template and matching devices, where selectors read per-node attributes."""
         self._known: Memo[
-            tuple[NodePrices, MatchingDevices], tuple[Contention, Memo[tuple[int, int], Outcome]] | None
+            tuple[NodePrices, MatchingDevices], tuple[Contention, Memo[tuple[int, int], Outcome]] | tuple[()]
         ] = Memo(MOST_KEPT)
-        """Contention and outcomes by open and held devices; None where the choice may affect the score."""
+        """Contention and outcomes by open and held devices; empty where the choice may affect the score."""
 
     def outcome(self, view: NodeView, query: Query, selectors: SelectorLookup) -> Outcome | None:
         """Return the search's outcome without picks; None where only the search can tell."""
@@ -75,11 +75,11 @@ class WholeDeviceEstimate:
             return None
         node_prices = self._prices.of(view)
         key = node_prices, matching
-        if key not in self._known:
-            contention = self._contention(node_prices, matching)
-            self._known[key] = None if contention is None else (contention, Memo(MOST_KEPT))
-        known = self._known[key]
+        known = self._known.get(key)
         if known is None:
+            contention = self._contention(node_prices, matching)
+            known = self._known[key] = () if contention is None else (contention, Memo(MOST_KEPT))
+        if not known:
             return None
         if matching.attribute is not None and not _agree(view, matching, matching.attribute):
             return NOTHING
@@ -98,8 +98,9 @@ class WholeDeviceEstimate:
         kept: dict[Query, MatchingDevices | None] | None = node_class.memos.get(MATCHING)
         if kept is None:
             kept = node_class.memo(MATCHING)
-        if query in kept:
-            return kept[query]
+        known = kept.get(query)
+        if known is not None or query in kept:
+            return known
         reads = [selectors(text).reads for text in query.texts]
         if not node_class.covers(reads):
             found = _read(view, query, selectors)
