@@ -96,7 +96,8 @@ class Decider:
             if granted := self._grant_part(demand, capacity):
                 return granted
             if explained:
-                return self.refusals.refuse_with_shape(demand)
+                self.refusals.refuse_with_shape(demand)
+                return 0
             self.refusals.refuse_shape(shape, asked, named=named)
             self.refusals.cover(demand, shape)
             return self._refuse(demand, asked)
@@ -106,7 +107,8 @@ class Decider:
         if answer is None and explained:
             answer = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
             if answer is None:
-                return self.refusals.refuse_with_shape(demand)
+                self.refusals.refuse_with_shape(demand)
+                return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):

@@ -6,7 +6,7 @@ them is whole.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apportion.api.contract import GATE
@@ -43,13 +43,13 @@ class WaitingGroup:
     demands: tuple[WaitingDemand, ...]
     served: int = 0
     """Pods of the group that have what they need already."""
+    key: str = field(init=False, compare=False, repr=False)
+    """Stays the same as long as the same claims wait and as many are needed."""
 
-    @property
-    def key(self) -> str:
-        """Stays the same as long as the same claims wait and as many are needed."""
-        return " ".join(
-            ["group", self.pod_group.key, str(self.enough), *(demand.key for demand in self.demands)]
-        )
+    def __post_init__(self) -> None:
+        """Compute once what a pass reads several times."""
+        keys = [demand.key for demand in self.demands]
+        object.__setattr__(self, "key", " ".join(["group", self.pod_group.key, str(self.enough), *keys]))
 
     @property
     def pods(self) -> tuple[Pod, ...]:

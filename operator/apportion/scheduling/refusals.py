@@ -150,11 +150,10 @@ class Refusals:
                     self._shapes.clear()
                 self._shapes[shape] = _Explained(refusal, self._read, self._clock())
 
-    def refuse_with_shape(self, demand: WaitingDemand) -> int:
-        """Refuse a demand anew, and with it all of its shape; the explanation that it got is good for a while. Returns 0."""
+    def refuse_with_shape(self, demand: WaitingDemand) -> None:
+        """Refuse a demand anew, and with it all of its shape; the explanation that it got is good for a while."""
         self._refused_now.add(self._refused[demand.key].alike.shape)
         self.refuse(demand.key, "as before")
-        return 0
 
     def cover(self, demand: WaitingDemand, shape: object | None, *, costly: bool = False) -> None:
         """Let the demand, which was refused now, stay refused as long as others of its shape are.
@@ -163,8 +162,8 @@ class Refusals:
         """
         key = demand.key
         row = self._uncover(key) or self._single.get(key)
-        if row is None or row[1] is not demand:
-            return
+        if row is None:
+            return  # it was never followed: a pass over other demands
         if shape is None:
             self._single[key] = row
             return
