@@ -129,6 +129,8 @@ class App:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         self._pending = PendingClaims(self.snapshot, now)
         self._acting_since: float | None = None
+        self._acted = float("-inf")
+        """When this replica last ended to act: one that steps down or ends is not one that cannot act."""
         self._parts = Parts()
         self._stop = stop
         self._health = Health(settings.health_port, alive=self.unhealthy, ready=self.unready)
@@ -210,6 +212,8 @@ class App:
                 self._set_acting(acting=False)
 
     def _set_acting(self, *, acting: bool) -> None:
+        if not acting:
+            self._acted = time.monotonic()
         self._acting_since = time.monotonic() if acting else None
         metrics.LEADING.set(acting)
 
@@ -252,7 +256,7 @@ class App:
         ]
         if missing:
             return f"{', '.join(missing)} are not listed"
-        if held > self._within and self._acting_since is None:
+        if self._acting_since is None and min(held, time.monotonic() - self._acted) > self._within:
             return f"it did not act within {self._within:.0f} s"
         return self._stalled()
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web
+from prometheus_client import REGISTRY
 
 from apportion.app import App
 from apportion.cluster.client import Client
@@ -127,6 +128,23 @@ async def test_a_replica_that_ends_gives_the_lease_back(server: ApiServer) -> No
     assert holder(server) == ""
 
 
+async def test_a_replica_that_ends_is_not_taken_for_one_that_cannot_act(server: ApiServer) -> None:
+    """It has led for longer than a replica may lead without acting, and the thread of its lease looks at it as it ends."""
+
+    async def busy_when_it_no_longer_acts() -> None:
+        await eventually(leads, lambda leads: leads == 1)
+        while await leads():  # noqa: ASYNC110 - it has to see each turn of the loop
+            await asyncio.sleep(0)
+        time.sleep(0.5)  # noqa: ASYNC251 - a loop that is busy for as long
+
+    async with replica(server, LeaseSettings(renew=0.1, acting=0.5)):
+        busy = asyncio.ensure_future(busy_when_it_no_longer_acts())
+        await eventually(leads, lambda leads: leads == 1)
+        await asyncio.sleep(1.0)
+    await busy
+    assert holder(server) == ""
+
+
 async def test_a_replica_that_cannot_withdraw_a_write_lets_the_lease_run_out(server: ApiServer) -> None:
     """The write may be carried out later: a replica that led at once would give its devices to another claim."""
     claim(server, "only")
@@ -202,6 +220,10 @@ async def test_a_part_that_fails_ends_the_operator_and_says_why(
     assert app.unhealthy() == "lease failed: ValueError no certificate"
     await asyncio.sleep(0.3)
     assert not killed
+
+
+async def leads() -> float:
+    return REGISTRY.get_sample_value("apportion_leading") or 0.0
 
 
 async def holds(server: ApiServer) -> str:
