@@ -46,24 +46,24 @@ def test_a_cleared_allocation_is_a_take_back_unless_we_cleared_it() -> None:
     """The cycle looks for another node only when somebody else took the allocation."""
     world = ObservedCluster()
     raw = world.claim("c")
+
+    def cleared() -> list[tuple[str, bool]]:
+        world.snapshot.deallocations.clear()
+        del raw["status"]
+        world.see(CLAIMS, raw)
+        return [(event.claim.name, event.is_refusal_for("pod")) for event in world.snapshot.deallocations]
+
     world.allocate(raw, "n1", "gpu-0")
-    del raw["status"]
-    world.see(CLAIMS, raw)
-    assert [event.claim.name for event in world.snapshot.deallocations] == ["c"]
-    world.snapshot.deallocations.clear()
+    assert cleared() == [("c", True)]
 
     world.allocate(raw, "n1", "gpu-0")
     world.snapshot.clearing(raw["metadata"]["uid"])
-    del raw["status"]
-    world.see(CLAIMS, raw)
-    assert not world.snapshot.deallocations
+    assert cleared() == [("c", False)]
 
     world.allocate(raw, "n1", "gpu-0")
     world.snapshot.clearing(raw["metadata"]["uid"])
     world.snapshot.kept(raw["metadata"]["uid"])
-    del raw["status"]
-    world.see(CLAIMS, raw)
-    assert [event.claim.name for event in world.snapshot.deallocations] == ["c"]
+    assert cleared() == [("c", True)]
 
 
 def test_a_take_back_that_the_watch_merged_with_our_write_is_seen() -> None:

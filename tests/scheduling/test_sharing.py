@@ -84,14 +84,14 @@ async def test_the_gate_of_a_pod_that_the_node_cannot_take_stays_until_another_h
     """kube-scheduler would take the allocation back for its sake."""
     world = four_cores(n1=1)
     shared = world.claim("shared")
-    world.pod("fine", "shared", gates=[GATE])
+    fine = world.pod("fine", "shared", gates=[GATE])
     world.pod("lost", "shared", gates=[GATE], spec={"nodeSelector": {"place": "nowhere"}})
     world.pod("large", "shared", gates=[GATE], spec=cores(5))
     world.cycle(unanswered).once()
     assert world.places() == {"shared": "n1"}
     world.allocate(shared, "n1", "gpu-0")
     assert ungated(world) == ["fine"]
-    shared["status"]["reservedFor"] = [{"resource": "pods", "name": "fine", "uid": "u"}]
+    shared["status"]["reservedFor"] = [{"resource": "pods", "name": "fine", "uid": fine["metadata"]["uid"]}]
     world.see(CLAIMS, shared)
     assert ungated(world) == ["fine", "large", "lost"]
 

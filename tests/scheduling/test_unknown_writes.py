@@ -139,4 +139,4 @@ async def test_a_lost_answer_of_our_own_clearing_is_no_refusal_of_the_node(alloc
     await allocating.writes.finished()
     assert (await allocating.see()).allocation is None
     assert not allocating.charged
-    assert not allocating.world.snapshot.deallocations
+    assert [event.is_refusal_for("any") for event in allocating.world.snapshot.deallocations] == [False]

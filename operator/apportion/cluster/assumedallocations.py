@@ -28,7 +28,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Deallocation:
-    """An allocation that somebody else cleared."""
+    """An allocation that was cleared."""
 
     claim: Claim
     """The claim as it is now."""
@@ -36,6 +36,8 @@ class Deallocation:
     """What it had."""
     reserved_for: frozenset[str] = frozenset()
     """UIDs of the pods for which it was reserved just before."""
+    ours: bool = False
+    """Whether we cleared it."""
 
     def is_refusal_for(self, pod: str) -> bool:
         """Say whether kube-scheduler cleared it because it could not place this pod (UID) on the node.
@@ -43,7 +45,7 @@ class Deallocation:
         The scheduler clears what no pod has reserved, or only the very pod that it cannot place (dynamicresources
         PostFilter). A claim that other pods had reserved was deallocated by controller-manager, because they are gone.
         """
-        return not self.reserved_for or pod in self.reserved_for
+        return not self.ours and (not self.reserved_for or pod in self.reserved_for)
 
 
 class AssumedAllocations:

@@ -162,7 +162,7 @@ class Snapshot:
             self._wake()
 
     def clearing(self, uid: str) -> None:
-        """Note that we are about to clear the claim's allocation ourselves: its end is then no Deallocation."""
+        """Note that we are about to clear the claim's allocation ourselves."""
         self._clearing.add(uid)
 
     def kept(self, uid: str) -> None:
@@ -232,9 +232,9 @@ class Snapshot:
             # Confirmed, and gone in the first version that the watch shows: the watch has merged two changes.
             lost = before or (settled.allocation if settled and settled.confirmed else None)
             self.retry_epoch += settled is not None and after is None
-            if lost is not None and after is None and uid not in self._clearing:
+            if lost is not None and after is None:
                 users = frozenset(user.uid for user in old.reserved_for) if old is not None else frozenset()
-                self.deallocations.append(Deallocation(new, lost, users))
+                self.deallocations.append(Deallocation(new, lost, users, uid in self._clearing))
         if old is not None and before is not None and after is None:
             self.ended.note(old)
             self._charges.put_ended(uid, self.ended.get(uid))

@@ -97,6 +97,11 @@ class Candidates:
                 "its devices were given back, because no scheduler took the pod and others waited for them: its other"
                 " Events say why; it is tried again after a pause, which doubles each time up to an hour"
             )
+        if any(self._still_prepared.may_bind(claim.uid) for claim in demand.claims):
+            return (
+                "its claim lost its devices a moment ago, and kube-scheduler may still bind a pod by them; it is tried"
+                " again after a few seconds"
+            )
         pods = unplaced(demand, self._snapshot)
         nodes, reasons = self._nodes(demand, pods, capacity)
         if not nodes:
@@ -127,7 +132,8 @@ class Candidates:
         volumes = [self._asked_by_volumes(pod) for pod in pods if pod.volumes]
         if None in volumes or any(self._is_conditioned(pod) for pod in pods):
             return None
-        if any(self._still_prepared.nodes(claim.uid) for claim in demand.claims):
+        late = self._still_prepared
+        if any(late.nodes(claim.uid) or late.may_bind(claim.uid) for claim in demand.claims):
             return None
         try:
             query = state.queries.of(demand.claims, state.classes, state.features, TOLERATIONS)

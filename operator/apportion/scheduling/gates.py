@@ -1,8 +1,8 @@
 """Gates: the pods from which our scheduling gate can be removed now.
 
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
-managed claim, without overlap, and (by policy) once the partitions behind it are cut. Pods without a managed
-claim lose the gate at once: admission cannot look into claims. They keep it while there is a policy of which
+managed claim, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
+reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed lose the gate at once: admission cannot look into claims. They keep it while there is a policy of which
 nobody can read what classes it covers. A pod that does not fit on the node of a shared claim waits until
 another pod has reserved it. The gates of a group are removed together, once enough of its pods are served.
 """
@@ -113,10 +113,23 @@ def _served(claim: Claim, snapshot: Snapshot, contested: frozenset[str], phase: 
     if claim.allocation is None or claim.uid in contested:
         return False
     # Not before the finalizer is there by which controller-manager cleans up.
-    if not claim.finalizers:
+    if not claim.finalizers or _is_left(claim, snapshot):
         return False
     policy = snapshot.managed.policy(claim)
     return not policy.partitions.wait_for_ready or phase(claim) in (None, Phase.READY)
+
+
+def _is_left(claim: Claim, snapshot: Snapshot) -> bool:
+    """Say whether all that have reserved a claim are pods that are over.
+
+    controller-manager then takes reservations and allocation away in one write. kube-scheduler would bind a pod by the
+    former allocation, and reserve the next one for it, wherever that is (dynamicresources, `bindClaim`).
+    """
+    pods = snapshot.pods
+    return bool(claim.reserved_for) and all(
+        user.resource == "pods" and (user.uid not in pods or pods[user.uid].finished)
+        for user in claim.reserved_for
+    )
 
 
 def _others(claim: Claim, snapshot: Snapshot) -> bool:

@@ -1,8 +1,11 @@
-"""StillPrepared: the nodes where a claim may still be prepared although it was deallocated (ADR 0010).
+"""StillPrepared: claims whose former allocation counts for others although they were deallocated (ADR 0010).
 
-In: deallocations, what agents report, the clock. Out: the nodes that a claim has to avoid for now. kubelet prepares a
+In: deallocations, what agents report, the clock. Out: the nodes that a claim has to avoid for now; whether a pod may be
+bound by the claim's former allocation. kubelet prepares a
 claim once for all pods that use it: where containers of its former pod still run (the pod was deleted by force), the next
 pod would start with the former devices, not with those allocated since (kubelet's dra manager, `isPrepared`).
+kube-scheduler may be binding a pod without a gate by the allocation that its own watch has shown last: when its write meets
+a conflict, it reserves what the claim has by then, and binds the pod to the former node all the same (`bindClaim`).
 """
 
 from collections import OrderedDict
@@ -12,9 +15,13 @@ from typing import Final
 
 from apportion.cluster.assumedallocations import Deallocation
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.pod import Pod
 
 PATIENCE: Final = 25.0
 """Seconds within which an agent has reported what is still prepared: it looks every ten seconds, twice is safe."""
+
+BINDING: Final = 5.0
+"""Seconds for which kube-scheduler may bind a pod by a former allocation: its watch is late, and its write is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +39,21 @@ class StillPrepared:
         self._clock = clock
         self._lost: OrderedDict[str, _Loss] = OrderedDict()
         """By claim, in the order in which they end; most are never asked about."""
+        self._bound_until: OrderedDict[str, float] = OrderedDict()
+        """Until when a pod may be bound by a claim's former allocation, in the same order."""
+        self._ended = 0
 
     def __len__(self) -> int:
         """Return how many losses are remembered."""
         return len(self._lost)
 
     def note(self, event: Deallocation) -> None:
-        """Take note that a claim lost its devices while pods had reserved it."""
+        """Take note that a claim lost its devices while pods had reserved it, or could be bound by them."""
         node = event.allocation.node
         self._forget()
+        if any(self._may_be_bound(pod, event) for pod in self._snapshot.users(event.claim)):
+            self._bound_until.pop(event.claim.uid, None)
+            self._bound_until[event.claim.uid] = self._clock() + BINDING
         if node is not None and event.reserved_for:
             self._lost.pop(event.claim.uid, None)
             self._lost[event.claim.uid] = _Loss(node, event.reserved_for, self._clock() + PATIENCE)
@@ -55,6 +68,15 @@ class StillPrepared:
         # Looked up only now: the pod's end may be observed after the deallocation of its claim.
         return reported | {lost.node} if any(map(self._may_run, lost.pods)) else reported
 
+    def may_bind(self, claim: str) -> bool:
+        """Say whether a pod may still be bound by the former allocation of a claim (UID)."""
+        self._forget()
+        return claim in self._bound_until
+
+    def _may_be_bound(self, pod: Pod, event: Deallocation) -> bool:
+        free = pod.node is None and not pod.finished and not pod.deleting and not pod.gates
+        return free and not event.is_refusal_for(pod.uid)
+
     def _may_run(self, uid: str) -> bool:
         pod = self._snapshot.pods.get(uid)
         if pod is None:
@@ -62,11 +84,15 @@ class StillPrepared:
         return pod.node is not None and not pod.finished
 
     def epoch(self) -> int:
-        """Return how many losses count: it changes when one ends by the clock."""
+        """Return how much of this has ended by the clock."""
         self._forget()
-        return len(self._lost)
+        return self._ended
 
     def _forget(self) -> None:
         now = self._clock()
         while self._lost and next(iter(self._lost.values())).until <= now:
             self._lost.popitem(last=False)
+            self._ended += 1
+        while self._bound_until and next(iter(self._bound_until.values())) <= now:
+            self._bound_until.popitem(last=False)
+            self._ended += 1
