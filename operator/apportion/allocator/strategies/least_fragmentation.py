@@ -160,9 +160,11 @@ class LeastFragmentation(Scorer):
         self, view: NodeView, query: Query, selectors: SelectorLookup, keeper: OutcomeKeeper
     ) -> Outcome:
         """Return the outcome of all nodes of a state: from kept prices, estimated, scored anew, or searched. Hot path."""
-        found = self._single.outcome(view, query, selectors, shared=True)
-        if found is not None:
-            return found
+        if view.groups:
+            # Where nothing matches on a node without counters, the estimate says so, too.
+            found = self._single.outcome(view, query, selectors, shared=True)
+            if found is not None:
+                return found
         if view.shareable:
             found = self._share.outcome(view, query, selectors)
             if found is not None:
