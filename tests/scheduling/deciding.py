@@ -6,13 +6,14 @@ from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.groups import WaitingGroup, by_group
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waitingqueue import waiting_demands
 from apportion.scheduling.writer import Writer
 from testbed.cycle import MANAGER, now
 from tests.observedcluster import ObservedCluster
+from tests.scheduling.podgroups import queue
 
 
 class Deciding:
@@ -41,7 +42,7 @@ class Deciding:
         """Make a pass over the groups that wait; return how many claims were granted."""
         snapshot = self._world.snapshot
         demands, _ = waiting_demands(snapshot)
-        groups = [each for each in by_group(demands, snapshot) if isinstance(each, WaitingGroup)]
+        groups = [each for each in queue(snapshot) if isinstance(each, WaitingGroup)]
         self._decider.begin(1, (), demands)
         self._group_decider.begin(groups)
         capacity = HostCapacity(snapshot.nodes.values(), self._load)

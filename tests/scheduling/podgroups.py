@@ -5,8 +5,10 @@ from typing import Any
 from apportion.api.contract import GATE
 from apportion.api.partition import Phase
 from apportion.cluster.kinds import PODS
+from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.gates import Gates
-from apportion.scheduling.groups import Queued, WaitingGroup, by_group
+from apportion.scheduling.groupeddemands import GroupedDemands
+from apportion.scheduling.groups import Queued, WaitingGroup
 from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster
 
@@ -30,14 +32,15 @@ def member(
     return made.see(PODS, raw)
 
 
-def queue(made: ObservedCluster) -> list[Queued]:
-    """Return the queue."""
-    return by_group(waiting_demands(made.snapshot)[0], made.snapshot)
+def queue(snapshot: Snapshot) -> list[Queued]:
+    """Return the queue of a first pass."""
+    grouped = GroupedDemands(snapshot)
+    return grouped.queue(grouped.follow((), waiting_demands(snapshot)[0]))
 
 
 def only_group(made: ObservedCluster) -> WaitingGroup:
     """Return the only entry of the queue, a group."""
-    [found] = queue(made)
+    [found] = queue(made.snapshot)
     assert isinstance(found, WaitingGroup)
     return found
 

@@ -1,4 +1,4 @@
-"""Gates and unused allocations are the same, whether followed change by change or looked at anew."""
+"""Gates, unused allocations and groups are the same, whether followed change by change or looked at anew."""
 
 from typing import Any
 
@@ -12,8 +12,12 @@ from apportion.dra.claim import Claim
 from apportion.scheduling.clearing import UnusedAllocations
 from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.gates import Gates
+from apportion.scheduling.groupeddemands import GroupedDemands
+from apportion.scheduling.groups import Queued, WaitingGroup
+from apportion.scheduling.waitingqueue import WaitingQueue
 from tests.observedcluster import ObservedCluster, request
-from tests.scheduling.clustersteps import STEPS, claim_uids, step
+from tests.scheduling.clustersteps import CLAIM, POD, STEPS, claim_uids, step
+from tests.scheduling.podgroups import member
 from tests.scheduling.queued import world
 from tests.steps import steps as steps_of
 
@@ -120,3 +124,35 @@ def test_a_gate_opens_when_an_unreadable_claim_becomes_readable() -> None:
     del result["adminAccess"]
     made.see(CLAIMS, claim)
     assert opened(made, gates) == ["uid-team-pods-p"]
+
+
+CHANGES = st.one_of(
+    st.tuples(st.sampled_from(["allocate", "end", "claim"]), CLAIM, st.just("gpu")),
+    st.tuples(st.just("finish"), POD),
+    st.tuples(st.just("member"), POD, CLAIM, st.sampled_from(["g", "h"])),
+)
+
+
+@given(st.lists(CHANGES, max_size=20))
+def test_the_same_groups_wait(changes: list[Any]) -> None:
+    """Pods join a group and leave it, and their claims come and go."""
+    made, uids = world(), claim_uids()
+    for slot in uids:
+        step(made, "claim", [slot, "gpu"], uids)
+        member(made, f"p{slot}", f"c{slot}")
+    waiting, grouped = WaitingQueue(made.snapshot), GroupedDemands(made.snapshot)
+    for kind, *what in changes:
+        if kind == "member":
+            pod, claim, group = what
+            member(made, f"p{pod}", f"c{claim}", group=group)
+        else:
+            step(made, kind, what, uids)
+        demands, _ = waiting.demands()
+        grouped.follow(*waiting.news())
+        fresh = GroupedDemands(made.snapshot)
+        fresh.follow((), demands)
+        assert by_key(grouped.queue(())) == by_key(fresh.queue(()))
+
+
+def by_key(queue: list[Queued]) -> dict[str, Queued]:
+    return {each.key: each for each in queue if isinstance(each, WaitingGroup)}

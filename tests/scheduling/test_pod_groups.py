@@ -12,7 +12,7 @@ from tests.scheduling.queued import world
 
 @pytest.mark.parametrize("names", [OURS, KUEUE], ids=["our names", "Kueue's names"])
 def test_pods_of_one_name_are_decided_together(names: tuple[str, str]) -> None:
-    """In the place of the first of them; others stay by themselves."""
+    """Others stay by themselves."""
     made = world()
     for name in ("a", "b", "alone"):
         made.claim(name)
@@ -20,7 +20,7 @@ def test_pods_of_one_name_are_decided_together(names: tuple[str, str]) -> None:
     made.pod("p", "alone")
     member(made, "pb", "b", names=names)
 
-    [group, single] = queue(made)
+    [single, group] = queue(made.snapshot)
 
     assert isinstance(group, WaitingGroup)
     assert [claim.name for demand in group.demands for claim in demand.claims] == ["a", "b"]
@@ -37,7 +37,7 @@ def test_groups_of_kueue_whose_pods_come_later_do_not_wait(mark: str) -> None:
     pod["metadata"]["annotations"][f"kueue.x-k8s.io/pod-group-{mark}"] = "true"
     made.see(PODS, pod)
 
-    [single] = queue(made)
+    [single] = queue(made.snapshot)
 
     assert isinstance(single, WaitingDemand)
 
@@ -124,7 +124,7 @@ def test_a_claim_that_joins_two_groups_is_nobodys() -> None:
     member(made, "pa", "shared", group="g")
     member(made, "pb", "shared", group="h")
 
-    [found] = queue(made)
+    [found] = queue(made.snapshot)
 
     assert isinstance(found, CrossGroupDemand)
     assert found.groups == ("g", "h")

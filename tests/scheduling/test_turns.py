@@ -5,11 +5,10 @@ from typing import Any
 
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.groups import WaitingGroup, by_group
+from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.turns import Turns
-from apportion.scheduling.waitingqueue import waiting_demands
 from tests.observedcluster import ObservedCluster, request
-from tests.scheduling.podgroups import OURS
+from tests.scheduling.podgroups import OURS, queue
 from tests.scheduling.queued import fleet
 
 
@@ -47,10 +46,9 @@ def wait(
 
 def order(world: ObservedCluster) -> list[str]:
     """Return the names of the first claim of each, in the order in which they are decided."""
-    demands, _ = waiting_demands(world.snapshot)
     found: list[str] = []
     turns = Turns(world.snapshot.managed)
-    for each in by_group(demands, world.snapshot):
+    for each in queue(world.snapshot):
         turns.add(each)
     while turns:
         each = turns.pop()

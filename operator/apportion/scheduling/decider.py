@@ -57,7 +57,6 @@ class Decider:
         self.candidates.begin(number)
         self.planner.begin()
         now, kept = self._clock(), {demand.key for demand in came}
-        self.refusals.follow(gone, came)
         over = [key for key in gone if key not in kept]
         for key in over:
             self._first_seen.pop(key, None)

@@ -1,15 +1,14 @@
 """Pod groups: pods that start together or not at all.
 
-In: the snapshot, the waiting demands. Out: the demands by group, and how far each group is. A pod counts when it is
+In: the snapshot. Out: what its pods say of a group, and how far it is. A pod counts when it is
 served (bound, succeeded, or with all of its claims allocated) or when only our gate holds it back; a group with enough of
 them is whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
@@ -103,62 +102,6 @@ def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
         words = ", ".join(f"{each.name} says {least}" for least, each in sorted(sizes.items()))
         flaw = f"its pods disagree on how many it needs: {words}"
     return PodGroupState(pod.namespace, pod.group.name, pods, 0 if flaw else max(sizes, default=0), flaw)
-
-
-def by_group(
-    demands: Sequence[WaitingDemand], snapshot: Snapshot, skips: Callable[[str], bool] = lambda _: False
-) -> list[Queued]:
-    """Return the queue: demands in their order, all those of a group together in the place of the first of them.
-
-    Groups (by their keys) that `skips` names are left out.
-    """
-    found: list[WaitingDemand | CrossGroupDemand | Pod] = []
-    parts: dict[tuple[str, str], list[WaitingDemand]] = {}
-    crossed: set[tuple[str, str]] = set()
-    for demand in demands:
-        members = demand.members
-        if not members:
-            found.append(demand)
-        elif len(members) > 1:
-            found.append(CrossGroupDemand(demand, tuple(sorted(members))))
-            crossed |= {(pod.namespace, name) for name, pod in members.items()}
-        else:
-            [(name, pod)] = members.items()
-            others = parts.get((pod.namespace, name))
-            if others is None:
-                parts[pod.namespace, name] = [demand]
-                found.append(pod)
-            else:
-                others.append(demand)
-    # Groups without a waiting demand, of which some pods have their devices and wait for the others.
-    for key in sorted(snapshot.pod_index.gated_members.keys() - parts.keys() - crossed):
-        pods = snapshot.pods_of(sorted(snapshot.pod_index.gated_members[key]))
-        gated = next((pod for pod in pods if GATE in pod.gates), None)
-        if gated is not None:
-            parts[key] = []
-            found.append(gated)
-    queue = [
-        _waiting_group(each, parts, snapshot) if isinstance(each, Pod) else each
-        for each in found
-        if not isinstance(each, Pod) or each.group is None or not skips(f"{each.namespace}/{each.group.name}")
-    ]
-    return [each for each in queue if not isinstance(each, WaitingGroup) or each.demands or not each.whole]
-
-
-def _waiting_group(
-    pod: Pod, parts: dict[tuple[str, str], list[WaitingDemand]], snapshot: Snapshot
-) -> WaitingGroup:
-    group = group_of(pod, snapshot)
-    if group is None:
-        raise TypeError(f"pod {pod.key} is of no group")
-    demands = tuple(parts[group.namespace, group.name])
-    waiting = {each.uid for demand in demands for each in demand.pods}
-    others = [each for each in group.pods if each.uid not in waiting]
-    return WaitingGroup(group, demands, sum(has_all(each, snapshot, _allocated(snapshot)) for each in others))
-
-
-def _allocated(snapshot: Snapshot) -> Callable[[Claim], bool]:
-    return lambda claim: not snapshot.managed.owns(claim) or snapshot.allocation(claim) is not None
 
 
 def has_all(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:

@@ -17,7 +17,8 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, by_group
+from apportion.scheduling.groupeddemands import GroupedDemands
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.preparing import Preparing
@@ -70,6 +71,7 @@ class QueueWalk:
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
         """The keys of the demands and groups that the former walk reached, if it ended early."""
+        self._grouped = GroupedDemands(snapshot)
         self._groups: frozenset[str] = frozenset()
         """The keys of the groups that the former walk looked at."""
         self._read_at = 0.0
@@ -102,8 +104,9 @@ class QueueWalk:
         self._preparing.begin(number)
         refusals, planner = self._decider.refusals, self._decider.planner
         self._decider.begin(number, gone, came)
+        refusals.follow(gone, self._grouped.follow(gone, came))
         single, alike = refusals.split()
-        queue = by_group(single, self._snapshot, self._group_decider.skips)
+        queue = self._grouped.queue(single, self._group_decider.skips)
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         self._group_decider.begin(groups)

@@ -9,14 +9,13 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import TypeAlias
 
 from apportion import metrics
 from apportion.allocator.decision import Refusal
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import WaitingDemand, place_of
+from apportion.scheduling.waiting import Row, WaitingDemand, place_of
 
 MOST_SHAPES = 4096
 """Shapes of demands whose refusal is kept."""
@@ -28,16 +27,12 @@ MOST_RETOLD = 64
 """Demands looked at in one pass for that reason."""
 
 
-_Row: TypeAlias = tuple[tuple[int, str, str], WaitingDemand]
-"""The place of a demand in the queue, which no other has, and the demand."""
-
-
 @dataclass(slots=True, eq=False)
 class _Alike:
     """Refused demands of one shape, namespace and priority: the first of them is asked for all."""
 
     shape: object
-    rows: list[_Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     """In order."""
 
 
@@ -45,7 +40,7 @@ class _Alike:
 class _Refused:
     """The last refusal of a demand."""
 
-    row: _Row
+    row: Row
     alike: _Alike
     at: float
     """When it was looked at, by the clock."""
@@ -85,13 +80,13 @@ class Refusals:
         self._refused: dict[str, _Refused] = {}
         """By key of the demand, in the order in which they were looked at."""
         self._alike: dict[tuple[str, int, object], _Alike] = {}
-        self._single: dict[str, _Row] = {}
+        self._single: dict[str, Row] = {}
         """All other demands, by key."""
         self._refused_now: set[object] = set()
         """Shapes that are refused as far as is known since the room of nodes was read."""
 
     def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> None:
-        """Note the demands that went or changed (by key), and those that came or changed."""
+        """Note the demands that went or changed (by key), and those of no single group that came or changed."""
         for key in gone:
             self._uncover(key)
             self._single.pop(key, None)
@@ -175,7 +170,7 @@ class Refusals:
         insort(alike.rows, row)
         self._refused[key] = _Refused(row, alike, self._clock())
 
-    def _uncover(self, key: str) -> _Row | None:
+    def _uncover(self, key: str) -> Row | None:
         """Let a demand be looked at by itself; returns None if it was already."""
         last = self._refused.pop(key, None)
         if last is None:

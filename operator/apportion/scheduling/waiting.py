@@ -107,6 +107,10 @@ def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
     return demand.priority
 
 
+Row: TypeAlias = tuple[tuple[int, str, str], WaitingDemand]
+"""The place of a demand in the queue, which no other has, and the demand."""
+
+
 def place_of(demand: WaitingDemand, managed: ManagedClasses) -> tuple[int, str, str]:
     """Return where a demand belongs in the queue; no two are equal."""
     return -priority_of(demand, managed), demand.since, demand.key

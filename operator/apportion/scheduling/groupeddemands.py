@@ -1,0 +1,97 @@
+"""GroupedDemands: the waiting demands of each pod group, followed change by change.
+
+In: the demands that came and went. Out: the queue of a pass, in which all demands of a group stand together. A group that is
+skipped costs nothing, however many pods it has.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from apportion.api.contract import GATE
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, group_of, has_all
+from apportion.scheduling.waiting import Row, WaitingDemand, place_of
+
+_Group: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+
+class GroupedDemands:
+    """Demands by group, each group's in the order of the queue."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._rows: dict[_Group, list[Row]] = {}
+        self._known: dict[str, tuple[_Group, Row]] = {}
+        """By key of the demand."""
+
+    def follow(self, gone: Iterable[str], came: Iterable[WaitingDemand]) -> list[WaitingDemand]:
+        """Note the demands that went or changed (by key), and those that came or changed; return those that are of no single group."""
+        for key in gone:
+            self._drop(key)
+        others: list[WaitingDemand] = []
+        for demand in came:
+            if len(demand.members) != 1:
+                others.append(demand)
+                continue
+            [(name, pod)] = demand.members.items()
+            group, row = (pod.namespace, name), (place_of(demand, self._snapshot.managed), demand)
+            insort(self._rows.setdefault(group, []), row)
+            self._known[demand.key] = group, row
+        return others
+
+    def queue(
+        self, demands: Sequence[WaitingDemand], skips: Callable[[str], bool] = lambda _: False
+    ) -> list[Queued]:
+        """Return what is decided at once: these demands, which are of no single group, and groups.
+
+        Groups (by their keys) that `skips` names are left out.
+        """
+        snapshot = self._snapshot
+        queue: list[Queued] = []
+        crossed: set[_Group] = set()
+        for demand in demands:
+            if demand.members:
+                queue.append(CrossGroupDemand(demand, tuple(sorted(demand.members))))
+                crossed |= {(pod.namespace, name) for name, pod in demand.members.items()}
+            else:
+                queue.append(demand)
+        for (namespace, name), rows in self._rows.items():
+            if not skips(f"{namespace}/{name}"):
+                queue.append(self._waiting(rows[0][1].members[name], rows))
+        # Groups without a waiting demand, of which some pods have their devices and wait for the others.
+        for namespace, name in sorted(snapshot.pod_index.gated_members.keys() - self._rows.keys() - crossed):
+            if skips(f"{namespace}/{name}"):
+                continue
+            pods = snapshot.pods_of(sorted(snapshot.pod_index.gated_members[namespace, name]))
+            gated = next((pod for pod in pods if GATE in pod.gates), None)
+            group = self._waiting(gated, ()) if gated is not None else None
+            if group is not None and not group.whole:
+                queue.append(group)
+        return queue
+
+    def _waiting(self, pod: Pod, rows: Sequence[Row]) -> WaitingGroup:
+        """Return the group of a pod, with these demands."""
+        group = group_of(pod, self._snapshot)
+        if group is None:
+            raise TypeError(f"pod {pod.key} is of no group")
+        waiting = {each.uid for _, demand in rows for each in demand.pods}
+        others = [each for each in group.pods if each.uid not in waiting]
+        served = sum(has_all(each, self._snapshot, self._is_allocated) for each in others)
+        return WaitingGroup(group, tuple(demand for _, demand in rows), served)
+
+    def _is_allocated(self, claim: Claim) -> bool:
+        return not self._snapshot.managed.owns(claim) or self._snapshot.allocation(claim) is not None
+
+    def _drop(self, key: str) -> None:
+        known = self._known.pop(key, None)
+        if known is None:
+            return
+        group, row = known
+        rows = self._rows[group]
+        del rows[bisect_left(rows, row)]
+        if not rows:
+            del self._rows[group]
