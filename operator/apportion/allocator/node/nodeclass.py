@@ -61,7 +61,8 @@ class NodeClass(Memos):
         self._shared = shared
         self.nodes = 0
         """How many nodes are in the class now."""
-        self.selected: Memo[SelectorTexts, Selected] = Memo(MOST_TEXTS)
+        self.selected: dict[SelectorTexts, Selected] = {}
+        """At most `MOST_TEXTS`."""
         self.neighbours: Neighbours | None = None
         self._query_keys: Memo[tuple[Query, frozenset[str]], object] = Memo(MOST_TEXTS)
         self.memos: dict[Topic[Any, Any], dict[Any, Any]] = {}

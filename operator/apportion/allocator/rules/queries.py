@@ -7,7 +7,7 @@ are found by two ids instead of their text.
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from apportion.allocator.memo import Memo
+from apportion.allocator.memo import keep
 from apportion.allocator.rules.features import Features
 from apportion.allocator.rules.query import Query, read_query
 from apportion.dra.claim import Claim, RequestSlot
@@ -22,8 +22,8 @@ class Queries:
     """The queries read so far. Their owner clears them when a device class changes."""
 
     def __init__(self) -> None:
-        self._by_text: Memo[object, Query] = Memo(MOST)
-        self._by_identity: Memo[object, tuple[object, Query]] = Memo(MOST)
+        self._by_text: dict[object, Query] = {}
+        self._by_identity: dict[object, tuple[object, Query]] = {}
 
     def __len__(self) -> int:
         return len(self._by_text) + len(self._by_identity)
@@ -48,10 +48,10 @@ class Queries:
         text = _text_of(claims, tolerations)
         query = self._by_text.get(text)
         if query is None:
-            query = read_query(claims, classes, features, tolerations)
-            self._by_text[text] = query
+            query = keep(self._by_text, text, read_query(claims, classes, features, tolerations), MOST)
         # Slots and constraints are kept, so that their ids are not used for other objects.
-        self._by_identity[ids] = tuple([(claim.slots, claim.constraints) for claim in claims]), query
+        used = tuple([(claim.slots, claim.constraints) for claim in claims])
+        keep(self._by_identity, ids, (used, query), MOST)
         return query
 
 

@@ -7,7 +7,7 @@ selector reads share one evaluation.
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from apportion.allocator.memo import Memo
+from apportion.allocator.memo import Memo, keep
 from apportion.dra.device import Device, qualify
 from apportion.errors import SelectorError
 
@@ -65,7 +65,7 @@ class SelectorResults:
         self._program = selectors.get(text)
         reads = None if isinstance(self._program, SelectorError) else self._program.reads
         self._names = None if reads is None else tuple(sorted(reads))
-        self._kept: Memo[tuple[object, ...], bool | SelectorError] = Memo(MOST)
+        self._kept: dict[tuple[object, ...], bool | SelectorError] = {}
         self._measured: Memo[object, tuple[Device, Measured]] = Memo(MOST)
         """By what is read, or by the device's parts where everything may be; the device keeps the ids of its parts in use."""
         bound = 0 if isinstance(self._program, SelectorError) else self._program.bound
@@ -97,7 +97,7 @@ class SelectorResults:
         key = self._key(self._names, device)
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = self._run(self._program, device)
+            found = keep(self._kept, key, self._run(self._program, device), MOST)
         return found
 
     def known(self, device: Device) -> bool | SelectorError | None:
@@ -128,7 +128,7 @@ class SelectorResults:
         """Keep what was measured."""
         self._measured[self.read_of(device)] = device, measured
         if self._names is not None:
-            self._kept[self._key(self._names, device)] = measured[0]
+            keep(self._kept, self._key(self._names, device), measured[0], MOST)
 
     def _run(self, program: Selector, device: Device) -> bool | SelectorError:
         try:

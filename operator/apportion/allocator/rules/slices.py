@@ -6,7 +6,7 @@ In: a slice, a CEL text. Out: a bit per device that matches, and an error per de
 from collections.abc import Callable, Mapping
 
 from apportion.allocator.bits import bits
-from apportion.allocator.memo import Memo
+from apportion.allocator.memo import Memo, keep
 from apportion.allocator.rules.selectors import Measured, SelectorResults
 from apportion.dra.slice import Slice
 from apportion.dra.taint import Taint
@@ -82,7 +82,7 @@ class SliceView:
     def __init__(self, piece: Slice, template: SliceTemplate) -> None:
         self.slice = piece
         self.template = template
-        self._results: Memo[str, tuple[int, int, dict[int, SelectorError]]] = Memo(MOST_TEXTS)
+        self._results: dict[str, tuple[int, int, dict[int, SelectorError]]] = {}
 
     def learn(self, text: str, index: int, measured: Measured) -> None:
         """Keep a result that was measured."""
@@ -94,7 +94,7 @@ class SliceView:
             matching |= 1 << index
         elif result is not False:
             errors = {**errors, index: result}
-        self._results[text] = (evaluated | 1 << index, matching, errors)
+        keep(self._results, text, (evaluated | 1 << index, matching, errors), MOST_TEXTS)
 
     def matches(
         self, text: str, mask: int, selectors: Callable[[str], SelectorResults]
@@ -119,7 +119,7 @@ class SliceView:
                     matching |= 1 << index
                 elif result is not False:
                     errors[index] = result
-            self._results[text] = (evaluated | fresh, matching, errors)
+            keep(self._results, text, (evaluated | fresh, matching, errors), MOST_TEXTS)
         failed = {index: error for index, error in errors.items() if mask >> index & 1} if errors else {}
         return matching & mask, failed
 
