@@ -37,7 +37,7 @@ class Memo(dict[Key, Value]):
     def __setitem__(self, key: Key, value: Value) -> None:
         if len(self) >= self._most and key not in self:
             self.clear()
-        # Most keys are new, and the interpreter calls `setdefault` three times as fast as the inherited `__setitem__`.
+        # Most keys are new, and the interpreter calls `setdefault` faster than the inherited `__setitem__`.
         if self.setdefault(key, value) is not value:
             _store(self, key, value)
 

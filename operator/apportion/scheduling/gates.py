@@ -2,9 +2,10 @@
 
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
 managed claim, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
-reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed lose the gate at once: admission cannot look into claims. They keep it while there is a policy of which
-nobody can read what classes it covers. A pod that does not fit on the node of a shared claim waits until
-another pod has reserved it. The gates of a group are removed together, once enough of its pods are served.
+reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed claim lose
+the gate at once: admission cannot look into claims. They keep it while there is a policy of which nobody can read
+what classes it covers. A pod that does not fit on the node of a shared claim waits until another pod has reserved it.
+The gates of a group are removed together, once enough of its pods are served.
 """
 
 from collections.abc import Callable, Iterator
