@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from apportion.api.contract import GATE
-from apportion.api.partition import Phase
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
-from apportion.scheduling.gates import Gates
 from apportion.scheduling.stillprepared import BINDING
 from tests.observedcluster import ObservedCluster
+from tests.scheduling.podgroups import opened
 
 Json = dict[str, Any]
 
@@ -29,11 +28,6 @@ def user(pod: Json) -> Json:
     return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
 
 
-def ungated(made: ObservedCluster) -> list[str]:
-    gates = Gates(made.snapshot)
-    return [pod.name for pod in gates.open(contested=frozenset(), phase=lambda _: Phase.READY)]
-
-
 @pytest.mark.parametrize("how", ["gone", "Succeeded"])
 def test_a_pod_keeps_its_gate_while_its_claim_is_reserved_for_pods_that_are_over(how: str) -> None:
     """controller-manager is about to deallocate the claim; kube-scheduler would bind the pod by what it has until then."""
@@ -41,18 +35,18 @@ def test_a_pod_keeps_its_gate_while_its_claim_is_reserved_for_pods_that_are_over
     former = made.pod("former", "c", spec={"nodeName": "n1"})
     claim = made.allocate(made.claim("c"), "n1", "gpu-0", reservedFor=[user(former)])
     made.pod("next", "c", gates=[GATE])
-    assert ungated(made) == ["next"], "it may join a pod that runs"
+    assert opened(made) == ["next"], "it may join a pod that runs"
 
     if how == "gone":
         made.gone(PODS, former)
     else:
         made.see(PODS, former | {"status": {"phase": how}})
-    assert ungated(made) == []
+    assert opened(made) == []
 
     claim["status"] = {}
     made.see(CLAIMS, claim)
     made.allocate(claim, "n2", "gpu-0")
-    assert ungated(made) == ["next"]
+    assert opened(made) == ["next"]
 
 
 @pytest.mark.parametrize("ours", [False, True])

@@ -113,10 +113,7 @@ class Load:
                 path = f"/api/v1/namespaces/{self.namespace}/pods"
                 await self.cluster.api.delete(f"{path}/{name}", grace=0)
                 if name.startswith("s-"):
-                    replacement = next(
-                        raw for raw in workload.standalone_pods() if raw["metadata"]["name"] == name
-                    )
-                    await self.cluster.api.create(path, replacement)
+                    await self.cluster.api.create(path, self._first(name))
             await asyncio.sleep(0.2)
 
     async def _allocated(self, count: int) -> None:
@@ -178,8 +175,7 @@ class Load:
     async def warnings(self) -> str:
         """Return what Events and logs say about pods that should run and do not, and about their claims."""
         pods = self.pods()
-        wanted = {name: pods.get(name) for name in self.expected()}
-        late = {name for name, pod in wanted.items() if phase(pod) != "Running"}
+        late = {name for name in self.expected() if phase(pods.get(name)) != "Running"}
         late |= {claim for name in late for claim in claims_of(pods.get(name) or self._first(name))}
         events, _ = await self.cluster.api.items(f"/api/v1/namespaces/{self.namespace}/events")
         found = [
@@ -226,14 +222,14 @@ def figures(load: Load, all_run: float, all_free: float) -> str:
 def complaints(load: Load) -> list[str]:
     """Return the lines of our programs' logs that speak of a defect in them."""
     names = ["operator-0", *(f"agent-{name}" for name in load.installation.nodes)]
-    bad = re.compile(r"Traceback|task_failed|write_failed|is forbidden")
     # A write that a busy API server does not answer in time is made again: no defect of ours.
-    late = re.compile(r"504 Timeout|TimeoutError")
+    unanswered = "504 Timeout|TimeoutError"
+    bad = re.compile(rf"Traceback|task_failed|is forbidden|write_failed(?!.*(?:{unanswered}))")
     return [
         f"{name}: {line}"
         for name in names
         for line in load.cluster.logs(name).splitlines()
-        if bad.search(line) and not late.search(line)
+        if bad.search(line)
     ]
 
 

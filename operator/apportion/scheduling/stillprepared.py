@@ -1,4 +1,4 @@
-"""StillPrepared: claims whose former allocation counts for others although they were deallocated (ADR 0010).
+"""StillPrepared: claims whose former allocation counts for others although they were deallocated (ADRs 0010, 0015).
 
 In: deallocations, what agents report, the clock. Out: the nodes that a claim has to avoid for now; whether a pod may be
 bound by the claim's former allocation. kubelet prepares a
