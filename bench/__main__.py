@@ -17,10 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from apportion.allocator.search.scorer import Strategy
 from bench.compare import Row, Verdict, compare, overall, verdict
+from bench.console import table_console
 from bench.floors import FLOORS
 from bench.floors import floors as floors_of
 from bench.generator import CHURN, ScenarioSpec, generate
-from bench.options import table_console
 from bench.peer import Peer
 from bench.refusals import refusals
 from bench.tables import adversarial_table, table

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apportion.allocator.demand import Demand
-from apportion.allocator.queue import Answer, allocate_queue
+from apportion.allocator.queue import LEAST_TOGETHER, MOST_TOGETHER, Answer, allocate_queue
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
-from apportion.scheduling.planner import LEAST_TOGETHER, MOST_TOGETHER
 
 
 class Spent(NamedTuple):

@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from bench.console import table_console
 from bench.endtoend.endtoendrun import measure
 from bench.endtoend.figures import Figures
 from bench.endtoend.table import table
 from bench.endtoend.workload import Devices, Who, Workload
-from bench.options import table_console
 from bench.refusals import refusals
 from testbed.binaries import provide
 from testbed.components import ALL

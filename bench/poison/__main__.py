@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench.console import table_console
 from bench.endtoend.workload import Devices, Workload
 from bench.h100node import CARDS
-from bench.options import table_console
 from bench.poison.figures import Figures
 from bench.poison.poisonrun import measure
 from bench.poison.poisons import Poison, Storm

@@ -14,7 +14,7 @@ import orjson
 import typer
 from rich.console import Console
 
-from bench.options import table_console
+from bench.console import table_console
 from bench.refusals import refusals
 from bench.scale.figures import line, table
 from bench.scale.scalerun import Plan, ScaleRun

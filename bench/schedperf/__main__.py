@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from apportion.errors import BrokenInput
-from bench.options import table_console
+from bench.console import table_console
 from bench.refusals import refusals
 from bench.schedperf.cases import CHOSEN, Workload, choose, workloads
 from bench.schedperf.program import Mode, Program

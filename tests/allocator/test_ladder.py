@@ -4,9 +4,10 @@ import pytest
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.closeness.closest import STEPS
-from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung, ladder_of
+from apportion.allocator.closeness.ladder import DEFAULT, Ladder, Rung
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.policyterms import ladder_of
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.ladder import ladder_of
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.policyterms import ladder_of
 from apportion.allocator.terms import Terms
 from apportion.api.policy import AllocationPolicy
 from tests.allocator.ladderoracle import DeviceSet, LadderRating, device_sets, pack_score

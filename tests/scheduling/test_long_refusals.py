@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.decider import Decider
-from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.refusals import MOST_RETOLD, RETELL
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.volumes import storage_class, volume_claim, with_volume, zones

@@ -3,10 +3,10 @@
 import pytest
 
 from apportion.allocator.decision import Decision, Refusal
-from apportion.allocator.queue import allocate_queue
+from apportion.allocator.queue import MOST_TOGETHER, allocate_queue
 from apportion.cluster.client import Client
 from apportion.dra.device import DeviceId
-from apportion.scheduling.planner import MOST_TOGETHER, planned
+from apportion.scheduling.planner import planned
 from tests.allocator.builders import chips, cluster
 from tests.observedcluster import GPU, request
 from tests.scheduling.deciding import Deciding

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, PODS
 from apportion.scheduling.cycle import Cycle
-from apportion.scheduling.planner import MOST_TOGETHER
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.queued import fleet
 

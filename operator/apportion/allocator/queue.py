@@ -23,6 +23,10 @@ from apportion.allocator.terms import Terms
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput
 
+LEAST_TOGETHER = 2
+MOST_TOGETHER = 64
+"""Demands worth placing together: the last of a queue. Those before them are decided one by one, each in its best place."""
+
 _DEFAULT = Terms(Strategy.LEAST_FRAGMENTATION)
 
 Answer: TypeAlias = Decision | Refusal

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.allocate import allocate
-from apportion.allocator.closeness.ladder import ladder_of
 from apportion.allocator.decision import Decision, Refusal
 from apportion.allocator.explain.render import render
+from apportion.allocator.policyterms import ladder_of
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import World, read_world

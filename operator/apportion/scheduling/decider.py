@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import Answer
-from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
@@ -100,7 +100,7 @@ class Decider:
             self.refusals.refuse_shape(shape, asked, named=named)
             self.refusals.cover(demand, shape)
             return self._refuse(demand, asked)
-        terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
+        terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
         answer: Answer | None = self.planner.answer(demand.key, asked.nodes or frozenset())
         planned = answer is not None
         if answer is None and explained:
@@ -124,7 +124,7 @@ class Decider:
 
     def _grant_part(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         """Serve as many of the pods that share claims as fit together; returns how many claims were granted."""
-        terms = Terms.of(self.snapshot.managed.policy(demand.claims[0]))
+        terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
         for part in self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ():
             asked = self.candidates.ask(part, capacity)
             if isinstance(asked, str):

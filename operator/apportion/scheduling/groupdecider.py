@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from apportion.allocator.demand import Demand
 from apportion.allocator.gang import GangRefused, GangTooLarge, Member, allocate_gang
-from apportion.allocator.terms import Terms
+from apportion.allocator.policyterms import terms_of
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -116,7 +116,7 @@ class GroupDecider:
         return granted
 
     def _member(self, group: WaitingGroup, demand: WaitingDemand) -> Member:
-        terms = Terms.of(self._decider.snapshot.managed.policy(demand.claims[0]))
+        terms = terms_of(self._decider.snapshot.managed.policy(demand.claims[0]))
         shape = self._decider.candidates.shape(demand)
         pods = len(group.own_pods(demand))
         return Member(pods, terms, kind=None if shape is None else (shape, terms, pods))

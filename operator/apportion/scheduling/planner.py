@@ -11,8 +11,8 @@ import structlog
 from apportion import metrics
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
-from apportion.allocator.queue import Answer, allocate_queue
-from apportion.allocator.terms import Terms
+from apportion.allocator.policyterms import terms_of
+from apportion.allocator.queue import LEAST_TOGETHER, Answer, allocate_queue
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
@@ -20,9 +20,6 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.waiting import WaitingDemand
 
 _log = structlog.get_logger()
-LEAST_TOGETHER = 2
-MOST_TOGETHER = 64
-"""Demands placed together: the last of the queue. Those before them are decided one by one, each in its best place."""
 
 
 class Planner:
@@ -73,7 +70,7 @@ class Planner:
 
     def _together(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> dict[str, Answer]:
         managed = self._snapshot.managed
-        policies = {Terms.of(managed.policy(demand.claims[0])) for demand in demands}
+        policies = {terms_of(managed.policy(demand.claims[0])) for demand in demands}
         if len(policies) != 1:
             return {}
         (terms,) = policies

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 import structlog
 
 from apportion.allocator.preparation import Work
+from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
@@ -20,7 +21,6 @@ from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.planner import MOST_TOGETHER
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import WaitingDemand

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from apportion.allocator.allocate import decide
-from apportion.allocator.terms import Terms
+from apportion.allocator.policyterms import terms_of
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -132,7 +132,7 @@ class StalledAllocations:
         """Return the stalled claims of a node, the longest stalled first, without whose devices one of these is served."""
         state, freed = self._snapshot.state, list[Claim]()
         asked = [
-            (ask, Terms.of(self._snapshot.managed.policy(demand.claims[0])))
+            (ask, terms_of(self._snapshot.managed.policy(demand.claims[0])))
             for demand in waiting
             if (ask := self._candidates.on_node(demand, node)) is not None
         ]

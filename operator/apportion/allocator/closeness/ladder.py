@@ -1,15 +1,11 @@
 """Ladder: levels of closeness between devices, the closest first (`AllocationPolicy.spec.ladder`).
 
-In: a policy. Out: per level the attribute that two devices must share to be close. A ladder is a preference: it changes
+Per level it names the attribute that two devices must share to be close. A ladder is a preference: it changes
 which devices are chosen, never whether a demand can be served.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-
-from apportion.api.ladder import LadderRung, LadderScope, RungSplit
-from apportion.api.policy import AllocationPolicySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,27 +92,3 @@ DEFAULT = Ladder(
 )
 """Ladder of policies that name none: same card, same NVLink or HCCS group, PCIe root, NUMA node. There is no standard
 attribute for the CPU socket; a policy can name the one of its drivers."""
-
-
-def ladder_of(policy: AllocationPolicySpec) -> Ladder | None:
-    """Return the ladder of a policy: DEFAULT if it names none, None if its list is empty."""
-    return _ladder(policy.ladder, policy.ladder_scope)
-
-
-@lru_cache(maxsize=256)
-def _ladder(rungs: tuple[LadderRung, ...] | None, scope: LadderScope) -> Ladder | None:
-    across = scope is LadderScope.CLUSTER
-    if rungs is None:
-        return Ladder(DEFAULT.rungs, across)
-    return Ladder(tuple(_rung(rung) for rung in rungs), across) if rungs else None
-
-
-def _rung(rung: LadderRung) -> Rung:
-    return Rung(
-        attribute=rung.attribute,
-        drivers=frozenset(rung.drivers),
-        per_driver=tuple((own.driver, own.attribute) for own in rung.per_driver),
-        fill=rung.fill is not None,
-        order=tuple((row.take, row.free) for row in rung.fill.order) if rung.fill is not None else (),
-        even=rung.split is RungSplit.EVEN,
-    )
