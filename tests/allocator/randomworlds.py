@@ -82,7 +82,10 @@ def _pool(draw: st.DrawFn, driver: str, allocated: Raw) -> list[Raw]:
 def _device(draw: st.DrawFn, index: int, *, counted: bool) -> Raw:
     row: Raw = {"name": f"dev-{index}", "attributes": {"kind": {"string": draw(st.sampled_from("xy"))}}}
     numa = draw(
-        st.sampled_from([None, {"int": 0}, {"int": 1}, {"int": 1}, {"ints": [0, 1]}, {"string": "0"}])
+        st.sampled_from(
+            # 1 and true are equal in Python, but not for a constraint.
+            [None, {"int": 0}, {"int": 1}, {"int": 1}, {"bool": True}, {"ints": [0, 1]}, {"string": "0"}]
+        )
     )
     if numa is not None:
         row["attributes"]["shared.example.com/numa"] = numa

@@ -14,7 +14,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.device import DeviceId
 from apportion.dra.deviceclass import DeviceClass
 from apportion.errors import BrokenInput, TooMuch
-from tests.allocator.builders import GPU, A, chips, claim, cluster, device, device_request, device_slice
+from tests.allocator.builders import GPU, NUMA, A, chips, claim, cluster, device, device_request, device_slice
 
 
 def fleet(*free: int) -> State:
@@ -145,6 +145,21 @@ def test_all_claims_of_a_demand_are_allocated_on_one_node_or_refused() -> None:
     assert found.node == "n1"
     assert len({result.device for one in found.allocations for result in one.results}) == 2
     assert isinstance(allocate(state, Demand((*pair, claim("c", device_request())))), Refusal)
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_constraint_tells_equal_values_of_different_types_apart(strategy: Strategy) -> None:
+    """The number 1 and true are equal in Python; as attributes they are not, nor is the text 1."""
+    values = [{"int": 1}, {"bool": True}, {"string": "1"}, {"version": "1.0.0"}, {"string": "1.0.0"}]
+    rows = [device(f"gpu-{index}", attributes={NUMA: value}) for index, value in enumerate(values)]
+    state = cluster(device_slice("n1", "n1", rows))
+
+    def answer(count: int, constraint: str) -> Decision | Refusal:
+        wanted = claim("c", device_request(kind="", count=count), constraints=[{constraint: NUMA}])
+        return allocate(state, Demand((wanted,)), Terms(strategy))
+
+    assert isinstance(answer(2, "matchAttribute"), Refusal)
+    assert isinstance(answer(len(values), "distinctAttribute"), Decision)
 
 
 def test_shares_of_one_device_get_different_share_ids() -> None:

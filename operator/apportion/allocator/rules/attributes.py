@@ -22,26 +22,34 @@ class AttributeIndex:
     __slots__ = ("_held", "_of", "mask", "values")
 
     def __init__(self, name: str, devices: Sequence[Device], base: int, features: Features) -> None:
+        """`base`: the devices to index, as a mask over the positions in `devices`."""
         self.values: dict[AttributeValue, int] = {}
         self.mask = 0
         """Devices that have a value."""
         self._of: dict[int, tuple[AttributeValue, ...]] = {}
-        # The slice reader shares equal attribute maps, so most values are read once for many devices.
-        masks: dict[int, int] = {}
-        for index in bits(base):
-            shared = id(devices[index].attributes)
-            masks[shared] = masks.get(shared, 0) | 1 << index
+        masks: dict[str | int, int] = {}
+        firsts: dict[str | int, Attribute] = {}
+        bit = 1
+        for device in devices:
+            value = device.attributes.get(name)
+            if value is not None and base & bit:
+                # By identity, because values of different types can be equal; the slice reader shares equal ones.
+                key = value if isinstance(value, str) else id(value)
+                if key in masks:
+                    masks[key] |= bit
+                else:
+                    masks[key], firsts[key] = bit, value
+            bit <<= 1
         held: dict[tuple[AttributeValue, ...], int] = {}
-        for mask in masks.values():
-            first = devices[(mask & -mask).bit_length() - 1]
-            own = attribute_values(first.attribute(name), features)
+        for key, mask in masks.items():
+            own = attribute_values(firsts[key], features)
             if own:
                 held[own] = held.get(own, 0) | mask
         self._held = held
         for own, mask in held.items():
             self.mask |= mask
-            for value in own:
-                self.values[value] = self.values.get(value, 0) | mask
+            for typed in own:
+                self.values[typed] = self.values.get(typed, 0) | mask
 
     @property
     def of(self) -> Mapping[int, tuple[AttributeValue, ...]]:
