@@ -100,39 +100,47 @@ class Query:
         constraints: tuple[AttributeConstraint, ...],
         classes: Mapping[str, DeviceClass],
     ) -> None:
-        self.alternatives = tuple(alternative for slot in slots for alternative in slot.alternatives)
+        # Lists, because a generator takes twice the time, and each new text makes a query.
+        self.alternatives = tuple([alternative for slot in slots for alternative in slot.alternatives])
         """Those of all slots."""
         self.slots = slots
         self.constraints = constraints
         self.classes = classes
         self.texts = frozenset(
-            text
-            for alternative in self.alternatives
-            for text in (*alternative.class_selectors, *alternative.selectors)
+            [
+                text
+                for alternative in self.alternatives
+                for text in (*alternative.class_selectors, *alternative.selectors)
+            ]
         )
         """The text of every selector."""
-        self.amounts = frozenset(name for one in self.alternatives for name, _ in one.capacity)
+        self.amounts = frozenset([name for one in self.alternatives for name, _ in one.capacity])
         """Names of the capacities that it requests."""
         self.counted = not any(one.everything or one.admin for one in self.alternatives)
         """Whether it requests numbers of devices, or of shares of them: no mode All, no admin access."""
         self.plain = self.counted and not self.amounts
         """Whether it requests only a number of devices: no mode All, admin access or capacity."""
         self.most = sum(
-            max(MOST_RESULTS if one.everything else one.count for one in slot.alternatives) for slot in slots
+            max([MOST_RESULTS if one.everything else one.count for one in slot.alternatives])
+            for slot in slots
         )
         """The most devices that it may be allocated."""
         self.configured = any(found.config for found in classes.values())
         """Whether a class has configuration for drivers."""
         self.frame: object = (
             tuple(
-                (
-                    slot.claim,
-                    tuple(
-                        (one.count, one.tolerations, one.constraints, one.capacity)
-                        for one in slot.alternatives
-                    ),
-                )
-                for slot in slots
+                [
+                    (
+                        slot.claim,
+                        tuple(
+                            [
+                                (one.count, one.tolerations, one.constraints, one.capacity)
+                                for one in slot.alternatives
+                            ]
+                        ),
+                    )
+                    for slot in slots
+                ]
             ),
             constraints,
         )
@@ -182,7 +190,7 @@ def read_query(
                 )
                 alternatives.append(_alternative(request, found, covering, tolerations))
             slots.append(Slot(position, tuple(alternatives)))
-            least += min(0 if alternative.everything else alternative.count for alternative in alternatives)
+            least += min([0 if alternative.everything else alternative.count for alternative in alternatives])
         if least > MOST_RESULTS:
             raise TooMuch(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
