@@ -5,24 +5,40 @@ program as for shared counters, over the device's capacities. Without demand for
 is the square of the free part, so that devices in use are filled first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
+from apportion.allocator.bits import bits
 from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT, CutPrices
 from apportion.allocator.pricing.cutstates import NOWHERE, CutStates, Vector
+from apportion.allocator.pricing.demandmix import DemandEntry
 from apportion.allocator.pricing.prices import DemandPrices
+from apportion.allocator.rules.query import Alternative
 
 OPENED = 8
 """The free part of a partition that is shared loses an eighth of its value: its card can no longer be cut in another way."""
 
 MOST_KEPT = 8192
-"""Devices whose prices are kept."""
+"""Node classes whose prices are kept."""
 
 Row = tuple[tuple[str, ...], Vector, CutPrices | None]
 """Names of the capacities, amounts of the whole device, prices; None without demand."""
+
+
+class _ClassRows(NamedTuple):
+    """Rows of the devices of a node class, made as they are asked for."""
+
+    demand: tuple[tuple[int, DemandEntry, Alternative], ...]
+    """The requests in the mix, each with the devices that would serve it."""
+    firsts: dict[int, int]
+    """By device to share the first one with the same capacity: the slice reader shares equal maps."""
+    by_device: dict[int, Row]
+    by_demand: dict[tuple[int, tuple[bool, ...]], Row]
+    """By capacity (its first device) and which of the requests the device would serve."""
 
 
 class SharePrices:
@@ -30,7 +46,7 @@ class SharePrices:
 
     def __init__(self, prices: DemandPrices) -> None:
         self._prices = prices
-        self._rows: Memo[tuple[NodeClass, int], Row] = Memo(MOST_KEPT)
+        self._rows: Memo[NodeClass, _ClassRows] = Memo(MOST_KEPT)
         self._by_demand: Memo[object, CutPrices | None] = Memo(MOST_KEPT)
 
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
@@ -74,23 +90,43 @@ class SharePrices:
 
     def row(self, view: NodeView, index: int) -> Row:
         """Return the capacities of a device with their prices."""
-        if view.node_class is None:
-            return self._make_row(view, index)
-        key = view.node_class, index
-        found = self._rows.get(key)
+        rows = self._rows.get(view.node_class) if view.node_class is not None else None
+        if rows is None:
+            rows = self._class_rows(view)
+            if view.node_class is not None:
+                self._rows[view.node_class] = rows
+        found = rows.by_device.get(index)
         if found is None:
-            found = self._rows[key] = self._make_row(view, index)
+            serves = tuple([bool(mask >> index & 1) for mask, _, _ in rows.demand])
+            key = rows.firsts.get(index, index), serves
+            found = rows.by_demand.get(key)
+            if found is None:
+                found = rows.by_demand[key] = self._make_row(view, index, rows.demand)
+            rows.by_device[index] = found
         return found
 
-    def _make_row(self, view: NodeView, index: int) -> Row:
+    def _class_rows(self, view: NodeView) -> _ClassRows:
+        selectors = self._prices.selectors
+        firsts: dict[int, int] = {}
+        same: dict[int, int] = {}
+        for index in bits(view.shareable):
+            firsts[index] = same.setdefault(id(view.devices[index].capacity), index)
+        demand = tuple(
+            (entry.mask(view, selectors), entry, entry.alternative)
+            for entry in self._prices.mix
+            if entry.alternative is not None
+        )
+        return _ClassRows(demand, firsts, {}, {})
+
+    def _make_row(
+        self, view: NodeView, index: int, served: Iterable[tuple[int, DemandEntry, Alternative]]
+    ) -> Row:
         whole = {name: entry.value.nano for name, entry in view.devices[index].capacity.items()}
         names = tuple(sorted(name for name, amount in whole.items() if amount > 0))
         full = tuple(whole[name] for name in names)
         demand: dict[Vector, int] = {}
-        for entry in self._prices.mix:
-            if entry.alternative is None or not entry.mask(view, self._prices.selectors) >> index & 1:
-                continue
-            taken = view.charge(index, entry.alternative)
+        for mask, entry, alternative in served:
+            taken = view.charge(index, alternative) if mask >> index & 1 else None
             if isinstance(taken, dict):
                 share = tuple(taken[name].nano if name in taken else 0 for name in names)
                 demand[share] = demand.get(share, 0) + entry.weight * entry.count

@@ -20,6 +20,8 @@ from apportion.allocator.rules.selectors import SelectorLookup
 from apportion.allocator.search.outcome import BROKEN, NOTHING, Contention, Outcome, Solved
 from apportion.allocator.search.search import Pick
 from apportion.allocator.strategies.singledevice import nearest
+from apportion.dra.device import Capacity
+from apportion.dra.quantity import Quantity
 
 _UNUSED: Mapping[str, int] = {}
 
@@ -150,23 +152,42 @@ class PricedShare:
         if errors or alternative.count != 1 or mask & (view.base & ~(view.plain & view.shareable)):
             return None
         shares = []
+        # The slice reader shares equal capacities, so most devices of a node need no arithmetic of their own.
+        amounts: dict[int, _Amounts | None] = {}
         for index in bits(mask & view.base):
-            taken = view.charge(index, alternative)
-            if isinstance(taken, ErrorCause):
-                return None
-            if taken is None:
-                continue
-            own = {name: amount.nano for name, amount in taken.items()}
             capacity = view.devices[index].capacity
-            most = {name: capacity[name].value.nano - amount for name, amount in own.items()}
-            if any(amount < 0 for amount in most.values()):
+            shared = id(capacity)
+            if shared not in amounts:
+                taken = view.charge(index, alternative)
+                if isinstance(taken, ErrorCause):
+                    return None
+                amounts[shared] = _amounts(taken, capacity) if taken is not None else None
+            found = amounts[shared]
+            if found is None:
                 continue
-            key = self._share_prices.row(view, index), tuple(own.items())
+            key = self._share_prices.row(view, index), found.key
             losses = self._losses.get(key)
             if losses is None:
                 losses = self._losses[key] = {}
-            shares.append(DeviceShare(index, own, most, losses))
+            shares.append(DeviceShare(index, found.own, found.most, losses))
         return tuple(shares)
+
+
+class _Amounts(NamedTuple):
+    """What a share takes of a device of one capacity, in 10^-9."""
+
+    own: Mapping[str, int]
+    most: Mapping[str, int]
+    key: tuple[tuple[str, int], ...]
+
+
+def _amounts(taken: Mapping[str, Quantity], capacity: Mapping[str, Capacity]) -> _Amounts | None:
+    """Return the amounts; None where the whole device has less."""
+    own = {name: amount.nano for name, amount in taken.items()}
+    most = {name: capacity[name].value.nano - amount for name, amount in own.items()}
+    if any(amount < 0 for amount in most.values()):
+        return None
+    return _Amounts(own, most, tuple(own.items()))
 
 
 def _fits(used: Mapping[str, int], most: Mapping[str, int]) -> bool:
