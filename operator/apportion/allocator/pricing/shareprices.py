@@ -52,9 +52,10 @@ class SharePrices:
     def worth(self, view: NodeView, index: int, *uses: Mapping[str, int]) -> int:
         """Return the value of what `uses` leave: amounts by capacity name, in 10^-9, of shares present and new."""
         names, full, cut_prices = self.row(view, index)
-        left = tuple(
-            total - sum(use.get(name, 0) for use in uses) for name, total in zip(names, full, strict=True)
-        )
+        left = full
+        for use in uses:
+            if use:
+                left = tuple([amount - use.get(name, 0) for name, amount in zip(names, left, strict=True)])
         known = cut_prices.worth(left) if cut_prices is not None else None
         if known is not None:
             return known
