@@ -7,6 +7,7 @@ import pytest
 from apportion.allocator.queue import MOST_TOGETHER
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.refusals import MOST_RETOLD, RETELL
 from tests.observedcluster import Json, ObservedCluster, request
@@ -85,6 +86,32 @@ def test_a_pass_after_which_nothing_is_free_asks_nobody(unanswered: Client) -> N
         return counted.count
 
     assert asyncio.run(asked()) == 0
+
+
+@pytest.mark.parametrize("each", [12, 6])
+def test_the_last_of_a_queue_are_asked_about_once_a_shape(unanswered: Client, each: int) -> None:
+    """A plan for them all would ask about each, although none of any shape can be served.
+
+    Those of a longer queue were refused one by one at first, those of a shorter one by a plan.
+    """
+    shapes = 8
+
+    async def asked() -> int:
+        world, holder = queue(0)
+        other = world.allocate(world.claim("other"), "n1", "gpu-1")
+        for number in range(shapes * each):
+            world.wait_for(f"w{number:03d}", request("gpu", count=3 + number % shapes))
+        cycle = world.cycle(unanswered)
+        cycle.once()
+        world.gone(CLAIMS, other)
+        cycle.once()
+        world.gone(CLAIMS, holder)
+        with Steps(only=Candidates.ask) as counted:
+            cycle.once()
+        assert not world.places()
+        return counted.count
+
+    assert asyncio.run(asked()) == shapes
 
 
 async def test_a_demand_that_is_smaller_now_is_asked_about_by_itself(unanswered: Client) -> None:

@@ -3,7 +3,7 @@
 In: a demand, the capacity of nodes. Out: a decision that is assumed at once and written in the background; or an Event.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
@@ -136,9 +136,57 @@ class Decider:
                 return len(part.claims)
         return 0
 
-    def is_refused(self, demand: WaitingDemand) -> bool:
-        """Say whether a demand will be refused without a question, since one of its shape was."""
-        return self.refusals.is_refused_shape(self._shape(demand))
+    def refused_among(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> frozenset[str]:
+        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about."""
+        shapes = [self._shape(demand) for demand in demands]
+        asked_about: set[Shape] = set()
+        for demand, shape in zip(demands, shapes, strict=True):
+            if shape is None or shape.named or shape in asked_about or self.refusals.is_refused_shape(shape):
+                continue
+            if not self.refusals.was_refused(demand.key) or self.rests(demand.key):
+                continue
+            asked_about.add(shape)
+            refusal = self._refusal(demand, capacity, allocate)
+            if refusal is not None:
+                self.refusals.refuse_shape(shape, refusal, named=False)
+        return frozenset(
+            demand.key
+            for demand, shape in zip(demands, shapes, strict=True)
+            if self.refusals.is_refused_shape(shape)
+        )
+
+    def stays_refused(self, demand: WaitingDemand, capacity: HostCapacity) -> bool:
+        """Say whether a demand that was refused would be refused for its shape now, too; then it is, and its shape with it.
+
+        Where it could be served, or its Event is due, nothing changes: it has to be decided.
+        """
+        shape = self._shape(demand)
+        if self.refusals.is_refused_shape(shape):
+            return True
+        if not self.refusals.is_explained(demand, shape) or self._refusal(demand, capacity, decide) is None:
+            return False
+        self.refusals.refuse_with_shape(demand)
+        return True
+
+    def _refusal(
+        self, demand: WaitingDemand, capacity: HostCapacity, how: Callable[..., Answer | None]
+    ) -> Refusal | str | None:
+        """Return why a demand cannot be served now; None where it can, or where an error is met.
+
+        `how`: `allocate`, or `decide`, which gives no reason: the text is then empty. An error, or a defect, is met again
+        when the demand is decided by itself, and reported then.
+        """
+        terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
+        try:
+            asked = self.candidates.ask(demand, capacity)
+            if isinstance(asked, str):
+                return asked
+            answer = how(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+        except Exception:  # noqa: BLE001 - whatever it is, see above
+            return None
+        if answer is None:
+            return ""
+        return answer if isinstance(answer, Refusal) else None
 
     def refuse_costly(self, demand: WaitingDemand, error: BrokenInput) -> None:
         """Refuse a demand whose selectors cost more than one claim may spend."""

@@ -6,6 +6,7 @@ nodes is read anew. A walk that lasts too long ends early; the next one begins w
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 import structlog
@@ -127,7 +128,7 @@ class QueueWalk:
                 return
             if self._is_stale():
                 capacity = self._read()
-            if last := turns.last(MOST_TOGETHER, refusals.is_refused):
+            if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
                 self._plan(last, capacity)
                 planned_at = self._snapshot.state.moment
             elif planned_at is not None and planned_at != self._snapshot.state.moment:
@@ -159,6 +160,15 @@ class QueueWalk:
             turns.add(each, behind, later=_key(each) in self._reached)
         return turns
 
+    def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> bool:
+        """Say whether those behind a demand, which were refused for the same shape as it, are refused now, too."""
+        if not is_current(first, self._snapshot):
+            return False
+        readiness = self._readiness(first)
+        if self._decider.refusals.is_refused(first.key):
+            return True
+        return readiness == "ready" and self._decider.stays_refused(first, capacity)
+
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> None:
         """Place the last of the queue together."""
         decider = self._decider
@@ -167,7 +177,7 @@ class QueueWalk:
             for demand in last
             if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
         ]
-        refused = {demand.key for demand in current if decider.is_refused(demand)}
+        refused = decider.refused_among(current, capacity)
         decider.planner.plan(current, capacity, lambda key: key in refused or decider.rests(key))
 
     def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:

@@ -206,6 +206,10 @@ class Refusals:
         # If others of its shape are refused, it would be too.
         return self.is_refused(key) and last is not None and self._clock() - last.at < RETELL
 
+    def was_refused(self, key: str) -> bool:
+        """Say whether a demand was refused in an earlier pass or in this one."""
+        return key in self._epochs
+
     def is_refused_shape(self, shape: object | None) -> bool:
         """Say whether demands of this shape are refused, as far as is known since the room of nodes was read."""
         return shape in self._refused_now or self.of_shape(shape) is not None

@@ -48,8 +48,8 @@ class Turns:
         self._levels: dict[tuple[bool, bool, int], _Level] = {}
         self._fifo: dict[tuple[bool, int], list[_Entry]] = {}
         """By policy (its `id`)."""
-        self._behind: dict[str, list[WaitingDemand]] = {}
-        """Demands refused for one shape, by the key of the first, the oldest at the end."""
+        self._behind: dict[str, tuple[WaitingDemand, list[WaitingDemand]]] = {}
+        """By key of the first demand refused for a shape: this demand, and the others of the shape, the oldest at the end."""
         self._added = 0
         self._left = 0
         """How many are to come, those behind others included."""
@@ -68,7 +68,7 @@ class Turns:
         """
         self._put(queued, later=later)
         if behind and isinstance(queued, WaitingDemand):
-            self._behind[queued.key] = [*reversed(behind)]
+            self._behind[queued.key] = queued, [*reversed(behind)]
         self._left += 1 + len(behind)
         self._groups += not isinstance(queued, WaitingDemand)
 
@@ -83,7 +83,7 @@ class Turns:
 
     def settle(self, queued: Queued, *, refused: bool) -> None:
         """Let the demand behind this one come, or, if this one was `refused` for their shape, none of those behind it."""
-        behind = self._behind.pop(_key(queued), None)
+        _, behind = self._behind.pop(_key(queued), (None, []))
         if not behind:
             return
         if refused:
@@ -91,17 +91,17 @@ class Turns:
             return
         following = behind.pop()
         self._put(following, later=False)
-        self._behind[following.key] = behind
+        self._behind[following.key] = following, behind
 
-    def last(self, most: int, is_refused: Callable[[str], bool]) -> list[WaitingDemand]:
+    def last(self, most: int, is_refused: Callable[[WaitingDemand], bool]) -> list[WaitingDemand]:
         """Return all that is left, once, if these are demands only and `most` at most.
 
-        Those behind others come with them; not behind those (by key) of which `is_refused` says that their shape is refused.
+        Those behind others come with them; not behind those of which `is_refused` says that their shape is refused.
         """
         if self._last is not None or self._groups or not 0 < self._left <= most:
             return []
-        for first, behind in self._behind.items():
-            if is_refused(first):
+        for first, behind in self._behind.values():
+            if behind and is_refused(first):
                 self._left -= len(behind)
                 continue
             for demand in behind:
