@@ -21,9 +21,11 @@ from apportion.dra.device import DeviceId
 from apportion.dra.slice import Slice
 from apportion.errors import BrokenInput
 from tests.allocator.builders import GPU, A, chips, claim, cluster, device, device_request, device_slice
-from tests.allocator.randomworlds import worlds
+from tests.allocator.randomworlds import NUMA, RING, worlds
 
 NODES = tuple(f"node-{number}" for number in range(5))
+AGREEING = NODES[2]
+"""The node on which all devices have one value of RING."""
 Held = dict[str, tuple[list[Slice], tuple[DeviceResult, ...]]]
 """Results by key, with the slices that were published when they were taken."""
 MANY = settings(
@@ -36,9 +38,12 @@ MANY = settings(
 
 
 def fleet(raw: dict[str, Any], odd: dict[str, Any] | None) -> list[Slice]:
-    """Return the slices of equal nodes, except for UUIDs; the last node is built from `odd`."""
+    """Return the slices of nodes; the last is built from `odd`, the others are equal except for UUIDs and compared values.
+
+    NUMA and RING have other values on each node, and the same devices agree in them; on `AGREEING`, all agree in RING.
+    """
     found = []
-    for name in NODES:
+    for number, name in enumerate(NODES):
         rows = (odd if odd is not None and name == NODES[-1] else raw)["slices"]
         for row in copy.deepcopy(rows):
             row["metadata"] |= {
@@ -47,9 +52,33 @@ def fleet(raw: dict[str, Any], odd: dict[str, Any] | None) -> list[Slice]:
             }
             row["spec"]["nodeName"] = row["spec"]["pool"]["name"] = name
             for one in row["spec"].get("devices") or ():
-                one["attributes"]["uuid"] = {"string": f"{name}-{one['name']}"}
+                values = one["attributes"]
+                values["uuid"] = {"string": f"{name}-{one['name']}"}
+                values |= {key: _shifted(values[key], 10 * number) for key in (NUMA, RING) if key in values}
+                if name == AGREEING:
+                    values[RING] = {"int": 0}
             found.append(Slice.from_json(row))
     return found
+
+
+def _shifted(value: dict[str, Any], by: int) -> dict[str, Any]:
+    """Return a value of the same type that equals another shifted value exactly if the originals are equal."""
+    [(kind, plain)] = value.items()
+    if kind == "ints":
+        return {kind: [one + by for one in plain]}
+    return {kind: plain + by if kind == "int" else f"{plain}-{by}" if kind == "string" else plain}
+
+
+def variants(claims: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return claims that differ in their constraints only: none, and each kind on each attribute."""
+    constraints: list[list[dict[str, str]]] = [
+        [],
+        *([{kind: name}] for kind in ("matchAttribute", "distinctAttribute") for name in (NUMA, RING)),
+    ]
+    return [
+        [one | {"spec": {"devices": one["spec"]["devices"] | {"constraints": rows}}} for one in claims]
+        for rows in constraints
+    ]
 
 
 def republished(state: State, slices: list[Slice], node: str, raw: dict[str, Any]) -> list[Slice]:
@@ -112,7 +141,8 @@ def test_shared_outcomes_equal_a_search_of_every_node(
     rng = random.Random(seed)  # noqa: S311 - reproducible
     slices = fleet(raw, odd)
     held: Held = {}
-    asked = [tuple(map(Claim.from_json, other["claims"])) for other in more]
+    raws = [*variants(more[0]["claims"]), *(other["claims"] for other in more)]
+    asked = [tuple(map(Claim.from_json, claims)) for claims in raws]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("apportion.allocator.equivalence.nodeclasses.MOST_COLUMNS", most)
         patch.setattr("apportion.allocator.nodeoutcomes.FEW_CLASSES", 0)
