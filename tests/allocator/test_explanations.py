@@ -58,6 +58,20 @@ def test_the_nearest_miss_is_the_device_that_fails_the_fewest_conditions() -> No
     assert len(explanation.nearest.missing) == 1
 
 
+def test_the_nearest_miss_of_a_request_for_all_devices_counts_those_that_match() -> None:
+    """A claim with allocationMode All names no number."""
+    state = cluster(device_slice("s", "n1", [device(f"gpu-{number}") for number in range(3)]))
+    state.hold("ns/other", [DeviceResult("r", DeviceId(GPU, "n1", "gpu-0"))])
+
+    explanation = why(state, claim("c", device_request(allocationMode="All", count=0)))
+
+    assert explanation.nearest is not None
+    assert explanation.nearest.missing == (
+        "2 of all 3 devices that match would do here, this one not",
+        "held by ns/other",
+    )
+
+
 def test_taints_are_named_with_their_numbers_of_devices() -> None:
     """Only taints without a toleration."""
     taint = {"key": "sick", "value": "yes", "effect": "NoSchedule"}

@@ -26,7 +26,8 @@ from apportion.dra.taint import untolerated
 
 _MANY = 10**9
 """More than a node has devices."""
-STAGES: tuple[RefusalReason, ...] = get_args(RefusalReason)[:8]
+REASONS: tuple[RefusalReason, ...] = get_args(RefusalReason)
+STAGES = REASONS[: REASONS.index("together") + 1]
 """The checks, in order: "nothing" to "together"."""
 LISTED = 5
 """Holders, taints, counters and values listed at most."""
@@ -60,7 +61,7 @@ class Funnel:
     def failed(self, wanted: int) -> RefusalReason | None:
         """Return the first stage that leaves too few."""
         masks = self.matching, self.untainted, self.unheld, self.roomy, self.free
-        for kind, mask in zip(STAGES[1:], masks, strict=False):
+        for kind, mask in zip(STAGES[1 : STAGES.index("constraint")], masks, strict=True):
             if mask.bit_count() < wanted:
                 return kind
         return None

@@ -38,9 +38,12 @@ def nearest_miss(state: State, named: NamedQuery, name: str, found: Diagnosis) -
     request = found.request
     enough: tuple[str, ...] = ()
     if request.on_one_node:
-        enough = (
-            f"{request.on_one_node} of the {request.wanted} devices wanted would do here, this one not",
+        wanted = (
+            f"all {request.matching} devices that match"
+            if request.wanted is None
+            else f"the {request.wanted} devices wanted"
         )
+        enough = (f"{request.on_one_node} of {wanted} would do here, this one not",)
     return NearestMiss(name, str(view.id_of(best[1])), request.claim, request.request, (*enough, *best[2]))
 
 
