@@ -83,8 +83,9 @@ class LadderScorer(Scorer):
     def __init__(self, strategy: Scorer, ladder: Ladder) -> None:
         self._strategy = strategy
         self.ladder = ladder
-        self.compared = ladder.names
-        self.mixed = ladder.mixed
+        self.compared = (*strategy.compared, *ladder.names)
+        self.values = strategy.values | ladder.mixed
+        self.amounts = strategy.amounts
 
     @property
     def strategy(self) -> Scorer:

@@ -77,12 +77,17 @@ class QueryCache:
         return found
 
     def comparable(self, scorer: Scorer) -> bool:
-        """Say whether nodes of one state agree in all attributes that the scorer compares."""
-        if not scorer.compared:
-            return True
-        # Where values of two attributes are compared, it is not enough that the same devices agree.
-        mixed = frozenset([("attribute", name) for name in scorer.mixed])
-        return self._node_classes.covers([mixed]) and self._node_classes.agree(scorer.compared)
+        """Say whether nodes of one state are equal in everything that the scorer compares or reads."""
+        classes = self._node_classes
+        # Where values are read, it is not enough that the same devices agree.
+        return (
+            (
+                not scorer.values
+                or classes.covers([frozenset([("attribute", name) for name in scorer.values])])
+            )
+            and (not scorer.compared or classes.agree(scorer.compared))
+            and (not scorer.amounts or classes.knows(scorer.amounts))
+        )
 
     def knows(self, amounts: frozenset[str]) -> bool:
         """Say whether all nodes of a class have equal amounts of these capacities."""

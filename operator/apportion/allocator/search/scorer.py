@@ -39,24 +39,31 @@ class Scorer(Protocol):
 
     A strategy that prefers devices with high positions, and rates all nodes equally:
 
+    >>> from types import SimpleNamespace
     >>> from apportion.allocator.bits import bits
     >>> class LastDevice(Scorer):
     ...     def order(self, search, candidates, mask):
-    ...         return sorted(bits(mask), reverse=True)
+    ...         prefer = search.prefer
+    ...         return sorted(bits(mask), key=lambda device: (prefer.get(device, 0), device), reverse=True)
     ...     def score(self, search):
     ...         return ()
-    >>> LastDevice().order(None, None, 0b1011)
-    [3, 1, 0]
+    >>> LastDevice().order(SimpleNamespace(prefer={0: 1}), None, 0b1011)
+    [0, 3, 1]
+
+    Masks, counters and neighbours are equal on all nodes that share an outcome. Values of attributes and amounts of capacities
+    may differ there: a strategy that reads some names them in `compared`, `values` and `amounts`.
     """
 
     scans: bool = True
     """Whether every node is rated; otherwise the first node that can serve is chosen."""
     reads: frozenset[str] | None = None
-    """Attributes that the strategy reads; None: unknown, so only nodes of one state share outcomes."""
+    """Attributes by which classes must be equal to share outcomes; None: unknown, so only nodes of one state share them."""
     compared: tuple[str, ...] = ()
-    """Attributes that the strategy compares between devices."""
-    mixed: frozenset[str] = frozenset()
-    """Those of `compared` whose values are compared with values of another attribute."""
+    """Attributes of which the strategy asks whether devices of a node agree in them."""
+    values: frozenset[str] = frozenset()
+    """Attributes whose values the strategy reads, or compares with those of another attribute."""
+    amounts: frozenset[str] = frozenset()
+    """Capacities, qualified or not, whose amounts the strategy reads."""
     values_idle: bool = False
     """Whether the strategy counts idle partitions that a choice would destroy."""
 
@@ -66,11 +73,11 @@ class Scorer(Protocol):
         return self
 
     def order(self, search: Search, candidates: Candidates, mask: int) -> Sequence[int]:
-        """Return the devices of the mask in the order to try them."""
+        """Return the devices of the mask in the order to try them, those of `search.prefer` first."""
         ...
 
     def score(self, search: Search) -> Score:
-        """Rate a finished search; the smallest wins."""
+        """Rate a finished search; the smallest wins: among nodes, and with a ladder among equally close sets on a node."""
         ...
 
     def contention(self, _search: Search) -> Contention:
