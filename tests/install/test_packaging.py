@@ -9,6 +9,7 @@ import typer
 from apportion import __main__ as program
 from apportion import __version__
 from apportion.agent.devices.simulated.simulation import load
+from apportion.agent.settings import AgentOptions
 from apportion.api import crd
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
@@ -183,6 +184,34 @@ def test_the_install_runs_the_image_of_this_version(binaries: Binaries, folder: 
     }
 
     assert images == {f"apportion:v{__version__}"}
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_every_driver_has_its_rights_and_its_protection(binaries: Binaries, folder: str) -> None:
+    """Also the drivers before an overlay renamed one: claims allocated under the old name are still in use."""
+    objects = rendered(binaries, folder)
+    drivers = set(AgentOptions("n").drivers.values())
+    for pod in pods(objects):
+        for container in pod["containers"]:
+            named = container.get("env", [])
+            drivers |= {each["value"] for each in named if each["name"].startswith("DRIVER_")}
+    by_name = {(item["kind"], item["metadata"]["name"]): item for item in objects}
+    rules = by_name["ClusterRole", "apportion-agent"]["rules"]
+    policy = by_name["ValidatingAdmissionPolicy", "claims-in-use.apportion.dev"]
+    (condition,) = [
+        each["expression"]
+        for each in policy["spec"]["matchConditions"]
+        if each["name"] == "has-devices-of-ours"
+    ]
+
+    allowed = {
+        name
+        for rule in rules
+        if "resourceclaims/driver" in rule["resources"]
+        for name in rule["resourceNames"]
+    }
+    assert drivers <= allowed
+    assert drivers <= set(re.findall(r"'([^']+)'", condition))
 
 
 def test_the_image_installs_locked_packages_and_runs_as_nobody() -> None:
