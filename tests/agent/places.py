@@ -4,16 +4,13 @@ from collections.abc import Callable
 
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import CardKind, PartitionPlace, Placement
+from apportion.agent.settings import AgentOptions
 
 MakeBackend = Callable[..., SimulatedBackend]
 """The fixture `make_backend`: keyword arguments are the fields of a simulation file."""
 
-DRIVERS = {
-    CardKind.GPU: "gpu.apportion.dev",
-    CardKind.NPU: "npu.apportion.dev",
-    CardKind.NIC: "rdma.apportion.dev",
-}
-GPU, NPU, RDMA = DRIVERS.values()
+DRIVERS = AgentOptions("n").drivers
+GPU, NPU, RDMA = (DRIVERS[kind] for kind in (CardKind.GPU, CardKind.NPU, CardKind.NIC))
 
 
 def partition_place(backend: SimulatedBackend, card: str, profile: str, start: int) -> PartitionPlace:

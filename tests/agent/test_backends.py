@@ -32,13 +32,14 @@ def fresh(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_node_without_known_hardware_has_no_backend() -> None:
+def test_a_node_without_known_hardware_has_no_backend(tmp_path: Path) -> None:
     """The production DaemonSet runs on every node; its agent idles where there is nothing to publish."""
     if fresh("import ctypes; ctypes.CDLL('libnvidia-ml.so.1')").returncode == 0:
         pytest.skip("this machine has NVIDIA's driver library")
     said = fresh(
-        "from apportion.agent.backends import backends; from apportion.agent.settings import AgentOptions;"
-        " print(backends(AgentOptions(node='n')))"
+        "from pathlib import Path; from apportion.agent.backends import backends;"
+        " from apportion.agent.settings import AgentOptions;"
+        f" print(backends(AgentOptions(node='n', host_root=Path({str(tmp_path)!r}))))"
     )
     assert said.stdout.strip() == "()", said.stderr
 

@@ -126,7 +126,7 @@ class Card:
     """One physical device: a GPU, an NPU chip or a NIC."""
 
     name: str
-    """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`."""
+    """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`. No other card of the node has it, of no backend."""
     kind: CardKind
     uuid: str
     location: Location
