@@ -8,9 +8,10 @@ import pytest
 import structlog
 from aiohttp import web
 
+from apportion.cluster.eventbudget import BURST, NAMESPACE_BURST, NAMESPACE_RATE, RATE
 from apportion.cluster.eventqueue import MOST_WAITING
 from apportion.cluster.kinds import CLAIMS, EVENTS
-from apportion.cluster.recorder import BURST, RATE, About, Recorder
+from apportion.cluster.recorder import About, Recorder
 from testbed.eventually import eventually
 from tests.clock import Clock
 from tests.cluster.apiserver import ApiServer, failed
@@ -62,12 +63,26 @@ async def test_a_flood_is_written_slowly(server: ApiServer) -> None:
     clock, burst = Clock(), int(BURST)
     async with recording(server, clock) as noting:
         for number in range(2 * burst):
-            noting.warning(claim(number), "NotAllocated", "no room")
+            noting.warning(claim(number, f"flood-{number % 8}"), "NotAllocated", "no room")
         await eventually(lambda: written(server), lambda found: len(found) == burst)
         await asyncio.sleep(0.2)
         assert len(await written(server)) == burst
         clock.now += 2
         await eventually(lambda: written(server), lambda found: len(found) == burst + 2 * RATE)
+
+
+async def test_a_flood_of_one_namespace_is_written_more_slowly(server: ApiServer) -> None:
+    """The others keep what it may not use."""
+    clock, burst = Clock(), int(NAMESPACE_BURST)
+    async with recording(server, clock) as noting:
+        for number in range(2 * burst):
+            noting.warning(claim(number), "NotAllocated", "no room")
+        await eventually(lambda: written(server), lambda found: len(found) == burst)
+        clock.now += 2
+        await eventually(lambda: written(server), lambda found: len(found) == burst + 2 * NAMESPACE_RATE)
+        for number in range(100):
+            noting.warning(claim(number, "calm"), "NotAllocated", "no room")
+        await eventually(lambda: written(server, "calm"), lambda found: len(found) == 100)
 
 
 async def test_what_had_no_room_does_not_count_as_said(server: ApiServer) -> None:

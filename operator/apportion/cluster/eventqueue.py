@@ -6,6 +6,7 @@ newest waits, in the place of the first. Pure: no clock, no I/O.
 
 import heapq
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from apportion.cluster.kinds import ResourceKind
@@ -104,15 +105,17 @@ class EventQueue:
             if reason in (None, each):
                 self._remove(about.namespace, (about.key, each))
 
-    def next(self, now: float) -> Event | None:
-        """Return and remove the Event to write now; None when none is due. Namespaces take turns."""
+    def next(
+        self, now: float, allows: Callable[[str, float], bool] = lambda _namespace, _now: True
+    ) -> Event | None:
+        """Return and remove the Event to write now; None when none is due. Namespaces that are allowed one take turns."""
         while self._due and self._due[0][0] <= now:
             _, namespace, topic = heapq.heappop(self._due)
             waiting = self._namespaces.get(namespace)
             if waiting is not None and topic in waiting.later:
                 waiting.ready[topic] = waiting.later.pop(topic)
         for namespace, waiting in self._namespaces.items():
-            if waiting.ready:
+            if waiting.ready and allows(namespace, now):
                 topic, event = next(iter(waiting.ready.items()))
                 self._namespaces.move_to_end(namespace)
                 self._remove(namespace, topic)

@@ -57,6 +57,10 @@ class PodIndex:
         """Return the pods that name a claim, in a stable order."""
         return sorted(self._users.get((namespace, name), ()))
 
+    def has_users(self, namespace: str, name: str) -> bool:
+        """Say whether a pod names a claim."""
+        return bool(self._users.get((namespace, name)))
+
     def members(self, namespace: str, group: str) -> list[str]:
         """Return the pods of a group, in a stable order."""
         return sorted(self._members.get((namespace, group), ()))

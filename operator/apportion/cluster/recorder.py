@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import structlog
 
 from apportion.cluster.client import Client, Object
+from apportion.cluster.eventbudget import EventBudget
 from apportion.cluster.eventqueue import MOST_WAITING, About, Event, EventQueue
 from apportion.cluster.kinds import EVENTS
 from apportion.errors import ApiError, Missing, Overtaken
@@ -33,10 +34,8 @@ _PACE = 10.0
 """Seconds between two texts for one reason about one object; of those in between the newest is written."""
 _WRITERS = 4
 """Events that are written at once."""
-RATE, BURST = 25.0, 256.0
-"""Events that are written a second, on average, and at once: each costs the API server as much as a pod's binding."""
 _LOOK = 1.0
-"""Seconds after which it is looked for Events whose time has come."""
+"""Seconds after which it is looked for Events whose time has come, or whose namespace has some budget."""
 _LOGGED = 60.0
 """Seconds between two log lines about Events that were not written."""
 
@@ -72,9 +71,7 @@ class Recorder:
         self._queue = EventQueue(most_waiting)
         self._topics: OrderedDict[tuple[str, str], _Topic] = OrderedDict()
         self._recorded = asyncio.Event()
-        self._budget = BURST
-        """Events that may be written now."""
-        self._budget_at = clock()
+        self._budget = EventBudget()
         self._failed: tuple[int, str] = (0, "")
         """How many Events could not be written since the last log line, and why the last one could not."""
         self._logged = float("-inf")
@@ -127,14 +124,12 @@ class Recorder:
             self._recorded.clear()
             self._report()
             now = self._clock()
-            self._budget = min(BURST, self._budget + (now - self._budget_at) * RATE)
-            self._budget_at = now
-            if self._budget < 1:
-                await asyncio.sleep((1 - self._budget) / RATE)
+            if wait := self._budget.wait(now):
+                await asyncio.sleep(wait)
                 continue
-            event = self._queue.next(now)
+            event = self._queue.next(now, self._budget.allows)
             if event is not None:
-                self._budget -= 1
+                self._budget.spend(event.about.namespace, now)
                 return event
             # Nothing at all waits: only a new Event can end that.
             with suppress(TimeoutError):

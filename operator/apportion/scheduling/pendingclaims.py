@@ -30,7 +30,7 @@ class PendingClaims(Collector):
             names = claim.classes & managed.keys()
             if not names or snapshot.allocation(claim) is not None:
                 continue
-            if not immediate(claim) and not snapshot.pod_index.users(claim.namespace, claim.name):
+            if not immediate(claim) and not snapshot.pod_index.has_users(claim.namespace, claim.name):
                 continue
             counts.update((claim.namespace, name) for name in names)
             oldest[claim.namespace] = min(oldest.get(claim.namespace, claim.created), claim.created)
