@@ -13,6 +13,7 @@ from tests.scheduling.deciding import Deciding
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import fleet
 from tests.scheduling.sliced import between, until
+from tests.steps import steps
 
 
 def gang(pods: int, nodes: int, *, count: int = 3) -> ObservedCluster:
@@ -76,6 +77,19 @@ async def refusals(world: ObservedCluster, client: Client) -> float:
         cycle.once()
         world.clock.now += 0.5
     return decisions("none", "short") - before
+
+
+async def test_a_large_group_that_rests_costs_a_pass_nothing(unanswered: Client) -> None:
+    """Whatever its size."""
+    costs: list[int] = []
+    for pods in (LARGE, 8 * LARGE):
+        cycle = (world := gang(pods, pods - 1)).cycle(unanswered)
+        cycle.once()
+        world.clock.now += 0.5
+        cycle.once()
+        world.claim("new", request("gpu"))
+        costs.append(steps(cycle.once))
+    assert costs[1] < 1.2 * costs[0]
 
 
 async def test_a_large_group_is_served_after_its_pause(unanswered: Client) -> None:

@@ -64,7 +64,8 @@ class GroupDecider:
         granted = self._decide(group, capacity)
         if not granted and len(group.pod_group.pods) >= LARGE:
             now = self._clock()
-            self._skipped[group.pod_group.key] = now + (now - began) * _OTHERS
+            rests, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
+            self._skipped[group.pod_group.key] = max(rests, now + (now - began) * _OTHERS)
         return granted
 
     def _decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
