@@ -9,7 +9,7 @@ from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.decider import Decider
-from apportion.scheduling.refusals import MOST_RETOLD, RETELL
+from apportion.scheduling.refusals import MOST_RENEWED, RENEWED
 from tests.observedcluster import Json, ObservedCluster, request
 from tests.scheduling.volumes import storage_class, volume_claim, with_volume, zones
 from tests.steps import Steps
@@ -59,17 +59,17 @@ def test_a_refused_demand_costs_little_after_each_change(unanswered: Client, *, 
 
 async def test_the_event_of_a_refused_demand_says_what_is_true_now_after_a_while(unanswered: Client) -> None:
     """Not all of them in one pass."""
-    world, holder = queue(2 * MOST_RETOLD)
+    world, holder = queue(2 * MOST_RENEWED)
     cycle = world.cycle(unanswered)
     cycle.once()
     world.gone(CLAIMS, holder)
-    world.clock.now += RETELL
+    world.clock.now += RENEWED
     before = len(world.messages)
     cycle.once()
     noted = {name for name, _, _ in world.messages[before:] if name.startswith("w")}
-    assert MOST_RETOLD <= len(noted) <= MOST_RETOLD + 1
+    assert MOST_RENEWED <= len(noted) <= MOST_RENEWED + 1
     cycle.once()
-    assert len({name for name, _, _ in world.messages[before:] if name.startswith("w")}) == 2 * MOST_RETOLD
+    assert len({name for name, _, _ in world.messages[before:] if name.startswith("w")}) == 2 * MOST_RENEWED
 
 
 def test_a_pass_after_which_nothing_is_free_asks_nobody(unanswered: Client) -> None:

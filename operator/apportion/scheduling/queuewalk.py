@@ -153,11 +153,13 @@ class QueueWalk:
     def _turns(self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]]) -> Turns:
         """Return the queue of this pass; those that the former walk reached, if it ended early, come later."""
         turns = Turns(self._snapshot.managed)
-        rows = [(each, ()) for each in queue] + [(first, behind) for first, *behind in alike]
-        if self._reached.issuperset(_key(each) for each, _ in rows):
+        keys = [_key(each) for each in (*queue, *(demands[0] for demands in alike))]
+        if self._reached.issuperset(keys):
             self._reached = frozenset()
-        for each, behind in rows:
-            turns.add(each, behind, later=_key(each) in self._reached)
+        for each in queue:
+            turns.add(each, later=_key(each) in self._reached)
+        for demands in alike:
+            turns.add_alike(demands, later=demands[0].key in self._reached)
         return turns
 
     def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> bool:

@@ -5,7 +5,7 @@ a refusal still stands, so that the same question is not asked in every pass, no
 rules out nodes for a single demand of a shape, the refusal of the shape holds for it too.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
@@ -19,11 +19,11 @@ from apportion.scheduling.waiting import Row, WaitingDemand, place_of
 
 MOST_SHAPES = 4096
 """Shapes of demands whose refusal is kept."""
-RETELL = 60.0
+RENEWED = 300.0
 """Seconds after which a demand is looked at by itself, although its shape is refused, so that its Event says what is true now."""
 EXPLAINED = 10.0
 """Seconds for which the explanation of a refusal is good for others of its shape, as long as the shape is refused."""
-MOST_RETOLD = 64
+MOST_RENEWED = 64
 """Demands looked at in one pass for that reason."""
 
 
@@ -34,6 +34,19 @@ class _Alike:
     shape: object
     rows: list[Row] = field(default_factory=list)
     """In order."""
+    demands: list[WaitingDemand] = field(default_factory=list)
+    """Those of the rows."""
+
+    def add(self, row: Row) -> None:
+        """Add a demand in its place."""
+        at = bisect_left(self.rows, row)
+        self.rows.insert(at, row)
+        self.demands.insert(at, row[1])
+
+    def remove(self, row: Row) -> None:
+        """Remove a demand."""
+        at = bisect_left(self.rows, row)
+        del self.rows[at], self.demands[at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +112,18 @@ class Refusals:
         for key in keys:
             self._epochs.pop(key, None)
 
-    def split(self) -> tuple[list[WaitingDemand], list[list[WaitingDemand]]]:
+    def split(self) -> tuple[list[WaitingDemand], list[tuple[WaitingDemand, ...]]]:
         """Return the demands to be looked at each by itself, and the refused ones, together where one can be asked for all.
 
         All are in their order. A few that were looked at long ago are among the former.
         """
         now, known = self._clock(), self._refused
-        old = takewhile(lambda key: now - known[key].at >= RETELL, known)
-        for key in tuple(islice(old, MOST_RETOLD)):
+        old = takewhile(lambda key: now - known[key].at >= RENEWED, known)
+        for key in tuple(islice(old, MOST_RENEWED)):
             row = self._uncover(key)
             if row is not None:
                 self._single[key] = row
-        alike = [[demand for _, demand in each.rows] for each in self._alike.values()]
+        alike = [tuple(each.demands) for each in self._alike.values()]
         return [demand for _, demand in sorted(self._single.values())], alike
 
     def refresh(self) -> None:
@@ -167,7 +180,7 @@ class Refusals:
         own = demand.claims[0].namespace, demand.priority, shape
         alike = self._alike.setdefault(own, _Alike(shape))
         self._single.pop(key, None)
-        insort(alike.rows, row)
+        alike.add(row)
         self._refused[key] = _Refused(row, alike, self._clock())
 
     def _uncover(self, key: str) -> Row | None:
@@ -175,9 +188,9 @@ class Refusals:
         last = self._refused.pop(key, None)
         if last is None:
             return None
-        rows, (_, demand) = last.alike.rows, last.row
-        del rows[bisect_left(rows, last.row)]
-        if not rows:
+        last.alike.remove(last.row)
+        if not last.alike.rows:
+            _, demand = last.row
             del self._alike[demand.claims[0].namespace, demand.priority, last.alike.shape]
         return last.row
 
@@ -194,7 +207,7 @@ class Refusals:
     def is_explained(self, demand: WaitingDemand, shape: object | None) -> bool:
         """Say whether a demand was refused for this shape, and its Event need not be made anew."""
         last = self._refused.get(demand.key)
-        return last is not None and last.alike.shape == shape and self._clock() - last.at < RETELL
+        return last is not None and last.alike.shape == shape and self._clock() - last.at < RENEWED
 
     def stands(self, key: str) -> bool:
         """Say whether a demand was refused and nothing happened since that may let it in."""
@@ -204,7 +217,7 @@ class Refusals:
                 self._refused_now.add(last.alike.shape)
             return True
         # If others of its shape are refused, it would be too.
-        return self.is_refused(key) and last is not None and self._clock() - last.at < RETELL
+        return self.is_refused(key) and last is not None and self._clock() - last.at < RENEWED
 
     def was_refused(self, key: str) -> bool:
         """Say whether a demand was refused in an earlier pass or in this one."""

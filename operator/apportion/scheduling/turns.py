@@ -40,6 +40,20 @@ class _Level:
         return self.turn.pop()
 
 
+@dataclass(slots=True)
+class _Alike:
+    """Demands that were refused for one shape, in their order."""
+
+    demands: Sequence[WaitingDemand]
+    turn: int = 0
+    """The position of the one whose turn it is."""
+
+    @property
+    def behind(self) -> int:
+        """Return how many come behind it."""
+        return len(self.demands) - self.turn - 1
+
+
 class Turns:
     """The queue of one pass."""
 
@@ -48,8 +62,8 @@ class Turns:
         self._levels: dict[tuple[bool, bool, int], _Level] = {}
         self._fifo: dict[tuple[bool, int], list[_Entry]] = {}
         """By policy (its `id`)."""
-        self._behind: dict[str, tuple[WaitingDemand, list[WaitingDemand]]] = {}
-        """By key of the first demand refused for a shape: this demand, and the others of the shape, the oldest at the end."""
+        self._alike: dict[str, _Alike] = {}
+        """By key of the demand whose turn it is."""
         self._added = 0
         self._left = 0
         """How many are to come, those behind others included."""
@@ -61,16 +75,17 @@ class Turns:
         """Return how many may still come."""
         return self._left
 
-    def add(self, queued: Queued, behind: Sequence[WaitingDemand] = (), *, later: bool = False) -> None:
-        """Add one, and demands that come `behind` it, in their order; those added as `later` come after all others.
-
-        Groups without a waiting demand are the last.
-        """
+    def add(self, queued: Queued, *, later: bool = False) -> None:
+        """Add one; those added as `later` come after all others. Groups without a waiting demand are the last."""
         self._put(queued, later=later)
-        if behind and isinstance(queued, WaitingDemand):
-            self._behind[queued.key] = queued, [*reversed(behind)]
-        self._left += 1 + len(behind)
+        self._left += 1
         self._groups += not isinstance(queued, WaitingDemand)
+
+    def add_alike(self, demands: Sequence[WaitingDemand], *, later: bool = False) -> None:
+        """Add demands that were refused for one shape, in their order: the first has its turn, the others come behind it."""
+        self._put(demands[0], later=later)
+        self._alike[demands[0].key] = _Alike(demands)
+        self._left += len(demands)
 
     def pop(self) -> Queued:
         """Return the next one; raises IndexError if there is none."""
@@ -83,15 +98,16 @@ class Turns:
 
     def settle(self, queued: Queued, *, refused: bool) -> None:
         """Let the demand behind this one come, or, if this one was `refused` for their shape, none of those behind it."""
-        _, behind = self._behind.pop(_key(queued), (None, []))
-        if not behind:
+        alike = self._alike.pop(_key(queued), None)
+        if alike is None or not alike.behind:
             return
         if refused:
-            self._left -= len(behind)
+            self._left -= alike.behind
             return
-        following = behind.pop()
+        alike.turn += 1
+        following = alike.demands[alike.turn]
         self._put(following, later=False)
-        self._behind[following.key] = following, behind
+        self._alike[following.key] = alike
 
     def last(self, most: int, is_refused: Callable[[WaitingDemand], bool]) -> list[WaitingDemand]:
         """Return all that is left, once, if these are demands only and `most` at most.
@@ -100,13 +116,13 @@ class Turns:
         """
         if self._last is not None or self._groups or not 0 < self._left <= most:
             return []
-        for first, behind in self._behind.values():
-            if behind and is_refused(first):
-                self._left -= len(behind)
+        for alike in self._alike.values():
+            if alike.behind and is_refused(alike.demands[alike.turn]):
+                self._left -= alike.behind
                 continue
-            for demand in behind:
+            for demand in alike.demands[alike.turn + 1 :]:
                 self._put(demand, later=False)
-        self._behind.clear()
+        self._alike.clear()
         drained = [self._pop() for _ in range(self._left)]
         self._last = deque(demand for demand in drained if isinstance(demand, WaitingDemand))
         return [*self._last]
