@@ -91,12 +91,12 @@ class ObservedCluster:
         spec = {"driver": GPU, "nodeName": node, "pool": pool_spec, **content}
         return self.see(SLICES, {"metadata": {"name": name}, "spec": spec})
 
-    def claim(self, name: str, *requests: Json, **metadata: Any) -> Json:
+    def claim(self, name: str, *requests: Json, config: Sequence[Json] = (), **metadata: Any) -> Json:
         """A claim in namespace `team`; without requests it asks for one device of class `gpu`."""
         wanted = list(requests) or [request("gpu")]
         raw = {
             "metadata": {"name": name, "namespace": "team", **metadata},
-            "spec": {"devices": {"requests": wanted}},
+            "spec": {"devices": {"requests": wanted, "config": [*config]}},
         }
         return self.see(CLAIMS, raw)
 

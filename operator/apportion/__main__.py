@@ -18,7 +18,7 @@ from apportion.agent.foreign import ForeignPolicy
 from apportion.cli import allocate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
-from apportion.settings import OperatorSettings
+from apportion.settings import DRIVERS, OperatorSettings
 
 _S = TypeVar("_S")
 
@@ -66,6 +66,12 @@ def operator(
             envvar="SCHEDULERS",
         ),
     ] = "default-scheduler",
+    drivers: Annotated[
+        str,
+        typer.Option(
+            help="DRA drivers whose names the agents publish under, separated by commas.", envvar="DRIVERS"
+        ),
+    ] = ",".join(sorted(DRIVERS)),
 ) -> None:
     """Run the operator: allocate claims, own partitions."""
     from apportion.app import run_operator
@@ -76,7 +82,8 @@ def operator(
         identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
         kubeconfig=kubeconfig,
         health_port=health_port,
-        schedulers=frozenset(name.strip() for name in schedulers.split(",") if name.strip()),
+        schedulers=_names(schedulers),
+        drivers=_names(drivers),
     )
     lease = replace(settings.lease, duration=lease_duration)
     _run(run_operator, replace(settings, lease=lease))
@@ -156,6 +163,10 @@ app.command("release")(release.release)
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 def _run(start: Callable[[_S, asyncio.Event], Awaitable[None]], settings: _S) -> None:

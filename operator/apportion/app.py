@@ -84,7 +84,10 @@ class App:
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
         self.snapshot = Snapshot(
-            State(Features.of(version), programs), wake=self.debouncer.wake, schedulers=settings.schedulers
+            State(Features.of(version), programs),
+            wake=self.debouncer.wake,
+            schedulers=settings.schedulers,
+            drivers=settings.drivers,
         )
         self.lease = Lease(
             namespace=settings.namespace,

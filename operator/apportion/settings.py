@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+DRIVERS: Final = frozenset({"gpu.apportion.dev", "npu.apportion.dev", "rdma.apportion.dev"})
+"""Names of our agents' drivers, unless options say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,9 @@ class OperatorSettings:
 
     schedulers: frozenset[str] = frozenset({"default-scheduler"})
     """Schedulers (`spec.schedulerName`) whose pods are served: devices given to a pod that nobody binds are lost to others."""
+
+    drivers: frozenset[str] = DRIVERS
+    """DRA drivers under whose names our agents publish: a claim with a configuration for them that they would refuse gets no devices."""
 
     cycle: CycleSettings = field(default_factory=CycleSettings)
     lease: LeaseSettings = field(default_factory=LeaseSettings)

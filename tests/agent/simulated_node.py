@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -146,15 +146,19 @@ class SimulatedNode(KubeletCalls):
         """Delete the Partition object of a device."""
         await self.api.delete(f"{PARTITIONS}/{self.name}-{device}")
 
-    async def claim(self, namespace: str, name: str, *devices: str, driver: str = GPU) -> Json:
+    async def claim(
+        self, namespace: str, name: str, *devices: str, driver: str = GPU, config: Sequence[Json] = ()
+    ) -> Json:
         """Make a claim that is allocated to devices of this node and reserved."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n, _ in enumerate(devices)]
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
         made = await self.api.create(path, body)
-        return await self.allocate(made, *devices, driver=driver)
+        return await self.allocate(made, *devices, driver=driver, config=config)
 
-    async def allocate(self, claim: Json, *devices: str, driver: str = GPU) -> Json:
+    async def allocate(
+        self, claim: Json, *devices: str, driver: str = GPU, config: Sequence[Json] = ()
+    ) -> Json:
         """Write an allocation and a reservation that controller-manager leaves alone (no pod)."""
         meta = claim["metadata"]
         path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
@@ -169,7 +173,7 @@ class SimulatedNode(KubeletCalls):
         }
         user = {"apiGroup": "example.com", "resource": "tests", "name": "test", "uid": "test"}
         status = {
-            "allocation": {"devices": {"results": results}, "nodeSelector": selector},
+            "allocation": {"devices": {"results": results, "config": [*config]}, "nodeSelector": selector},
             "reservedFor": [user],
         }
         return await self.api.patch(path, {"status": status})

@@ -11,6 +11,7 @@ from apportion import __version__
 from apportion.agent.devices.simulated.simulation import load
 from apportion.agent.settings import AgentOptions
 from apportion.api import crd
+from apportion.settings import DRIVERS
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from tests.install.imagefiles import Dockerfile, Tiltfile
@@ -211,6 +212,15 @@ def test_every_driver_has_its_rights_and_its_protection(binaries: Binaries, fold
         for name in rule["resourceNames"]
     }
     assert drivers <= allowed
+    (operator,) = [
+        container
+        for pod in pods(objects)
+        for container in pod["containers"]
+        if container["args"][0] == "operator"
+    ]
+    options = dict(arg.removeprefix("--").split("=", 1) for arg in operator["args"][1:])
+    known = options["drivers"].split(",") if "drivers" in options else DRIVERS
+    assert drivers <= {*known}
     assert drivers <= set(re.findall(r"'([^']+)'", condition))
 
 

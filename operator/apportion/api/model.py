@@ -86,7 +86,8 @@ def listed(
 
 def _broken(error: ValidationError) -> BrokenInput:
     problems = error.errors(include_url=False, include_context=False)
-    reason = str(problems[0]["msg"]).removeprefix("Value error, ")
+    unknown = problems[0]["type"] == "extra_forbidden"
+    reason = "is not known" if unknown else str(problems[0]["msg"]).removeprefix("Value error, ")
     if len(problems) > 1:
         reason += f" (and {len(problems) - 1} more)"
     return BrokenInput(reason, field=_path(problems[0]["loc"]))

@@ -31,6 +31,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.node import Node
 from apportion.dra.pod import DEFAULT_SCHEDULER, Pod
 from apportion.dra.slice import Slice
+from apportion.settings import DRIVERS
 
 
 class Snapshot:
@@ -42,9 +43,11 @@ class Snapshot:
         *,
         wake: Callable[[], None],
         schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER}),
+        drivers: frozenset[str] = DRIVERS,
     ) -> None:
-        """`state` is the allocator's; `wake` is called after every change; `schedulers` bind the pods that we serve."""
+        """`state` is the allocator's; `wake` is called after every change; `schedulers` bind our pods, `drivers` are our agents'."""
         self.state = state
+        self.drivers = drivers
         self.schedulers = schedulers
         self.assumed = AssumedAllocations()
         self.deallocations: deque[Deallocation] = deque(maxlen=10_000)

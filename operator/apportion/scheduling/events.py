@@ -15,7 +15,13 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
-from apportion.scheduling.waiting import UnknownClasses, UnknownScheduler, Unservable, WaitingDemand
+from apportion.scheduling.waiting import (
+    RefusedConfiguration,
+    UnknownClasses,
+    UnknownScheduler,
+    Unservable,
+    WaitingDemand,
+)
 
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -90,6 +96,13 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
             f" left to {found.pod.scheduler}; the operator's option --schedulers names those that are served"
         )
         recorder.warning(_pod(found.pod), "UnknownScheduler", text)
+        return
+    if isinstance(found, RefusedConfiguration):
+        recorder.warning(
+            _claim(found.claim), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}"
+        )
+        for pod in found.pods:
+            recorder.warning(_pod(pod), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}")
         return
     if isinstance(found, UnknownClasses):
         reason = "UnknownClass"

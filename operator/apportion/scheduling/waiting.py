@@ -18,6 +18,7 @@ from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.errors import BrokenInput
 
 IMMEDIATE = "Immediate"
 
@@ -76,7 +77,16 @@ class UnknownScheduler:
     known: frozenset[str]
 
 
-Unservable: TypeAlias = MixedClasses | UnknownClasses | UnknownScheduler
+@dataclass(frozen=True, slots=True)
+class RefusedConfiguration:
+    """A claim whose devices no agent of ours would set up as it asks, and the pods that wait for it."""
+
+    claim: Claim
+    pods: tuple[Pod, ...]
+    error: BrokenInput
+
+
+Unservable: TypeAlias = MixedClasses | UnknownClasses | UnknownScheduler | RefusedConfiguration
 """What cannot be served as it is."""
 
 

@@ -11,8 +11,11 @@ from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
+from apportion.errors import BrokenInput
+from apportion.scheduling.configuration import check_configuration
 from apportion.scheduling.waiting import (
     MixedClasses,
+    RefusedConfiguration,
     UnknownClasses,
     UnknownScheduler,
     Unservable,
@@ -124,29 +127,34 @@ class WaitingQueue:
         if snapshot.allocation(claim) is not None:
             return
         unservable: tuple[Unservable, ...] = ()
+        component: WaitingDemand | None = None
         demand: WaitingDemand | None = None
+        """The same, if it can be served."""
         parts = managed.mixes(claim)
         if parts is not None:
             unservable = (MixedClasses(claim, *parts),)
         elif managed.owns(claim):
-            demand = _component(claim, snapshot)
+            component = _component(claim, snapshot)
             unservable = tuple(
                 UnknownScheduler(pod, snapshot.schedulers)
-                for each in (demand.claims if demand is not None else (claim,))
+                for each in (component.claims if component is not None else (claim,))
                 for pod in snapshot.users(each)
                 if ready(pod) and not _has_scheduler(pod, snapshot)
             )
+            if component is not None:
+                refused = tuple(_refused(component, snapshot))
+                demand, unservable = None if refused else component, unservable + refused
         else:
             missing = managed.unknown(claim)
             if missing and (immediate(claim) or any(GATE in pod.gates for pod in snapshot.users(claim))):
                 unservable = (UnknownClasses(claim, missing),)
         if demand is None and not unservable:
             return
-        claims = (*demand.claims, *demand.tied) if demand is not None else (claim,)
+        claims = (*component.claims, *component.tied) if component is not None else (claim,)
         found = _Found(
             demand, unservable, frozenset((each.namespace, each.name) for each in (claim, *claims))
         )
-        for uid in [each.uid for each in demand.claims] if demand is not None else [claim.uid]:
+        for uid in [each.uid for each in component.claims] if component is not None else [claim.uid]:
             self._put(uid, found)
             for name in found.names:
                 self._by_name.setdefault(name, set()).add(uid)
@@ -211,6 +219,15 @@ def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
         pods=tuple(sorted(pods.values(), key=lambda p: p.uid)),
         tied=tuple(sorted(tied.values(), key=lambda c: c.key)),
     )
+
+
+def _refused(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[RefusedConfiguration]:
+    """Yield the claims of a demand with configuration, their own or of a class, that our agents would refuse."""
+    for claim in demand.claims:
+        try:
+            check_configuration(claim, snapshot.state.classes, snapshot.drivers)
+        except BrokenInput as error:
+            yield RefusedConfiguration(claim, demand.pods, error)
 
 
 def _has_scheduler(pod: Pod, snapshot: Snapshot) -> bool:

@@ -18,6 +18,7 @@ from apportion.agent.devices.values import CardKind
 from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
+from apportion.agent.kubelet.configuration import check_configuration
 from apportion.agent.kubelet.devicewaiter import LONGEST_WAIT, DeviceWaiter
 from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
@@ -141,6 +142,9 @@ class Preparer:
         """Wait for the devices and write the claim's files. Raises NotReady."""
         if claim is None:
             raise NotReady(f"ResourceClaim {ref.key} does not exist")
+        if self._context.journal.claim(ref.uid, self.driver) is None:
+            # One that runs already keeps what it has, also after an upgrade to an agent that refuses more.
+            check_configuration(claim, self.driver, results, self._context.hardware.cards, self._kind)
         row = await self._reserve(ref, results)
         rows = [await self._waiter.wait(row, device, seconds) for device in row.devices]
         row = replace(row, devices=tuple(device for device, _ in rows))

@@ -6,6 +6,7 @@ which devices are chosen, never whether a demand can be served.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Rung:
         return tuple(dict.fromkeys((self.attribute, *(attribute for _, attribute in self.per_driver))))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ladder:
     """Levels, the closest first, and whether they compare nodes."""
 
@@ -55,14 +56,14 @@ class Ladder:
     across: bool = True
     """Whether closeness compares nodes too, before the strategy (`ladderScope: Cluster`)."""
 
-    @property
+    @cached_property
     def mixed(self) -> frozenset[str]:
         """Attributes whose values are compared with values of another attribute."""
         return frozenset(
             name for rung in self.rungs if not rung.apart and len(rung.names) > 1 for name in rung.names
         )
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The attributes that are read."""
         return tuple(name for rung in self.rungs for name in rung.names)

@@ -1,0 +1,83 @@
+"""Claims and classes with parameters for drivers, where the operator decides what waits."""
+
+from typing import Any
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, CLASSES
+from apportion.scheduling.waiting import RefusedConfiguration
+from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
+from tests.observedcluster import GPU, Json, ObservedCluster
+from tests.scheduling.queued import names, world
+
+
+def parameters(driver: str = GPU, **sharing: Any) -> Json:
+    """Return a `config` entry for whole GPUs."""
+    body = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": sharing}
+    return {"opaque": {"driver": driver, "parameters": body}}
+
+
+def test_a_claim_that_no_agent_would_set_up_gets_no_devices() -> None:
+    """Its pod's other claims get none either; the others of the queue are served."""
+    made = world()
+    made.claim("mps", config=[parameters(strategy="MPS")])
+    made.claim("beside")
+    made.claim("fine", config=[parameters(strategy="TimeSlicing")])
+    made.pod("p", "mps", "beside", gates=[GATE])
+    made.pod("q", "fine", gates=[GATE])
+    assert names(made) == [["fine"]]
+    _, (found,) = waiting_demands(made.snapshot)
+    assert isinstance(found, RefusedConfiguration)
+    assert found.claim.name == "mps"
+    assert found.error.field == "spec.devices.config[0].opaque.parameters.sharing.strategy"
+    assert [pod.name for pod in found.pods] == ["p"]
+
+
+def test_claim_and_pod_say_what_is_refused(client: Client) -> None:
+    """An Event with field and reason on both: the pod is where its owner looks."""
+    made = world()
+    made.claim("mps", config=[parameters(strategy="MPS")])
+    made.pod("p", "mps", gates=[GATE])
+    made.cycle(client).once()
+    assert sorted(made.warned) == [("mps", "RefusedConfiguration"), ("p", "RefusedConfiguration")]
+    assert all("config[0].opaque.parameters.sharing.strategy: MPS" in text for *_, text in made.messages)
+
+
+def test_parameters_for_other_drivers_are_left_to_them() -> None:
+    """We allocate for drivers of others, too, and know nothing of their parameters."""
+    made = world()
+    made.claim("theirs", config=[parameters("gpu.example.com", strategy="MPS")])
+    made.pod("p", "theirs", gates=[GATE])
+    assert names(made) == [["theirs"]]
+
+
+def test_a_class_whose_parameters_are_refused_holds_its_claims_until_it_is_mended() -> None:
+    """The queue follows the class, and names it."""
+    made = ObservedCluster()
+    labels = {"apportion.dev/managed": "true"}
+    raw = {"metadata": {"name": "gpu", "labels": labels}, "spec": {"config": [parameters(strategy="MPS")]}}
+    made.see(CLASSES, raw)
+    made.claim("c")
+    made.pod("p", "c", gates=[GATE])
+    queue = WaitingQueue(made.snapshot)
+    demands, (found,) = queue.demands()
+    assert demands == []
+    assert isinstance(found, RefusedConfiguration)
+    assert found.error.field.startswith("DeviceClass gpu: spec.config[0].opaque.parameters")
+    made.see(CLASSES, raw | {"spec": {}})
+    assert [demand.key for demand in queue.demands()[0]] == ["uid-team-resourceclaims-c"]
+
+
+def test_a_pod_waits_for_the_claim_beside_only_as_long_as_one_is_refused() -> None:
+    """The refused claim is made anew under its name, without parameters: both are one demand then."""
+    made = world()
+    refused = made.claim("mps", config=[parameters(strategy="MPS")], uid="old")
+    made.claim("beside")
+    made.pod("p", "mps", "beside", gates=[GATE])
+    queue = WaitingQueue(made.snapshot)
+    assert queue.demands()[0] == []
+    made.see(CLAIMS, refused, "DELETED")
+    made.claim("mps", uid="new")
+    (demand,), unservable = queue.demands()
+    assert sorted(claim.name for claim in demand.claims) == ["beside", "mps"]
+    assert unservable == []
