@@ -1,9 +1,13 @@
 """A journal that is gone or broken: what is prepared stays prepared, what is ours stays ours, and nothing is left over."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from testbed.eventually import eventually
 from tests.agent.killablenode import KillableNode, place
+from tests.agent.smalldisk import small_disk
 
 PLACE = place("3g.40gb", 4)
 OTHER = place("1g.10gb", 0)
@@ -106,3 +110,42 @@ async def test_one_that_was_being_cut_is_finished(killable: KillableNode, step: 
     node.start()
     ready = await killable.phase(PLACE, "Idle")
     assert [cut.uuid for cut in killable.cuts()] == [ready["status"]["uuid"]]
+
+
+async def test_one_that_was_being_cut_is_ours_after_a_second_kill(killable: KillableNode) -> None:
+    """The agent that finds the journal lost is killed before it has looked at the card; the next one still knows."""
+    node = killable.node
+    doomed = node.start(kill_at="hardware.created")
+    await node.create_partition(PLACE, None)
+    await doomed.exited
+    _lose(killable, "gone")
+    killable.fake.kill("nvmlDeviceGetGpuInstances", after=False)
+    await node.start().exited
+    node.start()
+    ready = await killable.phase(PLACE, "Idle")
+    assert [cut.uuid for cut in killable.cuts()] == [ready["status"]["uuid"]]
+
+
+async def test_a_full_disk_costs_no_partition(killable: KillableNode) -> None:
+    """Killed in a cut, and the disk full at every start until somebody frees it: the partition is still ours, and the only one."""
+    node = killable.node
+    state = killable.journal.parent
+    with small_disk(state) as disk:
+        doomed = node.start(kill_at="hardware.created")
+        await node.create_partition(PLACE, None)
+        await doomed.exited
+        # A clean end removes the log of SQLite, which the next start has to make.
+        with closing(sqlite3.connect(killable.journal)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        disk.fill()
+        for _ in range(2):
+            assert await node.start().exited == 1
+            said = node.log_tail(3)
+            assert str(killable.journal) in said
+            assert "Traceback" not in said
+        disk.free()
+        node.start()
+        ready = await killable.phase(PLACE, "Idle")
+        assert [cut.uuid for cut in killable.cuts()] == [ready["status"]["uuid"]]
+        assert not list(state.glob("*.broken*"))
+        await node.kill()

@@ -183,13 +183,14 @@ class Agent:
 
     async def _recover_claims(self) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
-        if self.context.journal.fresh:
-            begun = (
-                partition
+        journal = self.context.journal
+        if journal.fresh:
+            begun = [
+                partition.metadata.uid
                 for partition in self.context.desired.all()
                 if partition.status.phase is Phase.CREATING
-            )
-            self.context.interrupted = frozenset(partition.metadata.uid for partition in begun)
+            ]
+            await asyncio.to_thread(journal.note_interrupted, begun)
         for kind, driver in self._options.drivers.items():
             if kind in self._served:
                 cdi, metadata = self._files(driver)

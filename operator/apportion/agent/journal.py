@@ -10,66 +10,35 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
-
-import structlog
+from typing import Any
 
 from apportion.agent.devices.values import PartitionPlace, Placement
+from apportion.agent.journalfile import open_file
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 from apportion.errors import BrokenInput, NotReady
-
-_log = structlog.get_logger()
-
-_STEPS: Final[tuple[str, ...]] = (
-    """
-    CREATE TABLE boot (id TEXT NOT NULL);
-    CREATE TABLE partitions (
-        uid TEXT PRIMARY KEY, name TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL, profile TEXT NOT NULL,
-        start INTEGER NOT NULL, size INTEGER NOT NULL, layout TEXT NOT NULL, step TEXT NOT NULL,
-        instance TEXT NOT NULL, uuid TEXT NOT NULL) STRICT;
-    CREATE TABLE claims (
-        uid TEXT NOT NULL, driver TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
-        devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT
-    """,
-    # Every prepare asks for the partitions of one card.
-    "CREATE INDEX partitions_by_card ON partitions (card)",
-)
-"""From an empty file to today's, never changed once released: what is new is a step at the end.
-
-The agent of the last release may still have the file open (rolling update): a step leaves its statements valid.
-"""
 
 
 class Journal:
     """One journal file. Thread-safe; every changing call is one transaction."""
 
     def __init__(self, path: Path, boot_id: str) -> None:
-        """Open or make the file; one of an older release is brought up, its rows kept.
-
-        A broken one, or one of a later release, is set aside: hardware and API are enough to go on.
+        """Open or make the file (`journalfile.py`). Raises NotReady when it can be neither read nor written.
 
         After a reboot (another boot id) no claim is prepared any more, because no container survived; partition rows
         stay and are compared with the hardware.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._lock = threading.Lock()
-        self.fresh = not path.exists()
-        """Whether nothing is remembered: a first start, or the file was lost or broken."""
+        self._db = open_file(path)
         try:
-            self._db = _open(path)
-        except sqlite3.DatabaseError as error:
-            aside = path.with_suffix(".broken")
-            path.replace(aside)
-            for extra in ("-wal", "-shm"):
-                path.with_name(path.name + extra).unlink(missing_ok=True)
-            _log.error("journal.broken", error=str(error), set_aside=aside.name)
-            self._db = _open(path)
-            self.fresh = True
-        self.rebooted = self._note_boot(boot_id)
+            self.rebooted = self._note_boot(boot_id)
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -78,21 +47,19 @@ class Journal:
 
     def partitions(self) -> dict[str, PartitionRow]:
         """Return all partition rows by UID."""
-        with self._lock:
-            return _partitions(self._db)
+        with self._reading() as db:
+            return _partitions(db)
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
-        with self._lock:
-            row = self._db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
+        with self._reading() as db:
+            row = db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
         return _partition(row) if row else None
 
     def partitions_of(self, card: str) -> tuple[PartitionRow, ...]:
         """Return the partition rows of one card, oldest first."""
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)
-            ).fetchall()
+        with self._reading() as db:
+            rows = db.execute("SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)).fetchall()
         return tuple(_partition(row) for row in rows)
 
     def put_partition(self, row: PartitionRow) -> None:
@@ -117,6 +84,7 @@ class Journal:
                     row.uuid,
                 ),
             )
+            db.execute("DELETE FROM interrupted WHERE uid=?", (row.uid,))
 
     def drop_partition(self, uid: str) -> None:
         """Forget a partition: it is gone from the hardware, or was never begun."""
@@ -125,13 +93,13 @@ class Journal:
 
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
-        with self._lock:
-            return _claims(self._db)
+        with self._reading() as db:
+            return _claims(db)
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
-        with self._lock:
-            row = self._db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
+        with self._reading() as db:
+            row = db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
         return _claim(row) if row else None
 
     def reserve(self, row: ClaimRow) -> None:
@@ -169,6 +137,23 @@ class Journal:
             act()
             return True
 
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing is remembered: a first start, or the file was lost or broken. Until `note_interrupted`."""
+        with self._reading() as db:
+            return db.execute("SELECT 1 FROM recovered").fetchone() is None
+
+    def note_interrupted(self, uids: Iterable[str]) -> None:
+        """Keep the UIDs of Partitions that were about to be cut when the journal was lost, each until it has a row."""
+        with self._transaction() as db:
+            db.executemany("INSERT OR IGNORE INTO interrupted VALUES (?)", [(uid,) for uid in uids])
+            db.execute("INSERT INTO recovered VALUES (1)")
+
+    def interrupted(self) -> frozenset[str]:
+        """Return what `note_interrupted` kept and has no row yet."""
+        with self._reading() as db:
+            return frozenset(row["uid"] for row in db.execute("SELECT uid FROM interrupted"))
+
     def _note_boot(self, boot_id: str) -> bool:
         with self._transaction() as db:
             known = db.execute("SELECT id FROM boot").fetchone()
@@ -180,6 +165,14 @@ class Journal:
             return known is not None
 
     @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.OperationalError as error:
+                raise NotReady(f"the journal {self._path} cannot be read: {error}") from None
+
+    @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
@@ -188,12 +181,14 @@ class Journal:
                 try:
                     yield self._db
                 except BaseException:
-                    self._db.execute("ROLLBACK")
+                    # A full disk may have ended the transaction already.
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
                     raise
                 self._db.execute("COMMIT")
             except sqlite3.OperationalError as error:
                 # A full disk, or a lock that another agent keeps: nothing was written, and nothing is broken.
-                raise NotReady(f"the journal cannot be written: {error}") from None
+                raise NotReady(f"the journal {self._path} cannot be written: {error}") from None
 
 
 def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
@@ -217,50 +212,6 @@ def _partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
 
 def _claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
     return tuple(_claim(row) for row in db.execute("SELECT * FROM claims ORDER BY rowid"))
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
-    try:
-        _prepare(db)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _prepare(db: sqlite3.Connection) -> None:
-    db.row_factory = sqlite3.Row
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=FULL")
-    (found,) = db.execute("PRAGMA quick_check").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
-    _migrate(db)
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    """Take the steps that a file lacks; each is one transaction that also notes its number (`user_version`).
-
-    A kill leaves the file before a step or after it. Raises DatabaseError for a file of a later release.
-    """
-    while _version(db) < len(_STEPS):
-        with db:
-            db.execute("BEGIN IMMEDIATE")  # two agents may start at once: only one takes a step
-            done = _version(db)
-            if done < len(_STEPS):
-                for statement in _STEPS[done].split(";"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version={done + 1}")
-    if _version(db) > len(_STEPS):
-        raise sqlite3.DatabaseError(
-            f"its schema {_version(db)} is of a later release; known is {len(_STEPS)}"
-        )
-
-
-def _version(db: sqlite3.Connection) -> int:
-    (done,) = db.execute("PRAGMA user_version").fetchone()
-    return int(done)
 
 
 def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:

@@ -20,6 +20,7 @@ from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import ClaimRow
 from apportion.agent.wakeup import Wakeup
 from apportion.cluster.client import Client
+from apportion.errors import NotReady
 
 _LOOK = 0.02
 """Seconds between two tries while another process has a card's lock; waiting in a thread would hold up others' threads."""
@@ -64,8 +65,6 @@ class AgentContext:
     """Woken after every round of a worker: prepare calls wait for it."""
     adopt_foreign: bool = False
     """Whether a foreign partition at the place of a layout's becomes the layout's (`--foreign adopt`)."""
-    interrupted: frozenset[str] = frozenset()
-    """UIDs of Partitions that were about to be cut when the journal was lost."""
     unsupported: set[str] = field(default_factory=set)
     """Devices that the driver refused as unsupported."""
     slices_changed: Callable[[], None] = lambda: None
@@ -77,13 +76,15 @@ class AgentContext:
         """Hold the card's lock, so that no claim is prepared with what a worker is removing.
 
         It excludes the other agent of a rolling update too. The lock is advisory (flock) and dies with its process, so that a
-        killed agent never leaves one behind.
+        killed agent never leaves one behind. Raises NotReady where it cannot be made (a full disk).
         """
-        if card not in self._locks:
-            self.locks_dir.mkdir(parents=True, exist_ok=True)
-            self._locks[card] = asyncio.Lock()
-        async with self._locks[card]:
-            handle = os.open(self.locks_dir / f"{card}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        async with self._locks.setdefault(card, asyncio.Lock()):
+            path = self.locks_dir / f"{card}.lock"
+            try:
+                self.locks_dir.mkdir(parents=True, exist_ok=True)
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise NotReady(f"{card} cannot be locked: {error}") from None
             try:
                 # The other holder is another process, so there is no event to wait for.
                 while not _taken(handle):  # noqa: ASYNC110

@@ -124,7 +124,7 @@ def row_from_hardware(
     there = live.get(PartitionPlace(card.name, partition.spec.profile, meant.placement))
     if there is None:
         return None
-    if partition.metadata.uid in context.interrupted:
+    if partition.metadata.uid in context.journal.interrupted():
         # The journal was lost between status Creating and Ready: what is at the place is what we were making.
         return _row(partition, there, Step.CREATED if there.complete else Step.INTENT)
     if context.adopt_foreign and layout_of(partition) and there.complete and not there.in_use:

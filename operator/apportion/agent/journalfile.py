@@ -1,0 +1,132 @@
+"""The file of the journal: opened, made, brought up from an older release, or set aside when it is broken.
+
+In: a path. Out: a connection (WAL, synchronous=FULL). Only a file that is broken itself is set aside. A disk that is full or
+read-only, an error of its driver, and a lock of another process say nothing about the file: it stays where it is.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from apportion.errors import NotReady
+
+_log = structlog.get_logger()
+
+_STEPS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE boot (id TEXT NOT NULL);
+    CREATE TABLE partitions (
+        uid TEXT PRIMARY KEY, name TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL, profile TEXT NOT NULL,
+        start INTEGER NOT NULL, size INTEGER NOT NULL, layout TEXT NOT NULL, step TEXT NOT NULL,
+        instance TEXT NOT NULL, uuid TEXT NOT NULL) STRICT;
+    CREATE TABLE claims (
+        uid TEXT NOT NULL, driver TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, step TEXT NOT NULL,
+        devices TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT
+    """,
+    # Every prepare asks for the partitions of one card.
+    "CREATE INDEX partitions_by_card ON partitions (card)",
+    # A journal that an agent has used has nothing to recover.
+    """
+    CREATE TABLE recovered (done INTEGER NOT NULL) STRICT;
+    INSERT INTO recovered SELECT 1 FROM boot;
+    CREATE TABLE interrupted (uid TEXT PRIMARY KEY) STRICT
+    """,
+)
+"""From an empty file to today's, never changed once released: what is new is a step at the end.
+
+The agent of the last release may still have the file open (rolling update): a step leaves its statements valid.
+"""
+_BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""Result codes that blame the file's content (sqlite.org/rescode.html); the low byte of an extended code is one of these."""
+_MOST_BROKEN: Final = 8
+"""Broken files that are kept."""
+
+
+class _BrokenFile(Exception):  # noqa: N818 - named after what is broken
+    """The content of the file is no journal that this release can use."""
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """Open or make a journal; one of an older release is brought up, its rows kept.
+
+    A broken one, or one of a later release, is set aside. Raises NotReady when it cannot be opened for any other reason.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _open(path)
+        except _BrokenFile as error:
+            # SQLite takes bytes that the disk does not give (EIO) for broken ones; a plain read tells them apart.
+            path.read_bytes()
+            aside = _set_aside(path)
+            _log.error("journal.broken", error=str(error), set_aside=aside and aside.name)
+            return _open(path)
+    except (sqlite3.Error, OSError, _BrokenFile) as error:
+        raise NotReady(f"the journal {path} cannot be opened, and stays as it is: {error}") from None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(db)
+    except sqlite3.DatabaseError as error:
+        db.close()
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
+            raise _BrokenFile(str(error)) from None
+        raise
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.row_factory = sqlite3.Row
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    (found,) = db.execute("PRAGMA quick_check").fetchone()
+    if found != "ok":
+        raise _BrokenFile(found)
+    _migrate(db)
+
+
+def _set_aside(path: Path) -> Path | None:
+    """Rename a broken file and its log; the first ones are kept, and one more is removed (None)."""
+    names = ("broken" if number == 0 else f"broken.{number}" for number in range(_MOST_BROKEN))
+    free = (path.with_suffix(f".{name}") for name in names)
+    aside = next((file for file in free if not file.exists()), None)
+    log = path.with_name(path.name + "-wal")
+    if aside is None:
+        path.unlink()
+    else:
+        path.replace(aside)
+        if log.exists():
+            log.replace(aside.with_name(aside.name + "-wal"))
+    # SQLite would take a log that is left for that of the new file.
+    for extra in (log, path.with_name(path.name + "-shm")):
+        extra.unlink(missing_ok=True)
+    return aside
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Take the steps that a file lacks; each is one transaction that also notes its number (`user_version`).
+
+    A kill leaves the file before a step or after it. Raises _BrokenFile for a file of a later release.
+    """
+    while _version(db) < len(_STEPS):
+        with db:
+            db.execute("BEGIN IMMEDIATE")  # two agents may start at once: only one takes a step
+            done = _version(db)
+            if done < len(_STEPS):
+                for statement in _STEPS[done].split(";"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version={done + 1}")
+    if _version(db) > len(_STEPS):
+        raise _BrokenFile(f"its schema {_version(db)} is of a later release; known is {len(_STEPS)}")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (done,) = db.execute("PRAGMA user_version").fetchone()
+    return int(done)
