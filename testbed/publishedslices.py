@@ -31,7 +31,7 @@ def published_slices(
 
     Raises BrokenInput for an unknown card model.
     """
-    cards = tuple(card for card, _ in make(Simulation.model_validate(simulation), node))
+    cards = tuple(card for card, *_ in make(Simulation.model_validate(simulation), node))
     inventory = compose(cards, (), {}, (), {})
     owner = Owner(node, uid)
     found = tuple(

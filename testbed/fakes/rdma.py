@@ -86,6 +86,24 @@ class RdmaHost:
         (self.root / "sys" / "bus" / "pci" / "devices" / pci.name).unlink()
         shutil.rmtree(pci)
 
+    def reload(self, *order: str) -> None:
+        """Load the driver anew: device numbers are given in the order in which devices come up, and that may be another.
+
+        ib_uverbs and ib_umad take the lowest free number for each device that is added (linux drivers/infiniband/core:
+        uverbs_main.c ib_uverbs_create_uapi, user_mad.c ib_umad_init_port: ida_alloc).
+        """
+        places = {name: (self._class("infiniband") / name) for name in order}
+        for kind in ("infiniband_verbs", "infiniband_mad"):
+            for entry in list(self._class(kind).iterdir()):
+                shutil.rmtree(entry.resolve())
+                entry.unlink()
+        self._count = 0
+        for name, link in places.items():
+            pci, own = link.resolve().parents[1], str(link.readlink().parents[1])
+            self._node(pci, own, "infiniband_verbs", f"uverbs{self._count}", name, _UVERBS)
+            self._node(pci, own, "infiniband_mad", f"umad{self._count}", name, _UMAD)
+            self._count += 1
+
     def _class(self, name: str) -> Path:
         return self.root / "sys" / "class" / name
 

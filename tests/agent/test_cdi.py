@@ -2,10 +2,11 @@
 
 import json
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from apportion.agent.cdi import CdiFolder, Injection, device_id, spec
-from apportion.agent.devices.values import DeviceNode, Edits
+from apportion.agent.devices.values import DeviceNode, Edits, Hook, Mount
 
 DRIVER = "gpu.apportion.dev"
 VOID = (("NVIDIA_VISIBLE_DEVICES", "void"),)
@@ -94,3 +95,26 @@ def test_only_files_of_our_name_and_kind_count_as_ours(tmp_path: Path) -> None:
     assert folder.claims(DRIVER) == {ours, damaged, unfinished}
     assert folder.is_intact(DRIVER, ours)
     assert not folder.is_intact(DRIVER, damaged)
+
+
+def test_a_file_that_gives_containers_something_else_does_not_show_the_edits(tmp_path: Path) -> None:
+    """Another number, a mount or hook less, a device less, or a content that nobody can read."""
+    folder, uid = CdiFolder(tmp_path), str(uuid.uuid4())
+    node, mount = DeviceNode("/dev/nvidia0", major=195, minor=0), Mount("/lib/a", "/lib/a")
+    hook = Hook("/usr/bin/h", ("h", "links"))
+    now = Edits(nodes=(node,), mounts=(mount,), hooks=(hook,))
+    folder.write(DRIVER, uid, [injection("gpu-0", edits=now)])
+    assert folder.shows(DRIVER, uid, {"gpu-0": now})
+    assert folder.shows(DRIVER, uid, {})
+    for other in (
+        replace(now, nodes=(replace(node, minor=1),)),
+        replace(now, nodes=()),
+        replace(now, mounts=(mount, Mount("/lib/b", "/lib/b"))),
+        replace(now, hooks=(replace(hook, path="/usr/local/bin/h"),)),
+    ):
+        assert not folder.shows(DRIVER, uid, {"gpu-0": other})
+    assert not folder.shows(DRIVER, uid, {"gpu-1": now})
+    path = folder.path(DRIVER, uid)
+    for text in ('{"kind": "%s/claim"}', '{"kind": "%s/claim", "devices": [1], "containerEdits": {}}', "{"):
+        path.write_text(text.replace("%s", DRIVER))
+        assert not folder.shows(DRIVER, uid, {})

@@ -73,7 +73,7 @@ class PublishedNode:
 
     def __init__(self, cards: Raw, name: str = "n1") -> None:
         simulation = Simulation.model_validate(cards)
-        inventory = NodeInventory(cards=tuple(card for card, _ in make(simulation, name)))
+        inventory = NodeInventory(cards=tuple(card for card, *_ in make(simulation, name)))
         self.name = name
         self.slices: list[Raw] = []
         for pool in pools(inventory, DRIVERS):

@@ -12,7 +12,7 @@ A container finds its devices by
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,24 @@ class CdiFolder:
     def is_intact(self, driver: str, claim: str) -> bool:
         """Say whether the claim's file is there and can be read."""
         return _kind(self.path(driver, claim)) == f"{driver}/claim"
+
+    def shows(self, driver: str, claim: str, edits: Mapping[str, Edits]) -> bool:
+        """Say whether the claim's file is there and gives containers these edits, by device; others are not looked at."""
+        raw = files.read_json(self.path(driver, claim))
+        if raw.get("kind") != f"{driver}/claim":
+            return False
+        try:
+            nodes = {row["name"]: row["containerEdits"].get("deviceNodes", []) for row in raw["devices"]}
+            shared = dict(raw["containerEdits"])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            # Somebody changed it by hand.
+            return False
+        return all(
+            nodes.get(f"{claim}-{device}") == [_node(node) for node in wanted.nodes]
+            and all(_mount(mount) in shared.get("mounts", ()) for mount in wanted.mounts)
+            and all(_hook(hook) in shared.get("hooks", ()) for hook in wanted.hooks)
+            for device, wanted in edits.items()
+        )
 
     def claims(self, driver: str) -> set[str]:
         """Return the UIDs of the claims that have a file of this driver, unfinished ones included.

@@ -7,10 +7,11 @@ fails is tried again; kubelet calls health unknown that was not polled for 30 s.
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import structlog
 
-from apportion.agent.devices.values import Health, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Edits, Health, LivePartition, PartitionPlace
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.kubelet.claimstatus import HEALTHY, ClaimStatusWriter, DeviceCondition
@@ -57,24 +58,55 @@ class HardwareMonitor:
         self._files_interval = files_interval
         self._sleep = sleep
         self._before: tuple[object, object] | None = None
+        self._edits: dict[str | PartitionPlace, Edits] = {}
+        """What containers needed at the last poll, by whole card in use and by partition."""
+        self._files_due: set[str] = set()
+        """Cards whose claims' files are to be compared."""
+        self._some_due = asyncio.Event()
         self._health_written: Mapping[str, Health] = {}
         self.health = Wakeup()
         """Wakes health streams when the health of a card changed."""
 
     async def run(self) -> None:
         """Poll until cancelled."""
-        for look in itertools.count(1):
+        for look in itertools.count():
             await self.check()
             if look % _LOOKS == 0:
                 await self._discover()
+                await self._events.warn(
+                    [
+                        edits.warning
+                        for edits in (await self._whole_edits(self._context.hardware.cards)).values()
+                    ]
+                )
             await self._sleep(self._interval)
 
     async def keep_files(self, preparers: Sequence[Preparer]) -> None:
         """Repair the files of claims until cancelled."""
+        clock = self._context.clock
+        cards: frozenset[str] | None = None
+        full_look = 0.0
         while True:
+            if cards is None:
+                full_look = clock() + self._files_interval
+                for preparer in preparers:
+                    await self._remove_orphans(preparer)
             for preparer in preparers:
-                await self._repair_files(preparer)
-            await self._sleep(self._files_interval)
+                await self._repair_files(preparer, cards)
+            cards = await self._cards_due(full_look - clock())
+
+    async def _cards_due(self, seconds: float) -> frozenset[str] | None:
+        """Return the cards whose claims' files may be out of date, None when `seconds` are over and all are to be looked at."""
+        if seconds <= 0:
+            return None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._some_due.wait()
+        except TimeoutError:
+            return None
+        self._some_due.clear()
+        cards, self._files_due = frozenset(self._files_due), set()
+        return cards
 
     async def check(self) -> None:
         """Poll once."""
@@ -93,13 +125,37 @@ class HardwareMonitor:
             self._before = now
             self._changed()
         self._update_claims(self._inventory.health)
-        await self._events.report(self._context.hardware.cards, self._inventory.health, foreign)
+        await self._events.report(self._inventory.health, foreign)
+        await self._follow_edits(live)
 
     async def _discover(self) -> None:
         try:
             await self._rediscover()
         except HardwareError as error:
             _log.warning("hardware.unreadable", error=str(error))
+
+    async def _follow_edits(self, live: Iterable[LivePartition]) -> None:
+        """Have files renewed of claims whose card came into use, or has other device numbers or driver files by now."""
+        claims = self._context.journal.claims()
+        used = {device.card for row in claims for device in row.devices if device.device == device.card}
+        now: dict[str | PartitionPlace, Edits] = {found.place: found.edits for found in live}
+        now.update(await self._whole_edits(used))
+        changed = {key for key, edits in now.items() if self._edits.get(key) != edits}
+        # A card that does not answer now is compared with what it was when it answers.
+        self._edits = {
+            key: edits for key, edits in self._edits.items() if not isinstance(key, str) or key in used
+        } | now
+        if changed:
+            self._files_due |= {key if isinstance(key, str) else key.card for key in changed}
+            self._some_due.set()
+
+    async def _whole_edits(self, cards: Iterable[str]) -> dict[str, Edits]:
+        """Return what containers need for whole cards now; a card that cannot be asked is left out."""
+        found: dict[str, Edits] = {}
+        for card in cards:
+            with suppress(HardwareError):
+                found[card] = await self._context.hardware.edits(card)
+        return found
 
     def _update_claims(self, health: Mapping[str, Health]) -> None:
         """Write the health of changed cards into the statuses of the claims that use them."""
@@ -126,14 +182,18 @@ class HardwareMonitor:
                     ref = ClaimRef(row.namespace, row.name, row.uid)
                     self._claim_status.add(ref, row.driver, device.pool, [condition])
 
-    async def _repair_files(self, preparer: Preparer) -> None:
-        """Remove files that no claim needs, and write again those of prepared claims that are gone."""
+    async def _remove_orphans(self, preparer: Preparer) -> None:
+        """Remove files that no claim needs."""
         try:
             await preparer.remove_orphans()
         except OSError as error:
             _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
+
+    async def _repair_files(self, preparer: Preparer, cards: frozenset[str] | None = None) -> None:
+        """Write files of prepared claims anew that are gone or out of date; of claims with one of these cards only, if given."""
         for row in self._context.journal.claims():
-            if row.driver == preparer.driver:
+            here = cards is None or any(device.card in cards for device in row.devices)
+            if here and row.driver == preparer.driver:
                 try:
                     await preparer.restore_files(ClaimRef(row.namespace, row.name, row.uid))
                 except (ApportionError, OSError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from apportion.agent.devices.values import Card, Health, LivePartition
+from apportion.agent.devices.values import Health, LivePartition
 from apportion.agent.kubelet.health import health_message
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, PARTITIONS, ResourceKind
@@ -50,17 +50,20 @@ class NodeEvents:
                 about, "PartitionRecovered", "the cut that had failed is not failing any more"
             )
 
-    async def report(
-        self, cards: Mapping[str, Card], health: Mapping[str, Health], foreign: Iterable[LivePartition]
-    ) -> None:
+    async def warn(self, warnings: Iterable[str]) -> None:
+        """Write an Event on the Node about what containers will miss (`Edits.warning`), once for each text."""
+        fresh = set(warnings) - self._warned - {""}
+        about = await self._node_object() if fresh else None
+        if about is not None:
+            self._warned |= fresh
+            for warning in sorted(fresh):
+                self._recorder.warning(about, "DriverFilesMissing", warning)
+
+    async def report(self, health: Mapping[str, Health], foreign: Iterable[LivePartition]) -> None:
         """Write Events on the Node about what a poll of the hardware found."""
         about = await self._node_object()
         if about is None:
             return
-        for card in cards.values():
-            if card.edits.warning and card.edits.warning not in self._warned:
-                self._warned.add(card.edits.warning)
-                self._recorder.warning(about, "DriverFilesMissing", card.edits.warning)
         for name, state in health.items():
             if state is self._health.get(name, Health.HEALTHY):
                 continue

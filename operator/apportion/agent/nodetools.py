@@ -49,7 +49,10 @@ class NodeTools:
         health = await hardware.health()
         return {
             "node": self._options.node,
-            "cards": [card_json(card, health[card.name]) for card in cards.values()],
+            "cards": [
+                card_json(card, health[card.name], await _warning(hardware, card.name))
+                for card in cards.values()
+            ],
         }
 
     async def partitions(self) -> Json:
@@ -176,6 +179,13 @@ class NodeTools:
             claims=written,
             timeout=1.0,
         )
+
+
+async def _warning(hardware: Hardware, card: str) -> str:
+    try:
+        return (await hardware.edits(card)).warning
+    except HardwareError as error:
+        return str(error)
 
 
 def _claim(raw: Json) -> Claim:

@@ -14,8 +14,8 @@ from apportion.dra.semver import Semver
 Json = dict[str, Any]
 
 
-def card_json(card: Card, health: Health) -> Json:
-    """Return a card with all that it can be cut into."""
+def card_json(card: Card, health: Health, warning: str) -> Json:
+    """Return a card with all that it can be cut into, and what a container would miss."""
     devices = [part.name for part in partition_devices(card)]
     return {
         "name": card.name,
@@ -41,7 +41,7 @@ def card_json(card: Card, health: Health) -> Json:
             for profile in card.profiles
         ],
         "devices": devices,
-        "warning": card.edits.warning,
+        "warning": warning,
     }
 
 

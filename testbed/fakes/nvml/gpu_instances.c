@@ -28,6 +28,18 @@ static int any_process(const struct gpu *gpu) {
     return 0;
 }
 
+/* Binding a GPU anew frees its minor and takes the lowest free one (open-gpu-kernel-modules 595.45.04,
+ * kernel-open/nvidia/nv.c: nv_linux_minor_bitmap). nvml.h:12755: the mode's change may do so, on which GPUs it does not say. */
+static void bind_anew(const struct call *call) {
+    if (call->gpu->keeps_minor) return;
+    uint32_t minor = 0;
+    for (unsigned i = 0; i < call->state->gpus; i++) {
+        const struct gpu *other = &call->state->gpu[i];
+        if (other != call->gpu && other->minor == minor) minor++, i = -1u;
+    }
+    call->gpu->minor = minor;
+}
+
 /* The call itself succeeds; whether the mode is active now is in *activation. */
 EXPORT int nvmlDeviceSetMigMode(handle device, unsigned mode, unsigned *activation) {
     BEGIN(device, ON(GPU_KIND));
@@ -44,6 +56,7 @@ EXPORT int nvmlDeviceSetMigMode(handle device, unsigned mode, unsigned *activati
     } else {
         call.gpu->pending = mode;
         call.gpu->mode = mode;
+        bind_anew(&call);
     }
     DONE(SUCCESS);
 }

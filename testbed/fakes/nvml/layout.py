@@ -9,7 +9,7 @@ from typing import ClassVar
 from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x4C4D564E
-LAYOUT = 2
+LAYOUT = 3
 GPUS = 16
 PROFILES = 18
 PLACES = 12
@@ -71,7 +71,7 @@ class Gpu(Structure):
         ("numa", c_int32),
         *words("slices", "profiles", "pci_device"),
         ("pids", c_uint32 * PROCESSES),
-        *words("unused"),
+        *words("keeps_minor"),
         ("memory", c_uint64),
         ("ecc", c_uint64),
         ("name", c_char * 64),

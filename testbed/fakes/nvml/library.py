@@ -159,6 +159,16 @@ class FakeNvml(FakeDriver[layout.State]):
         with self.changing() as state:
             state.gpu[gpu].mode = state.gpu[gpu].pending = int(on)
 
+    def rebind(self, first: int, second: int) -> None:
+        """Bind two GPUs anew in the other order, as after a reload of the driver: each gets the other's minor."""
+        with self.changing() as state:
+            one, two = state.gpu[first], state.gpu[second]
+            one.minor, two.minor = two.minor, one.minor
+
+    def minor(self, uuid: str) -> int:
+        """Return the minor that a GPU has now."""
+        return next(int(gpu.minor) for gpu in self.read().gpu if gpu.uuid.decode() == uuid)
+
     def reset(self, gpu: int) -> None:
         """Reset a GPU: instances and errors go, a pending MIG mode becomes current."""
         with self.changing() as state:

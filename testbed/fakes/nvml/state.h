@@ -12,7 +12,7 @@
 
 enum {
     MAGIC = 0x4c4d564e,
-    LAYOUT = 2,
+    LAYOUT = 3,
     GPUS = 16,
     PROFILES = 18, /* NVML_GPU_INSTANCE_PROFILE_COUNT */
     PLACES = 12,
@@ -57,7 +57,7 @@ struct gpu {
     int32_t numa;
     uint32_t slices, profiles, pci_device;
     uint32_t pids[PROCESSES]; /* processes on the whole GPU */
-    uint32_t unused;
+    uint32_t keeps_minor; /* SetMigMode does not bind it anew */
     uint64_t memory, ecc;
     char name[64], uuid[48], bus[32];
     struct profile profile[PROFILES];

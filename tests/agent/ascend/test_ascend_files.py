@@ -14,10 +14,11 @@ def test_a_whole_npu_has_its_own_file_and_the_drivers(node: Node) -> None:
     """And tells Huawei's container runtime to add nothing."""
     (node.root / "dev" / "dvpp_cmdlist").touch()
     _, card = node.backend.devices()
-    assert [file.path for file in card.edits.nodes] == [
+    edits = node.backend.edits(card.name)
+    assert [file.path for file in edits.nodes] == [
         "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/dvpp_cmdlist", "/dev/davinci1",
     ]  # fmt: skip
-    assert card.edits.env == (("ASCEND_VISIBLE_DEVICES", "void"),)
+    assert edits.env == (("ASCEND_VISIBLE_DEVICES", "void"),)
 
 
 def test_a_vnpus_file_has_another_name_inside(node: Node) -> None:

@@ -47,9 +47,9 @@ def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
     """Make a node whose agent processes find the fake driver."""
 
     @asynccontextmanager
-    async def make() -> AsyncIterator[tuple[SimulatedNode, FakeNvml]]:
+    async def make(*models: str) -> AsyncIterator[tuple[SimulatedNode, FakeNvml]]:
         async with make_node() as node:
-            fake = FakeNvml.create(node.folder / "nvml", ["H100-80GB"])
+            fake = FakeNvml.create(node.folder / "nvml", models or ["H100-80GB"])
             for name, value in fake.environment.items():
                 monkeypatch.setenv(name, value)
             node.options = replace(

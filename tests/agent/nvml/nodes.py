@@ -7,7 +7,7 @@ from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.simulated_node import SimulatedNode
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
-MakeFake = Callable[[], AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
+MakeFake = Callable[..., AbstractAsyncContextManager[tuple[SimulatedNode, FakeNvml]]]
 Nodes = Callable[..., "Node"]
 
 

@@ -128,9 +128,10 @@ def test_an_updated_driver_is_seen(tmp_path: Path) -> None:
 def test_a_host_without_a_driver_says_so_and_keeps_the_device_files(node: Node) -> None:
     """Environment and device files are injected all the same."""
     card, _ = node.backend.devices()
-    assert card.edits.nodes
-    assert card.edits.env
-    assert "no libcuda.so.1 in the usual library folders" in card.edits.warning
+    edits = node.backend.edits(card.name)
+    assert edits.nodes
+    assert edits.env
+    assert "no libcuda.so.1 in the usual library folders" in edits.warning
 
 
 def test_every_device_of_a_claim_has_the_driver_once(tmp_path: Path) -> None:

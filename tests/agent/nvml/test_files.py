@@ -19,8 +19,9 @@ COMMON = (
 def test_a_whole_gpu_is_its_minor(node: Node) -> None:
     """Not its index: the fake's minors run the other way."""
     first, _ = node.backend.devices()
-    assert first.edits.nodes == (*COMMON, DeviceNode("/dev/nvidia1", major=NVIDIA_MAJOR, minor=1))
-    assert first.edits.env == (("NVIDIA_VISIBLE_DEVICES", "void"),)
+    edits = node.backend.edits(first.name)
+    assert edits.nodes == (*COMMON, DeviceNode("/dev/nvidia1", major=NVIDIA_MAJOR, minor=1))
+    assert edits.env == (("NVIDIA_VISIBLE_DEVICES", "void"),)
 
 
 def test_a_mig_device_adds_two_capabilities(node: Node) -> None:

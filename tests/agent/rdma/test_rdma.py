@@ -1,5 +1,8 @@
 """RDMA devices from a host's /sys: what is published of them, what a container gets, how they fare."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +21,13 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import BrokenInput, Unsupported
+from testbed.api import Json
+from testbed.eventually import eventually
 from testbed.fakes.rdma import RdmaHost
-from tests.agent.places import DRIVERS
+from tests.agent.places import DRIVERS, RDMA
+from tests.agent.simulated_node import SimulatedNode
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 
 
 @pytest.fixture
@@ -58,8 +66,9 @@ def test_a_nic_has_its_place_and_says_what_it_is(host: RdmaHost) -> None:
 
 def test_a_container_gets_the_devices_own_files_and_the_common_one(host: RdmaHost) -> None:
     """Verbs, management datagrams, connection manager, with numbers; never what would make it a subnet manager."""
-    _, second = RdmaBackend(host.root).devices()
-    assert second.edits.nodes == (
+    backend = RdmaBackend(host.root)
+    _, second = backend.devices()
+    assert backend.edits(second.name).nodes == (
         DeviceNode("/dev/infiniband/uverbs1", major=231, minor=193),
         DeviceNode("/dev/infiniband/umad1", major=231, minor=1),
         DeviceNode("/dev/infiniband/rdma_cm", major=10, minor=122),
@@ -138,3 +147,47 @@ def test_it_stands_beside_others_and_alone(host: RdmaHost, tmp_path: Path) -> No
     for name, why in (("rdma,magic", "unknown backend 'magic'"), ("auto,rdma", "auto stands alone")):
         with pytest.raises(BrokenInput, match=why):
             backends(AgentOptions(node="n", backend=name))
+
+
+async def test_a_nics_files_are_those_of_its_card_after_a_reload_of_the_driver(
+    host: RdmaHost, make_node: MakeNode, namespace: str
+) -> None:
+    """Numbers, and even names, are given anew in another order; the claim's UUID says which NIC it is."""
+    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
+    async with make_node(nics=nics) as node:
+        node.options = replace(node.options, backend="rdma", host_root=host.root)
+        async with node.agent():
+            before, after, renamed = [
+                await node.claim(namespace, name, "nic-mlx5-0", driver=RDMA) for name in "abc"
+            ]
+            uuid = "NIC-946d:ae03:00a3:1b2c"
+            assert await given(node, before) == (uuid, "uverbs0", 192)
+            host.reload("mlx5_10", "mlx5_0")
+
+            async def renewed() -> tuple[str, str, int]:
+                return nic_file(node, before)
+
+            assert await eventually(renewed, lambda found: found == (uuid, "uverbs1", 193))
+            await node.unprepare(before, driver=RDMA)
+            assert await given(node, after) == (uuid, "uverbs1", 193)
+            await node.unprepare(after, driver=RDMA)
+            for name in ("mlx5_0", "mlx5_10"):
+                host.remove(name)
+            host.add("mlx5_0", "0000:1a:00.0", bridge="18", numa=0, guid="946d:ae03:00a3:1b2d")
+            host.add("mlx5_10", "0000:9d:00.0", guid="946d:ae03:00a3:1b2c")
+            assert await given(node, renamed) == (uuid, "uverbs3", 195)
+
+
+async def given(node: SimulatedNode, claim: Json) -> tuple[str, str, int]:
+    """Prepare a claim, and return what its file gives."""
+    assert (await node.prepare(claim, driver=RDMA))[claim["metadata"]["uid"]].error == ""
+    return nic_file(node, claim)
+
+
+def nic_file(node: SimulatedNode, claim: Json) -> tuple[str, str, int]:
+    """Return the UUID that a claim's file names, and its verbs file with the minor."""
+    (file,) = (file for name, file in node.cdi().items() if claim["metadata"]["uid"] in name)
+    edits = file["devices"][0]["containerEdits"]
+    (uuid,) = (text.partition("=")[2] for text in edits["env"] if text.startswith("APPORTION_R0_UUID="))
+    verbs = edits["deviceNodes"][0]
+    return uuid, verbs["path"].rpartition("/")[2], verbs["minor"]

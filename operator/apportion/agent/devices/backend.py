@@ -7,7 +7,7 @@ vendors' libraries are; `hardware.py` calls them in threads, with one changing c
 from collections.abc import Mapping
 from typing import Protocol
 
-from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 
 
 class Backend(Protocol):
@@ -20,8 +20,9 @@ class Backend(Protocol):
     >>> class OneCard:
     ...     def devices(self):
     ...         location = Location("0000:17:00.0", "pci0000:16", numa_node=0)
-    ...         edits = Edits(nodes=(DeviceNode("/dev/vendor0"),))
-    ...         return (Card("gpu-0", CardKind.GPU, "GPU-1", location, {"productName": "One"}, edits=edits),)
+    ...         return (Card("gpu-0", CardKind.GPU, "GPU-1", location, {"productName": "One"}),)
+    ...     def edits(self, card):
+    ...         return Edits(nodes=(DeviceNode("/dev/vendor0"),))
     ...     def incomplete(self):
     ...         return False  # every card has answered
     ...     def partitions(self):
@@ -48,6 +49,13 @@ class Backend(Protocol):
 
     def incomplete(self) -> bool:
         """Say whether a card did not answer at the last discovery; the agent then discovers again from time to time."""
+
+    def edits(self, card: str) -> Edits:
+        """Return what a container needs for a whole card, as card and host are now.
+
+        Device numbers change when a driver binds a card anew, and driver files when a host is upgraded: nothing of it is
+        kept from discovery. The card is found by its UUID. Raises HardwareError when it cannot be asked.
+        """
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every partition that exists, foreign and half-made ones included.

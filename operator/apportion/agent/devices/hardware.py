@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar, TypeVarTuple
 
 from apportion.agent.devices.backend import Backend
-from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import Unsupported
 
 Arguments = TypeVarTuple("Arguments")
@@ -45,6 +45,10 @@ class Hardware:
     def incomplete(self) -> bool:
         """Whether another discovery may find more."""
         return any(backend.incomplete() for backend in self._backends)
+
+    async def edits(self, card: str) -> Edits:
+        """Return what a container needs for a whole card now; errors are those of `Backend.edits`."""
+        return await self._call(self._backend(card).edits, card)
 
     async def partitions(self) -> tuple[LivePartition, ...]:
         """List what exists on all cards."""
@@ -83,11 +87,14 @@ class Hardware:
     async def _call(self, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._threads, verb, *args)
 
+    def _backend(self, card: str) -> Backend:
+        if card not in self._owner:
+            raise Unsupported(f"no card {card} on this node")
+        return self._owner[card]
+
     @asynccontextmanager
     async def _alone(self, card: str) -> AsyncIterator[Backend]:
         """Yield the card's backend while no other call changes the card."""
-        if card not in self._owner:
-            raise Unsupported(f"no card {card} on this node")
-        backend = self._owner[card]
+        backend = self._backend(card)
         async with self._locks.setdefault(card, asyncio.Lock()):
             yield backend

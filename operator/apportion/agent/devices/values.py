@@ -141,8 +141,6 @@ class Card:
     profiles: tuple[Profile, ...] = ()
     instance_ids: tuple[int, ...] = ()
     """Ids that its partitions may get, when the caller chooses them (vNPU)."""
-    edits: Edits = Edits()
-    """What a container needs for the whole card."""
     parts_only: bool = False
     """It cannot be used uncut as it is: MIG mode is on, and switching it off takes a reset."""
 

@@ -5,10 +5,11 @@ In: a claim's row, one of its devices. Out: the device bound to its Partition, a
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from apportion.agent.cdi import Injection
-from apportion.agent.devices.values import Card, LivePartition
+from apportion.agent.devices.values import Card, Edits, LivePartition
 from apportion.agent.kubelet.claimdevices import cut_state, why_unusable
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, Step
@@ -32,10 +33,11 @@ class DeviceWaiter:
         context = self._context
         card = context.hardware.cards[device.card]
         if device.device == card.name:
-            await self._make_whole(row, card)
-            return device, Injection(
-                device.device, device.requests, card.uuid, partition=False, edits=card.edits
-            )
+            async with context.lock(card.name):
+                await self._make_whole(row, card)
+                # Asked after the mode was switched: that may have given the card another device number.
+                edits = await context.hardware.edits(card.name)
+            return device, Injection(device.device, device.requests, card.uuid, partition=False, edits=edits)
         deadline = context.clock() + seconds
         why = why_unusable(None, row, device)
         asked = False
@@ -56,6 +58,20 @@ class DeviceWaiter:
                 asked = True
             await context.partition_changed.wait(min(LONGEST_WAIT, max(deadline - context.clock(), 0.01)))
         raise NotReady(f"ResourceClaim {row.key}: {why}")
+
+    async def edits(self, row: ClaimRow) -> dict[str, Edits]:
+        """Return what containers need now by device of a prepared claim; a device that cannot be asked is left out."""
+        found: dict[str, Edits] = {}
+        for device in row.devices:
+            with suppress(HardwareError):
+                if device.device == device.card:
+                    found[device.device] = await self._context.hardware.edits(device.card)
+                    continue
+                part = self._context.journal.partition(device.partition)
+                live = (await self._context.live(device.card)).get(part.place) if part is not None else None
+                if part is not None and live is not None and live.uuid == part.uuid:
+                    found[device.device] = live.edits
+        return found
 
     async def _bind(self, row: ClaimRow, device: ClaimDevice, partition: Partition) -> ClaimDevice:
         """Write into the journal which Partition the claim's device is."""
@@ -86,12 +102,11 @@ class DeviceWaiter:
         return None, why
 
     async def _make_whole(self, row: ClaimRow, card: Card) -> None:
-        """Make a card usable uncut. Raises NotReady while partitions are on it."""
+        """Make a card usable uncut; the caller holds its lock. Raises NotReady while partitions are on it."""
         if all(device.admin for device in row.devices if device.device == card.name):
             return
-        async with self._context.lock(card.name):
-            there = (await self._context.live(card.name)).values()
-            if there:
-                names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
-                raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
-            await self._context.hardware.make_whole(card.name)
+        there = (await self._context.live(card.name)).values()
+        if there:
+            names = ", ".join(f"{live.profile} at {live.placement.start}" for live in there)
+            raise NotReady(f"ResourceClaim {row.key}: {card.name} is still cut into {names}")
+        await self._context.hardware.make_whole(card.name)

@@ -100,13 +100,16 @@ class Preparer:
         return row.devices
 
     async def restore_files(self, ref: ClaimRef) -> bool:
-        """Write the files of a prepared claim again if they are gone or damaged; returns whether they were.
+        """Write the files of a prepared claim anew if they are gone, damaged or out of date; returns whether they were.
 
-        Kubelet repeats prepare only after its own restart, but a container that restarts needs them. Raises ApportionError.
+        Kubelet repeats prepare only after its own restart, but a container that restarts needs them, with the device
+        numbers and driver files of then. Raises ApportionError.
         """
         async with self._lock(ref.uid):
             row = self._context.journal.claim(ref.uid, self.driver)
-            if row is None or row.step is not ClaimStep.PREPARED or self._cdi.is_intact(self.driver, ref.uid):
+            if row is None or row.step is not ClaimStep.PREPARED:
+                return False
+            if self._cdi.shows(self.driver, ref.uid, await self._waiter.edits(row)):
                 return False
             claim = await self._claims(ref)
             if claim is None or claim.allocation is None:

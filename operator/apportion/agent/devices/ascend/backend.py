@@ -26,7 +26,15 @@ from apportion.agent.devices.ascend.session import (
 from apportion.agent.devices.ascend.structures import AUTO, CreatedVdevice, VdeviceRequest
 from apportion.agent.devices.ascend.vnpus import Vnpu
 from apportion.agent.devices.lastseen import LastSeen
-from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace, Placement, Profile
+from apportion.agent.devices.values import (
+    Card,
+    Edits,
+    Health,
+    LivePartition,
+    PartitionPlace,
+    Placement,
+    Profile,
+)
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _log = structlog.get_logger()
@@ -64,6 +72,10 @@ class AscendBackend:
     def incomplete(self) -> bool:
         """Say whether a chip did not answer at discovery: a driver takes its time after a boot."""
         return self._left_out > 0
+
+    def edits(self, card: str) -> Edits:
+        """Return the chip's device files as they are now, and the driver's."""
+        return NpuFiles(self._root).whole(self._chip(card).phy)
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every vNPU; a chip that does not answer shows what was last seen on it."""

@@ -13,7 +13,6 @@ import structlog
 
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.ascend import templates, topology, vnpus
-from apportion.agent.devices.ascend.devicefiles import NpuFiles
 from apportion.agent.devices.ascend.session import Session
 from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
@@ -129,7 +128,6 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
             totals=totals if profiles else {},
             profiles=profiles,
             instance_ids=_ids(phy, model, chip) if profiles else (),
-            edits=NpuFiles(root).whole(phy),
         ),
         address=address,
         phy=phy,

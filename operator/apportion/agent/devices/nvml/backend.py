@@ -63,7 +63,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = cards.discover(self._session, self._root, self._driver.edits())
+        gpus, left_out = cards.discover(self._session, self._root)
         self._gpus = {gpu.name: gpu for gpu in gpus}
         self._left_out = left_out
         self._monitor.listen(gpus)
@@ -72,6 +72,10 @@ class NvmlBackend:
     def incomplete(self) -> bool:
         """Say whether a GPU did not answer at discovery."""
         return bool(self._left_out)
+
+    def edits(self, card: str) -> Edits:
+        """Return device files by the minor that the GPU has now (nvml.h: it may change with the MIG mode), and the driver's."""
+        return self._files().whole(self._minor(self._gpu(card)))
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List every GPU instance; those without a compute instance are not complete.
@@ -109,7 +113,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{place}: it vanished while it was being made")
-        return self._live(gpu, made, DeviceFiles(self._root, self._driver.edits()))
+        return self._live(gpu, made, self._files())
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
@@ -141,9 +145,7 @@ class NvmlBackend:
 
     def make_whole(self, card: str) -> None:
         """Make a GPU usable uncut: MIG mode off. Raises Busy while it has instances, Unsupported if it needs a reset."""
-        gpu = self._known().get(card)
-        if gpu is None:
-            raise Unsupported(f"no GPU {card} on this node")
+        gpu = self._gpu(card)
         if not self._instances.mode(gpu):
             return
         if self._instances.of(gpu):
@@ -159,15 +161,26 @@ class NvmlBackend:
             self.devices()
         return self._gpus
 
+    def _gpu(self, card: str) -> Gpu:
+        gpu = self._known().get(card)
+        if gpu is None:
+            raise Unsupported(f"no GPU {card} on this node")
+        return gpu
+
+    def _files(self) -> DeviceFiles:
+        return DeviceFiles(self._root, self._driver.edits())
+
+    def _minor(self, gpu: Gpu) -> int:
+        handle = self._session.handle(gpu.card.uuid, gpu.name)
+        return int(self._session.call("nvmlDeviceGetMinorNumber", handle, about=gpu.name))
+
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         gpu = self._known()[card]
-        files = DeviceFiles(self._root, self._driver.edits())
+        files = self._files()
         return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
 
     def _mig_profile(self, place: PartitionPlace) -> tuple[Gpu, MigProfile]:
-        gpu = self._known().get(place.card)
-        if gpu is None:
-            raise Unsupported(f"no GPU {place.card} on this node")
+        gpu = self._gpu(place.card)
         mig = gpu.mig(place.profile)
         if mig is None:
             raise Unsupported(f"{place.card} offers no profile {place.profile}")
@@ -221,9 +234,7 @@ class NvmlBackend:
         edits = Edits()
         if first is not None:
             ids["computeInstance"] = str(first.id)
-            handle = self._session.handle(gpu.card.uuid, gpu.name)
-            minor = int(self._session.call("nvmlDeviceGetMinorNumber", handle, about=gpu.name))
-            edits = files.partition(minor, instance.id, first.id)
+            edits = files.partition(self._minor(gpu), instance.id, first.id)
         return LivePartition(
             card=gpu.name,
             profile=instance.mig.profile.name,

@@ -13,10 +13,9 @@ import structlog
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.nvml import links, profiles
-from apportion.agent.devices.nvml.devicefiles import NO_DRIVER, DeviceFiles
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
-from apportion.agent.devices.values import UNCUT, Card, CardKind, Edits
+from apportion.agent.devices.values import UNCUT, Card, CardKind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
 from apportion.errors import Lost
@@ -74,9 +73,7 @@ class Gpu:
         return next((mig for mig in self.migs if mig.profile.name == profile), None)
 
 
-def discover(
-    session: Session, root: Path, driver: Edits = NO_DRIVER
-) -> tuple[tuple[Gpu, ...], frozenset[str]]:
+def discover(session: Session, root: Path) -> tuple[tuple[Gpu, ...], frozenset[str]]:
     """Look at every GPU, in NVML's order (by PCI bus id); returns them, and the names of those that do not answer."""
     found: list[Gpu] = []
     left_out: set[str] = set()
@@ -84,7 +81,7 @@ def discover(
         name = f"gpu-{index}"
         try:
             handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
-            found.append(_gpu(session, handle, name, root, driver))
+            found.append(_gpu(session, handle, name, root))
         except Lost as error:
             # The others work; this one may answer after a reset, and a later discovery finds it.
             left_out.add(name)
@@ -103,7 +100,7 @@ def numbers(version: str) -> Semver:
     return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
 
 
-def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) -> Gpu:
+def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
     def call(function: str, *args: Any) -> Any:
         return session.call(function, handle, *args, about=name)
 
@@ -124,7 +121,6 @@ def _gpu(session: Session, handle: Any, name: str, root: Path, driver: Edits) ->
         slices=profiles.memory_slices(migs),
         profiles=tuple(mig.profile for mig in migs),
         parts_only=bool(migs) and architecture < HOPPER,
-        edits=DeviceFiles(root, driver).whole(int(call("nvmlDeviceGetMinorNumber"))),
     )
     return Gpu(card, architecture, migs)
 

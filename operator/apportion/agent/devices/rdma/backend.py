@@ -12,7 +12,7 @@ import structlog
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.rdma import sysfs
-from apportion.agent.devices.rdma.sysfs import CharDevice, RdmaDevice
+from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.devices.values import (
     Card,
     CardKind,
@@ -24,7 +24,7 @@ from apportion.agent.devices.values import (
     PartitionPlace,
 )
 from apportion.dra.device import Scalar
-from apportion.errors import Unsupported
+from apportion.errors import Lost, Unsupported
 
 _log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class RdmaBackend:
     def __init__(self, root: Path = Path("/")) -> None:
         """`root` is where the host's /sys and /dev are."""
         self._root = root
-        self._names: dict[str, str] = {}
+        self._uuids: dict[str, str] = {}
 
     def present(self) -> bool:
         """Say whether the node has RDMA devices."""
@@ -46,22 +46,28 @@ class RdmaBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names."""
-        found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
-        there = [device for device in found if device is not None]
-        guids = Counter(device.guid for device in there)
-        self._names = {_card_name(device): device.name for device in there}
+        there = self._there()
+        self._uuids = {_card_name(device): uuid for uuid, device in there.items()}
         if there and sysfs.exclusive_namespaces(self._root):
             _log.warning(
                 "rdma.exclusive_namespaces",
                 hint="containers do not see RDMA devices of the host's network namespace: "
                 "rdma system set netns shared",
             )
-        manager = sysfs.connection_manager(self._root)
-        return tuple(self._card(device, manager, shared=guids[device.guid] > 1) for device in there)
+        return tuple(self._card(device, uuid) for uuid, device in there.items())
 
     def incomplete(self) -> bool:
         """Return False: the kernel shows all devices."""
         return False
+
+    def edits(self, card: str) -> Edits:
+        """Return the device files of a NIC, found by its UUID: a reload of its driver gives names and numbers anew."""
+        device = self._there().get(self._uuids.get(card, ""))
+        if device is None:
+            raise Lost(f"{card}: the node has no RDMA device {self._uuids.get(card, '')} now")
+        manager = sysfs.connection_manager(self._root)
+        files = (*device.files, *((manager,) if manager is not None else ()))
+        return Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files))
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """List nothing: such devices are not cut."""
@@ -85,26 +91,34 @@ class RdmaBackend:
     def health(self) -> Mapping[str, Health]:
         """Return the devices that are gone (lost) or have no active port (sick)."""
         found: dict[str, Health] = {}
-        for card, name in self._names.items():
-            ports = sysfs.ports(self._root, name)
-            if not ports:
+        there = self._there()
+        for card, uuid in self._uuids.items():
+            device = there.get(uuid)
+            if device is None or not device.ports:
                 found[card] = Health.LOST
-            elif not any(port.active for port in ports):
+            elif not any(port.active for port in device.ports):
                 found[card] = Health.SICK
         return found
 
-    def _card(self, device: RdmaDevice, manager: CharDevice | None, *, shared: bool) -> Card:
-        bus = device.pci_bus_id
+    def _there(self) -> dict[str, RdmaDevice]:
+        """Return the devices of the node now by UUID, in the order of their names."""
+        found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
+        there = [device for device in found if device is not None]
+        guids = Counter(device.guid for device in there)
         # Functions of one NIC may have its GUID.
-        guid = "" if shared else device.guid
-        files = (*device.files, *((manager,) if manager is not None else ()))
+        return {
+            f"NIC-{(device.guid if guids[device.guid] == 1 else '') or device.pci_bus_id or device.name}": device
+            for device in there
+        }
+
+    def _card(self, device: RdmaDevice, uuid: str) -> Card:
+        bus = device.pci_bus_id
         return Card(
             name=_card_name(device),
             kind=CardKind.NIC,
-            uuid=f"NIC-{guid or bus or device.name}",
+            uuid=uuid,
             location=pci.locate(bus, self._root) if bus else Location("", ""),
             attributes=_attributes(device),
-            edits=Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files)),
         )
 
 

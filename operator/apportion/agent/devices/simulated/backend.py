@@ -15,7 +15,15 @@ from apportion.agent.devices.models import CardModel
 from apportion.agent.devices.simulated import cards
 from apportion.agent.devices.simulated.simulation import ForeignPartition, load
 from apportion.agent.devices.simulated.state import State, StateFile
-from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace, Placement
+from apportion.agent.devices.values import (
+    Card,
+    CardKind,
+    Edits,
+    Health,
+    LivePartition,
+    PartitionPlace,
+    Placement,
+)
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _ERRORS: Mapping[str, type[HardwareError]] = {
@@ -42,8 +50,9 @@ class SimulatedBackend:
         """
         simulation, path = load(file)
         self._made = cards.make(simulation, node)
-        self._cards = {card.name: card for card, _ in self._made}
-        self._models = {card.name: model for card, model in self._made if model is not None}
+        self._cards = {card.name: card for card, *_ in self._made}
+        self._models = {card.name: model for card, model, _ in self._made if model is not None}
+        self._edits = {card.name: edits for card, _, edits in self._made}
         self._sleep = sleep
         self._at = at
         self._new_id = new_id
@@ -56,11 +65,15 @@ class SimulatedBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Return the cards of the simulation file, in its order."""
-        return tuple(card for card, _ in self._made)
+        return tuple(self._cards.values())
 
     def incomplete(self) -> bool:
         """Return False: simulated cards answer at discovery."""
         return False
+
+    def edits(self, card: str) -> Edits:
+        """Return the card's device files, if the simulation wants some."""
+        return self._edits[card]
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """Return every partition of the state file."""
@@ -198,7 +211,7 @@ class SimulatedBackend:
             instance=dict(row["instance"]),
             complete=row["complete"],
             in_use=row["inUse"],
-            edits=cards.partition_edits(self._cards[row["card"]], row["instance"]),
+            edits=cards.partition_edits(self._cards[row["card"]], self._edits[row["card"]], row["instance"]),
         )
 
 

@@ -1,6 +1,6 @@
 """The cards of a simulated node: names, places and attributes as real backends would discover them.
 
-In: a simulation and the node's name. Out: cards, each with its model (NICs have none).
+In: a simulation and the node's name. Out: cards, each with its model (NICs have none) and what a container needs for it.
 """
 
 import hashlib
@@ -22,25 +22,25 @@ _T = TypeVar("_T")
 GPU_COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 NPU_COMMON = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 
-Made = tuple[tuple[Card, CardModel | None], ...]
+Made = tuple[tuple[Card, CardModel | None, Edits], ...]
 
 
 def make(simulation: Simulation, node: str) -> Made:
     """Make the cards of a simulated node; raises BrokenInput for an unknown model or version."""
-    made: list[tuple[Card, CardModel | None]] = []
+    made: list[tuple[Card, CardModel | None, Edits]] = []
     numbers = {CardKind.GPU: 0, CardKind.NPU: 0}
     for group in simulation.cards:
         kind = model(group.model).kind
         for position in range(group.count):
             made.append(_card(group, position, numbers[kind], node))
             numbers[kind] += 1
-    made += [(_nic(nic, index, node), None) for index, nic in enumerate(simulation.nics)]
+    made += [_nic(nic, index, node) for index, nic in enumerate(simulation.nics)]
     return tuple(made)
 
 
-def partition_edits(card: Card, instance: Mapping[str, str]) -> Edits:
+def partition_edits(card: Card, whole: Edits, instance: Mapping[str, str]) -> Edits:
     """Return what a container needs for a partition (vendors' CDI pages); device files only if the whole card has some."""
-    files = bool(card.edits.nodes)
+    files = bool(whole.nodes)
     if card.kind is CardKind.GPU:
         nodes = (*_files(GPU_COMMON), DeviceNode(f"/dev/nvidia{card.name.removeprefix('gpu-')}"))
         capability = DeviceNode(f"/dev/nvidia-caps/nvidia-cap{instance['gpuInstance']}")
@@ -55,7 +55,7 @@ _GPU_ENV = (("NVIDIA_VISIBLE_DEVICES", "void"),)
 _NPU_ENV = (("ASCEND_VISIBLE_DEVICES", "void"),)
 
 
-def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, CardModel]:
+def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, CardModel, Edits]:
     found = model(group.model)
     roots = group.pcie_roots or tuple(
         f"pci0000:{0x10 * (1 + index):02x}" for index in range((group.count + 1) // 2)
@@ -89,9 +89,8 @@ def _card(group: Cards, position: int, number: int, node: str) -> tuple[Card, Ca
         profiles=found.profiles,
         # The driver's formula: phy id * 16 + 100 and up.
         instance_ids=tuple(range(number * 16 + 100, number * 16 + 100 + found.ids)),
-        edits=Edits(env, _files(files) if group.device_nodes else ()),
     )
-    return card, found
+    return card, found, Edits(env, _files(files) if group.device_nodes else ())
 
 
 def _identity(node: str, name: str) -> uuid.UUID:
@@ -123,9 +122,9 @@ def _npu_attributes(found: CardModel, group: Cards, number: int, node: str) -> d
     return attributes
 
 
-def _nic(nic: Nic, index: int, node: str) -> Card:
+def _nic(nic: Nic, index: int, node: str) -> tuple[Card, None, Edits]:
     name = f"nic-{nic.name}"
-    return Card(
+    card = Card(
         name=name,
         kind=CardKind.NIC,
         uuid=f"NIC-{_identity(node, name)}",
@@ -138,8 +137,8 @@ def _nic(nic: Nic, index: int, node: str) -> Card:
             "linkType": nic.link_type,
             **({} if nic.socket is None else {"socket": nic.socket}),
         },
-        edits=Edits((), _files((f"/dev/infiniband/uverbs{index}",)) if nic.device_nodes else ()),
     )
+    return card, None, Edits((), _files((f"/dev/infiniband/uverbs{index}",)) if nic.device_nodes else ())
 
 
 def _files(paths: Sequence[str]) -> tuple[DeviceNode, ...]:
