@@ -111,6 +111,13 @@ def agent(
             envvar="FOREIGN",
         ),
     ] = ForeignPolicy.LEAVE,
+    ignore_xids: Annotated[
+        str,
+        typer.Option(
+            help="XID errors that make no GPU sick, with commas; those that programs cause never do.",
+            envvar="IGNORE_XIDS",
+        ),
+    ] = "",
     instance: Annotated[
         str, typer.Option(help="The pod's UID; part of the sockets' names.", envvar="POD_UID")
     ] = "",
@@ -139,8 +146,16 @@ def agent(
         health_port=health_port,
         instance=instance,
         foreign=foreign,
+        ignored_xids=_xids(ignore_xids),
     )
     _run(run_agent, options)
+
+
+def _xids(text: str) -> frozenset[int]:
+    try:
+        return frozenset(int(word) for word in text.split(",") if word.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no list of numbers", param_hint="--ignore-xids") from None
 
 
 app.command()(crds)

@@ -15,7 +15,10 @@ from apportion.errors import BrokenInput
 
 REAL: Mapping[str, Callable[[AgentOptions], NvmlBackend | AscendBackend | RdmaBackend]] = {
     "nvml": lambda options: NvmlBackend(
-        options.host_root, at=options.at, sticky_errors=options.sticky_errors()
+        options.host_root,
+        at=options.at,
+        sticky_errors=options.sticky_errors(),
+        ignored_xids=options.ignored_xids,
     ),
     "ascend": lambda options: AscendBackend(options.host_root, at=options.at),
     "rdma": lambda options: RdmaBackend(options.host_root),

@@ -63,6 +63,9 @@ class AgentOptions:
     foreign: ForeignPolicy = ForeignPolicy.LEAVE
     """What to do about partitions that apportion did not make."""
 
+    ignored_xids: frozenset[int] = frozenset()
+    """XID errors that make no GPU sick, beside those that programs cause (NVIDIA XID catalogue)."""
+
     health_interval: float = 2.0
     """Seconds between two polls of the hardware: health, foreign partitions."""
 

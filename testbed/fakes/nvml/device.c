@@ -18,6 +18,7 @@ static const struct {
     {DRIVER_NOT_LOADED, "Driver Not Loaded"},
     {TIMEOUT, "Timeout"},
     {GPU_IS_LOST, "GPU is lost"},
+    {17, "The operating system has blocked the request"},
     {RESET_REQUIRED, "GPU requires reset"},
     {IN_USE, "In use by another client"},
     {INSUFFICIENT_RESOURCES, "Insufficient Resources"},
@@ -156,6 +157,8 @@ struct memory {
 EXPORT int nvmlDeviceGetMemoryInfo(handle device, struct memory *out) {
     BEGIN(device, ANY_DEVICE);
     uint64_t total = call.compute ? profile_of(&call)->memory_mb << 20 : call.gpu->memory;
+    /* A GPU without memory of its own (GB10): kubernetes-sigs/dra-driver-nvidia-gpu issues 1073 and 1115. */
+    if (total == 0) DONE(NOT_SUPPORTED);
     *out = (struct memory){total, total, 0};
     DONE(SUCCESS);
 }

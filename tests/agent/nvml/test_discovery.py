@@ -154,6 +154,16 @@ def test_a_gpu_that_does_not_answer_keeps_no_other_from_being_found(node: Node) 
     assert node.backend.partitions_of("gpu-7") == ()
 
 
+def test_a_gpu_without_memory_of_its_own_is_published_without_that_capacity(node: Node) -> None:
+    """GB10 shares the system's memory; the attribute is that of NVIDIA's driver. It is well."""
+    with node.fake.changing() as state:
+        state.gpu[0].memory = state.gpu[0].capable = 0
+    unified, other = node.backend.devices()
+    assert (unified.capacity, unified.attributes["memoryType"]) == ({}, "unified")
+    assert "memoryType" not in other.attributes
+    assert node.backend.health() == {}
+
+
 def test_nvlinks_make_groups(node_with: Nodes) -> None:
     """Pairs are told apart, a switch joins all that reach it, and who has no neighbour has no group."""
     node = node_with(["A100-80GB"] * 7)

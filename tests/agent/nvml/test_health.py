@@ -6,9 +6,11 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from apportion.agent.backends import backends
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health
+from apportion.agent.settings import AgentOptions
 from apportion.errors import HardwareError
 from tests.agent.nvml.nodes import Node
 
@@ -138,3 +140,61 @@ def test_a_gpu_that_answers_late_is_heard_too(node: Node) -> None:
     node.fake.xid(0, 48)
     node.fake.xid(1, 48)
     assert set(node.backend.health()) == {"gpu-0", "gpu-1"}
+
+
+@pytest.mark.parametrize("code", [3, 10, 15, 16, 17, 999, 4711])
+@pytest.mark.parametrize("function", ["nvmlDeviceGetTotalEccErrors", "*"])
+def test_whatever_one_gpu_answers_the_health_of_others_is_known(node: Node, function: str, code: int) -> None:
+    """An XID error of another GPU is published at the same look."""
+    node.backend.devices()
+    node.fake.fail(function, code, times=-1, card=0)
+    node.fake.xid(1, 119)
+    found = node.backend.health()
+    assert found["gpu-1"] is Health.SICK
+    if (function, code) == ("nvmlDeviceGetTotalEccErrors", 3):
+        assert "gpu-0" not in found
+    elif code == 15:
+        assert found["gpu-0"] is Health.LOST
+    elif code != 3:
+        assert found["gpu-0"] is Health.SICK
+
+
+def test_an_event_counts_for_its_gpu_though_that_does_not_answer_any_more(node: Node) -> None:
+    """A GPU that falls off the bus reports XID 79 and then nothing; the event is given once."""
+    node.backend.devices()
+    node.fake.xid(0, 79)
+    node.fake.fail("*", 999, times=-1, card=0)
+    node.backend.health()
+    node.fake.heal()
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+
+
+def test_events_go_on_after_the_wait_for_them_failed(node: Node) -> None:
+    """NVML refuses it with "GPU is lost" while one is (nvml.h, nvmlEventSetWait); the others' events are kept meanwhile."""
+    node.backend.devices()
+    node.fake.fail("nvmlEventSetWait_v2", 15, times=1)
+    assert node.backend.health() == {}
+    node.fake.xid(1, 48)
+    assert node.backend.health() == {"gpu-1": Health.SICK}
+
+
+def test_a_gpu_whose_events_could_not_be_asked_for_is_asked_until_they_can(node: Node) -> None:
+    """And a driver that cannot make a set of events yet costs nobody the rest of the health."""
+    node.fake.fail("nvmlDeviceRegisterEvents", 999, times=1, card=0)
+    node.fake.fail("nvmlEventSetCreate", 999, times=1)
+    node.backend.devices()
+    for _ in range(2):
+        assert node.backend.health() == {}
+    node.fake.xid(0, 48)
+    assert node.backend.health() == {"gpu-0": Health.SICK}
+
+
+def test_xids_that_the_administrator_names_are_no_errors(node: Node) -> None:
+    """Beside those of programs, which always are none."""
+    options = AgentOptions(node="n", backend="nvml", host_root=node.root, ignored_xids=frozenset({48, 94}))
+    (backend,) = backends(options)
+    backend.devices()
+    for xid in (48, 94, 13):
+        node.fake.xid(0, xid)
+    node.fake.xid(1, 95)
+    assert backend.health() == {"gpu-1": Health.SICK}

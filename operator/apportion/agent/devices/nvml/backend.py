@@ -17,7 +17,7 @@ from apportion.agent.devices.nvml import cards
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
-from apportion.agent.devices.nvml.health import HealthMonitor
+from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instance, Instances
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import Session
@@ -40,10 +40,12 @@ class NvmlBackend:
         *,
         at: Callable[[str], None] = lambda _: None,
         sticky_errors: StickyErrors | None = None,
+        ignored_xids: frozenset[int] = frozenset(),
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
-        `sticky_errors` keep what the driver reports once and never again.
+        `sticky_errors` keep what the driver reports once and never again; `ignored_xids` are errors that say nothing about a
+        GPU's health, beside those that programs cause.
         """
         self._root = root
         self._at = at
@@ -52,7 +54,7 @@ class NvmlBackend:
             self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session)
-        self._monitor = HealthMonitor(self._session, sticky_errors)
+        self._monitor = HealthMonitor(self._session, sticky_errors, APPLICATION_XIDS | ignored_xids)
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
         self._seen = LastSeen("nvml")
@@ -64,10 +66,13 @@ class NvmlBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
         gpus, left_out = cards.discover(self._session, self._root)
-        self._gpus = {gpu.name: gpu for gpu in gpus}
+        # A GPU that was known stays as it was: that it does not answer now is a question of its health.
+        kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]
+        found = sorted((*gpus, *kept), key=lambda gpu: (len(gpu.name), gpu.name))
+        self._gpus = {gpu.name: gpu for gpu in found}
         self._left_out = left_out
-        self._monitor.listen(gpus)
-        return tuple(gpu.card for gpu in gpus)
+        self._monitor.listen(found)
+        return tuple(gpu.card for gpu in found)
 
     def incomplete(self) -> bool:
         """Say whether a GPU did not answer at discovery."""

@@ -14,11 +14,11 @@ import structlog
 from apportion.agent.devices import pci
 from apportion.agent.devices.nvml import links, profiles
 from apportion.agent.devices.nvml.profiles import MigProfile
-from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.values import UNCUT, Card, CardKind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
-from apportion.errors import Lost
+from apportion.errors import BrokenInput, HardwareError
 
 _log = structlog.get_logger()
 
@@ -82,8 +82,10 @@ def discover(session: Session, root: Path) -> tuple[tuple[Gpu, ...], frozenset[s
         try:
             handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
             found.append(_gpu(session, handle, name, root))
-        except Lost as error:
-            # The others work; this one may answer after a reset, and a later discovery finds it.
+        except NoSession:
+            raise
+        except (HardwareError, BrokenInput) as error:
+            # Whatever it answers (lost ones say "Unknown Error", too) concerns this GPU only. The others work; this one may answer after a reset, and a later discovery finds it.
             left_out.add(name)
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
     groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
@@ -106,7 +108,8 @@ def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
 
     uuid = text(call("nvmlDeviceGetUUID"))
     session.remember(uuid, handle)
-    memory = int(call("nvmlDeviceGetMemoryInfo").total)
+    info = session.ask("nvmlDeviceGetMemoryInfo", handle, none_on=NOT_OFFERED, about=name)
+    memory = int(info.total) if info is not None else 0
     architecture = int(call("nvmlDeviceGetArchitecture"))
     migs, uncut = _mig_profiles(session, handle, name, memory, architecture)
     totals = profiles.totals(migs)
@@ -115,8 +118,11 @@ def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
         kind=CardKind.GPU,
         uuid=uuid,
         location=pci.locate(text(call("nvmlDeviceGetPciInfo").busId), root),
-        attributes=_attributes(session, handle, name, architecture) | ({UNCUT: uncut} if uncut else {}),
-        capacity={**totals, "memory": memory},
+        attributes=_attributes(session, handle, name, architecture)
+        | ({UNCUT: uncut} if uncut else {})
+        # GB10 has no memory of its own; the name is that of NVIDIA's DRA driver (its pull request 1121).
+        | ({} if memory else {"memoryType": "unified"}),
+        capacity={**totals, "memory": memory} if memory else {},
         totals=totals,
         slices=profiles.memory_slices(migs),
         profiles=tuple(mig.profile for mig in migs),
@@ -130,7 +136,7 @@ def _mig_profiles(
 ) -> tuple[tuple[MigProfile, ...], str]:
     """Return the shapes, and why there are none on a GPU that could be cut."""
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
-    if mode is None:
+    if mode is None or not memory:
         return (), ""
     if not mode[0] and architecture < HOPPER:
         # Profiles that need a reset first are not offered: the agent could not cut them on demand.

@@ -5,6 +5,7 @@ is sticky until a reboot or `node recover`, because NVML does not report when a 
 the GPU is reset (volatile ECC counters); a GPU is lost as long as it does not answer.
 """
 
+import ctypes
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +14,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices.nvml.cards import Gpu
-from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError, Lost
@@ -44,8 +45,10 @@ class HealthMonitor:
         self._set: Any = None
         self._ended = 0
         """Sessions that were over when the set was made: it dies with its own."""
-        self._heard: set[str] = set()
-        """UUIDs of GPUs whose events go to the set."""
+        self._heard: dict[int | None, str] = {}
+        """UUIDs of GPUs whose events go to the set, by the address of their handles: a GPU that is lost tells no UUID."""
+        self._silent: set[str] = set()
+        """UUIDs of GPUs that have no events, or did not let us listen when they were last asked."""
 
     def listen(self, gpus: Sequence[Gpu]) -> None:
         """Begin to listen, so that nothing is missed between discovery and the first look."""
@@ -53,7 +56,7 @@ class HealthMonitor:
             self._listen(gpus)
 
     def look(self, gpus: Sequence[Gpu]) -> Mapping[str, Health]:
-        """Return the health of the cards that are not healthy."""
+        """Return the health of the cards that are not healthy. Raises HardwareError without a session."""
         with self._lock:
             self._listen(gpus)
             self._drain({gpu.card.uuid: gpu.name for gpu in gpus})
@@ -64,8 +67,8 @@ class HealthMonitor:
     def _of(self, gpu: Gpu, *, marked: bool) -> Health:
         try:
             handle = self._session.handle(gpu.card.uuid, gpu.name)
-            # Names and ids are answered from the library's memory; this question reaches the GPU.
-            self._session.call("nvmlDeviceGetMemoryInfo", handle, about=gpu.name)
+            # Names and ids are answered from the library's memory; these questions reach the GPU.
+            self._session.ask("nvmlDeviceGetMemoryInfo", handle, none_on=NOT_OFFERED, about=gpu.name)
             errors = self._session.ask(
                 "nvmlDeviceGetTotalEccErrors",
                 handle,
@@ -74,35 +77,58 @@ class HealthMonitor:
                 none_on=NOT_OFFERED,
                 about=gpu.name,
             )
+        except NoSession:
+            raise
         except Lost:
             return Health.LOST
+        except HardwareError:
+            # Some lost GPUs answer "Unknown Error" and the like: new work stays away from what cannot be asked.
+            return Health.SICK
         return Health.SICK if errors or marked else Health.HEALTHY
 
     def _listen(self, gpus: Sequence[Gpu]) -> None:
         if self._set is None or self._ended != self._session.ended:
             self._ended = self._session.ended
-            self._set = self._session.call("nvmlEventSetCreate")
-            self._heard = set()
-        for gpu in gpus:
-            if gpu.card.uuid in self._heard:
-                continue
-            self._heard.add(gpu.card.uuid)
+            self._heard = {}
             try:
-                handle = self._session.handle(gpu.card.uuid, gpu.name)
-                known = self._session.ask(
-                    "nvmlDeviceGetSupportedEventTypes", handle, none_on=NOT_OFFERED, about=gpu.name
-                )
-                if known:
-                    self._session.call(
-                        "nvmlDeviceRegisterEvents", handle, known & _TYPES, self._set, about=gpu.name
-                    )
+                self._set = self._session.call("nvmlEventSetCreate")
+            except NoSession:
+                raise
             except HardwareError as error:
+                _log.warning("nvml.no_event_set", error=str(error))
+                self._set = None
+                return
+        for gpu in gpus:
+            if gpu.card.uuid not in self._heard.values():
+                self._listen_to(gpu)
+
+    def _listen_to(self, gpu: Gpu) -> None:
+        uuid = gpu.card.uuid
+        try:
+            handle = self._session.handle(uuid, gpu.name)
+            known = self._session.ask(
+                "nvmlDeviceGetSupportedEventTypes", handle, none_on=NOT_OFFERED, about=gpu.name
+            )
+            if known:
+                self._session.call(
+                    "nvmlDeviceRegisterEvents", handle, known & _TYPES, self._set, about=gpu.name
+                )
+        except HardwareError as error:
+            if uuid not in self._silent:
                 _log.warning("nvml.no_events", card=gpu.name, error=str(error))
+            self._silent.add(uuid)
+            return
+        self._silent.discard(uuid)
+        self._heard[_address(handle)] = uuid
 
     def _drain(self, names: Mapping[str, str]) -> None:
-        while True:
+        while self._set is not None:
             try:
                 event = self._session.ask("nvmlEventSetWait", self._set, 0, none_on=_TIMED_OUT)
+            except Lost as error:
+                # One GPU is lost (nvml.h); the set goes on and keeps what others report.
+                _log.warning("nvml.events_late", error=str(error))
+                return
             except HardwareError as error:
                 # The set died with its session; the next look makes another.
                 _log.warning("nvml.events_lost", error=str(error))
@@ -113,15 +139,29 @@ class HealthMonitor:
             self._note(event, names)
 
     def _note(self, event: Any, names: Mapping[str, str]) -> None:
-        uuid = text(self._session.call("nvmlDeviceGetUUID", event.device))
+        uuids = self._reporters(event)
         xid = event.eventType == pynvml.nvmlEventTypeXidCriticalError
         mine = not (xid and event.eventData in self._ignored)
         _log.warning(
             "nvml.event",
-            card=names.get(uuid, uuid),
+            cards=[names.get(uuid, uuid) for uuid in uuids],
             xid=event.eventData if xid else None,
             gpu_instance=None if event.gpuInstanceId == _WHOLE_GPU else event.gpuInstanceId,
             counts=mine,
         )
-        if mine:
+        for uuid in uuids if mine else ():
             self._sticky_errors.add(uuid, f"XID {event.eventData}" if xid else "double-bit ECC error")
+
+    def _reporters(self, event: Any) -> tuple[str, ...]:
+        """Return the UUID of the GPU that an event is about; of all that are heard when that is unknown. It comes only once."""
+        known = self._heard.get(_address(event.device))
+        if known is not None:
+            return (known,)
+        try:
+            return (text(self._session.call("nvmlDeviceGetUUID", event.device)),)
+        except HardwareError:
+            return tuple(self._heard.values())
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value

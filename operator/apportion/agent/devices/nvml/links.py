@@ -1,17 +1,21 @@
 """NVLink: which GPUs are connected with each other, directly or through switches.
 
 In: a session and the cards. Out: the group of each card that is linked to another, named by the UUID of the group's first card,
-so that groups of different nodes never have the same name. Links are counted only while they are active.
+so that groups of different nodes never have the same name. Links are counted only while they are active; a card that does not tell its own is linked only by what others tell.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 
 import pynvml
+import structlog
 
 from apportion.agent.devices import pci
-from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
+from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.values import Card
+from apportion.errors import BrokenInput, HardwareError
+
+_log = structlog.get_logger()
 
 _TO_GPU, _TO_SWITCH = 0, 2
 """nvmlIntNvLinkDeviceType_t"""
@@ -25,7 +29,14 @@ def groups(session: Session, cards: Mapping[str, Card]) -> dict[str, str]:
     # The index of the first card of each card's group.
     first = {name: index for index, name in enumerate((*cards, _SWITCHES))}
     for name, card in cards.items():
-        for peer in _peers(session, card):
+        try:
+            peers = _peers(session, card)
+        except NoSession:
+            raise
+        except (HardwareError, BrokenInput) as error:
+            _log.warning("nvml.links_unknown", card=name, error=str(error))
+            continue
+        for peer in peers:
             low, high = sorted((first[name], first[by_bus.get(peer, name)]))
             first = {each: low if index == high else index for each, index in first.items()}
     del first[_SWITCHES]

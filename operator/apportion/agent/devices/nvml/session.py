@@ -27,6 +27,10 @@ NOT_OFFERED: Final = frozenset(
 """This driver or GPU does not know what was asked for; something older or nothing takes its place."""
 
 
+class NoSession(HardwareError):  # noqa: N818 - named after what is missing
+    """There is no session with the driver (any more): no card is to blame."""
+
+
 class _NoLibrary(Unsupported):
     """There is no libnvidia-ml on this machine."""
 
@@ -34,6 +38,8 @@ class _NoLibrary(Unsupported):
 _nvml: Any = pynvml
 """The same module where its missing annotations stand in the way."""
 _KINDS: Mapping[int, type[HardwareError]] = {
+    pynvml.NVML_ERROR_UNINITIALIZED: NoSession,
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: NoSession,
     pynvml.NVML_ERROR_IN_USE: Busy,
     pynvml.NVML_ERROR_NOT_READY: Busy,
     pynvml.NVML_ERROR_TIMEOUT: Busy,
