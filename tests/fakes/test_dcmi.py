@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.fakes.dcmi.layout import CONTAINER
 from testbed.fakes.dcmi.library import FakeDcmi
 from tests.fakes.dcmi_program import run
 
@@ -142,7 +143,7 @@ def test_modes_and_rights(b4: FakeDcmi) -> None:
                   dcmi.dcmi_set_vdevice_mode(2)]
         """,
     ) == [OCCUPIED, 0, 1, NOT_SUPPORTED, INVALID]
-    b4.set_mode(permitted=False)
+    b4.call_from(CONTAINER)
     assert (
         run(b4, 'answer = [cut("vir05_1c_8g"), destroy(100), number("dcmi_get_vdevice_mode")]')
         == [NOT_PERMITTED] * 3
@@ -264,18 +265,17 @@ def test_a_lost_chip_answers_nothing(tmp_path: Path) -> None:
     ) == [NOT_EXIST, NOT_EXIST, NOT_EXIST, [], 2]
 
 
-def test_alarms_come_with_their_event(b4: FakeDcmi) -> None:
-    """Grade and name; healed, both are gone."""
+def test_alarms_come_with_their_code(b4: FakeDcmi) -> None:
+    """Grade and code; healed, both are gone."""
     script = """
-    events, count = create_string_buffer(16 * 392), c_int()
-    dcmi.dcmi_get_device_current_fault_event(1, 0, events, 16, byref(count))
-    answer = [number("dcmi_get_device_health", 1, 0), count.value,
-              events.raw[40:296].split(b"\\0")[0].decode(), struct.unpack_from("<IH4xBB", events.raw, 8)[2:]]
+    codes, count = (c_uint * 128)(), c_int()
+    dcmi.dcmi_get_device_errorcode_v2(1, 0, byref(count), codes, 128)
+    answer = [number("dcmi_get_device_health", 1, 0), *codes[:count.value]]
     """
-    b4.set_health(0, 3, "HBM multi bit ECC")
-    assert run(b4, script) == [3, 1, "HBM multi bit ECC", [3, 1]]
+    b4.set_health(0, 3)
+    assert run(b4, script) == [3, 0x80E01801]
     b4.heal()
-    assert run(b4, script)[:2] == [0, 0]
+    assert run(b4, script) == [0]
 
 
 def test_a_missing_driver_refuses_the_start(b4: FakeDcmi) -> None:

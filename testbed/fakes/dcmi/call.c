@@ -21,6 +21,18 @@ struct chip *chip_at(struct state *state, int card, int device) {
 
 static struct state *state(void) { return (struct state *)statefile_header(); }
 
+/* The real library knows one family for the whole node: the first chip's stands for calls about none. */
+static int refusal(const struct call *call, const char *symbol) {
+    const struct state *state = call->state;
+    unsigned family = call->chip ? call->chip->family : state->chip[0].family;
+    for (const struct answer *row = state->answer; row < state->answer + state->answers; row++) {
+        const char *star = strchr(row->symbol, '*');
+        size_t length = star ? (size_t)(star - row->symbol) : sizeof row->symbol;
+        if (row->family == family && strncmp(row->symbol, symbol, length) == 0) return row->code[state->place];
+    }
+    return OK;
+}
+
 int begin(struct call *call, const char *symbol, int card, int device) {
     memset(call, 0, sizeof *call);
     if (state() == NULL) return call->code = NOT_READY, 0;
@@ -35,7 +47,7 @@ int begin(struct call *call, const char *symbol, int card, int device) {
     }
     if (fault.action == KILL_BEFORE) raise(SIGKILL);
     call->kill_after = fault.action == KILL_AFTER;
-    int code = fault.action == FAIL ? fault.code : OK;
+    int code = fault.action == FAIL ? fault.code : refusal(call, symbol);
     if (code == OK && card != NO_CHIP && call->chip == NULL) code = INVALID_PARAMETER;
     if (code == OK && call->chip != NULL && call->chip->lost) code = DEVICE_NOT_EXIST;
     if (code == OK) return 1;

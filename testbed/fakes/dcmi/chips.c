@@ -151,21 +151,23 @@ EXPORT int dcmi_get_card_id_device_id_from_logicid(int *card, int *device, unsig
     DONE(INVALID_PARAMETER);
 }
 
-enum { NDIE, VDIE };
+enum { NDIE, VDIE, DDIE };
 
+/* dcmi_inner/src/dcmi_inner_info_get.c:1759-1778: the old kind of id is gone on later families. */
 EXPORT int dcmi_get_device_die_v2(int card, int device, int type, unsigned out[5]) {
     BEGIN(card, device);
-    if (type != NDIE && type != VDIE) DONE(INVALID_PARAMETER);
-    memcpy(out, type == VDIE ? call.chip->die : call.chip->die_n, 5 * sizeof *out);
+    unsigned family = call.chip->family;
+    if (type < NDIE || type > DDIE) DONE(INVALID_PARAMETER);
+    if (type == NDIE && (family == B910 || family == C910)) DONE(NOT_SUPPORTED);
+    memcpy(out, type == NDIE ? call.chip->die_n : call.chip->die, 5 * sizeof *out);
     DONE(OK);
 }
 
-/* Where chips sit to each other; 910B and later only, as on hardware. */
+/* Where chips sit to each other. */
 EXPORT int dcmi_get_topo_info_by_device_id(int card, int device, int other_card, int other_device, int *type) {
     BEGIN(card, device);
     const struct chip *other = chip_at(call.state, other_card, other_device);
     if (other == NULL) DONE(INVALID_PARAMETER);
-    if (call.chip->family != B910 && call.chip->family != C910) DONE(NOT_SUPPORTED);
     *type = call.state->link[call.chip - call.state->chip][other - call.state->chip];
     DONE(OK);
 }

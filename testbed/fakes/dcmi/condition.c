@@ -1,5 +1,4 @@
-/* Health, fault events, memory and load of chips. */
-#include <stdio.h>
+/* Health, error codes, memory and load of chips. */
 #include <string.h>
 
 #include "call.h"
@@ -9,39 +8,6 @@
 EXPORT int dcmi_get_device_health(int card, int device, unsigned *health) {
     BEGIN(card, device);
     *health = call.chip->health;
-    DONE(OK);
-}
-
-struct fault_event {
-    unsigned id;
-    unsigned short device;
-    unsigned char node_type, node, sub_node_type, sub_node, severity, assertion;
-    int serial, notify_serial;
-    unsigned long long raised;
-    char name[256], info[32];
-    unsigned char rest[32];
-};
-
-struct any_event {
-    int type;
-    struct fault_event event;
-};
-
-EXPORT int dcmi_get_device_current_fault_event(int card, int device, struct any_event *out, int room, int *number) {
-    BEGIN(card, device);
-    *number = 0;
-    for (const struct event *row = call.chip->event; row < call.chip->event + EVENTS && *number < room; row++) {
-        if (!row->used) continue;
-        struct any_event *one = &out[(*number)++];
-        memset(one, 0, sizeof *one);
-        one->event.id = row->id;
-        one->event.device = (unsigned short)call.chip->logic;
-        one->event.severity = (unsigned char)row->severity;
-        one->event.assertion = 1;
-        one->event.serial = (int)row->serial;
-        one->event.raised = row->raised;
-        snprintf(one->event.name, sizeof one->event.name, "%s", row->name);
-    }
     DONE(OK);
 }
 
@@ -80,7 +46,6 @@ struct hbm_info {
 
 EXPORT int dcmi_get_device_hbm_info(int card, int device, struct hbm_info *out) {
     BEGIN(card, device);
-    if (call.chip->family == P310) DONE(NOT_SUPPORTED);
     *out = (struct hbm_info){call.chip->total.memory, 1600, 0, 45, 0};
     DONE(OK);
 }

@@ -9,14 +9,17 @@ from typing import ClassVar
 from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x494D4344
-LAYOUT = 1
+LAYOUT = 2
 CHIPS = 16
 TEMPLATES = 12
 VDEVICES = 32
 EVENTS = 8
+ANSWERS = 64
 
-OTHER, P310, A910, B910, C910 = range(5)
+B310, P310, A910, B910, C910, A950 = range(6)
 """Families of chips."""
+HOST, PRIVILEGED, CONTAINER, NOT_ROOT = range(4)
+"""Who calls, and from where: root on the host, in a privileged or a plain container, or somebody else."""
 
 
 class Amounts(Structure):
@@ -45,13 +48,9 @@ class Vdevice(Structure):
 
 
 class Event(Structure):
-    """A fault that is not over."""
+    """An alarm that is not over."""
 
-    _fields_: ClassVar[Fields] = [
-        *words("used", "id", "severity", "serial"),
-        ("raised", c_uint64),
-        ("name", c_char * 64),
-    ]
+    _fields_: ClassVar[Fields] = words("used", "id")
 
 
 class Chip(Structure):
@@ -75,15 +74,22 @@ class Chip(Structure):
     ]
 
 
+class Answer(Structure):
+    """What a call answers each place before it looks at anything else."""
+
+    _fields_: ClassVar[Fields] = [("symbol", c_char * 64), *words("family"), ("code", c_int32 * 4)]
+
+
 class State(Structure):
     """The whole file."""
 
     _fields_: ClassVar[Fields] = [
         ("header", Header),
-        *words("chips", "mode", "recover", "smp", "permitted", "unused"),
+        *words("chips", "mode", "recover", "smp", "place", "answers"),
         ("next_serial", c_uint64),
         ("driver", c_char * 64),
         ("recovery", c_char * 256),
         ("link", (c_uint8 * CHIPS) * CHIPS),
+        ("answer", Answer * ANSWERS),
         ("chip", Chip * CHIPS),
     ]

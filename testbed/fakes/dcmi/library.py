@@ -12,6 +12,7 @@ from pathlib import Path
 
 from testbed.fakes.dcmi import layout
 from testbed.fakes.dcmi.models import chips_per_card, fill, ring
+from testbed.fakes.dcmi.permissions import answers
 from testbed.fakes.driver import FakeDriver
 from testbed.fakes.statefile.layout import Header
 
@@ -57,12 +58,13 @@ class FakeDcmi(FakeDriver[layout.State]):
         state = layout.State(
             header=Header(layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.State), 1),
             chips=len(models),
-            permitted=1,
             recover=int(recover),
             next_serial=1,
             driver=driver.encode(),
             recovery=str(recovery or "").encode(),
         )
+        for index, answer in enumerate(answers()):
+            state.answer[index], state.answers = answer, index + 1
         for index, model in enumerate(models):
             chip = state.chip[index]
             fill(chip, model)
@@ -134,12 +136,12 @@ class FakeDcmi(FakeDriver[layout.State]):
         with self.changing() as state:
             state.chip[chip].lost = 1
 
-    def set_health(self, chip: int, health: int, name: str = "") -> None:
-        """Set a chip's health (0 normal, 1 minor, 2 major, 3 critical) and a fault event of this name."""
+    def set_health(self, chip: int, health: int) -> None:
+        """Set a chip's health (0 normal, 1 minor, 2 major, 3 critical), with an error code unless it is normal."""
         with self.changing() as state:
             row = state.chip[chip]
             row.health = health
-            row.event[0] = layout.Event(int(health > 0), 0x80E01801, health, 1, 1, name.encode())
+            row.event[0] = layout.Event(int(health > 0), 0x80E01801)
 
     def occupy(self, vnpu: int, *, used: bool = True) -> None:
         """Let a container use a vNPU, or no longer."""
@@ -151,10 +153,15 @@ class FakeDcmi(FakeDriver[layout.State]):
                         return
         raise KeyError(vnpu)
 
-    def set_mode(self, *, virtual_machines: bool = False, smp: bool = False, permitted: bool = True) -> None:
-        """Set the modes of the node: vNPUs for virtual machines, the 910's work mode, the rights of callers."""
+    def set_mode(self, *, virtual_machines: bool = False, smp: bool = False) -> None:
+        """Set the modes of the node: vNPUs for virtual machines, the 910's work mode."""
         with self.changing() as state:
-            state.mode, state.smp, state.permitted = int(virtual_machines), int(smp), int(permitted)
+            state.mode, state.smp = int(virtual_machines), int(smp)
+
+    def call_from(self, place: int) -> None:
+        """Set who calls, and from where (`layout`): what the library answers depends on it."""
+        with self.changing() as state:
+            state.place = place
 
     @property
     def recovers(self) -> bool:

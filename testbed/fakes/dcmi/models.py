@@ -1,7 +1,7 @@
 """NPU models for the fake DCMI, from the product's own table.
 
-In: a model's name, such as `910B4`, or `A3` or `unknown` for chips that the table does not have. Out: its row of the state
-file, without identity.
+In: a model's name, such as `910B4`, or one of chips that the table does not have: `A3`, `310B`, `950`, `unknown`. Out: its row of
+the state file, without identity.
 """
 
 from functools import cache
@@ -10,13 +10,17 @@ from typing import Any
 
 import yaml
 
-from testbed.fakes.dcmi.layout import A910, B910, C910, OTHER, P310, Amounts, Chip
+from testbed.fakes.dcmi.layout import A910, A950, B310, B910, C910, P310, Amounts, Chip
 
 _FAMILIES = {"310P": P310, "910A": A910, "910B": B910}
 _ENGINES = ("vpc", "vdec", "venc", "jpegd", "jpege")
 _BEYOND = {
     # A3: two chips to a card, links through switches, and DCMI refuses every vNPU.
     "A3": {"family": C910, "chips": ["Ascend910"], "ids": 16, "most": 0, "ring": 16},
+    # No vNPUs, one chip, on a board of its own or in a module.
+    "310B": {"family": B310, "chips": ["310B4"], "ids": 16, "most": 0, "ring": 0},
+    # Its interface is another one (dcmiv2).
+    "950": {"family": A950, "chips": ["Ascend950DT"], "ids": 16, "most": 0, "ring": 0},
     # A chip that came out after the table was written; its driver has one template.
     "unknown": {"family": B910, "chips": ["910X1"], "ids": 16, "most": 4, "ring": 8, "board": 0x77},
 }
@@ -51,7 +55,7 @@ def fill(chip: Chip, model: str) -> None:
     """Write everything about a model that does not depend on the single chip."""
     raw = models()[model]
     family = raw["family"]
-    chip.family = family if isinstance(family, int) else _FAMILIES.get(family, OTHER)
+    chip.family = family if isinstance(family, int) else _FAMILIES[family]
     chip.name = str(raw["chips"][0]).encode()
     chip.npu_name = (b"Ascend" + chip.name).replace(b"AscendAscend", b"Ascend")
     chip.board = raw.get("board", next(iter(raw.get("boards", [0x64]))))

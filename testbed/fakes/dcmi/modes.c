@@ -5,7 +5,6 @@
 
 EXPORT int dcmi_get_vdevice_mode(int *mode) {
     BEGIN(NO_CHIP, 0);
-    if (!call.state->permitted) DONE(NOT_PERMITTED);
     *mode = (int)call.state->mode;
     DONE(OK);
 }
@@ -18,7 +17,6 @@ static int any_split(const struct state *state) {
 
 EXPORT int dcmi_set_vdevice_mode(int mode) {
     BEGIN(NO_CHIP, 0);
-    if (!call.state->permitted) DONE(NOT_PERMITTED);
     if (mode != 0 && mode != 1) DONE(INVALID_PARAMETER);
     if ((unsigned)mode != call.state->mode && any_split(call.state)) DONE(OCCUPIED);
     call.state->mode = (uint32_t)mode;
@@ -27,14 +25,12 @@ EXPORT int dcmi_set_vdevice_mode(int mode) {
 
 EXPORT int dcmi_get_npu_work_mode(int card, unsigned char *mode) {
     BEGIN(card, 0);
-    if (call.chip->family != A910) DONE(NOT_SUPPORTED);
     *mode = (unsigned char)call.state->smp;
     DONE(OK);
 }
 
 EXPORT int dcmi_get_vnpu_config_recover_mode(unsigned *mode) {
     BEGIN(NO_CHIP, 0);
-    if (!call.state->permitted) DONE(NOT_PERMITTED);
     *mode = call.state->recover;
     DONE(OK);
 }
@@ -42,7 +38,6 @@ EXPORT int dcmi_get_vnpu_config_recover_mode(unsigned *mode) {
 /* Switching it off forgets every vNPU that was to come back. */
 EXPORT int dcmi_set_vnpu_config_recover_mode(unsigned mode) {
     BEGIN(NO_CHIP, 0);
-    if (!call.state->permitted) DONE(NOT_PERMITTED);
     if (mode > 1) DONE(INVALID_PARAMETER);
     call.state->recover = mode;
     for (unsigned i = 0; mode == 0 && i < call.state->chips; i++)

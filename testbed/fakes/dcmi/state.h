@@ -12,14 +12,25 @@
 
 enum {
     MAGIC = 0x494d4344,
-    LAYOUT = 1,
+    LAYOUT = 2,
     CHIPS = 16,
     TEMPLATES = 12,
     VDEVICES = 32, /* DCMI_SOC_SPLIT_MAX */
     EVENTS = 8,
+    ANSWERS = 64,
 };
 
-enum family { OTHER, P310, A910, B910, C910 };
+enum family { B310, P310, A910, B910, C910, A950 };
+
+/* Who calls, and from where; virtual machines are left out. */
+enum place { HOST, PRIVILEGED, CONTAINER, NOT_ROOT, PLACES };
+
+/* What a call answers a place before it looks at anything else (permissions.py has the rows and their sources). */
+struct answer {
+    char symbol[64]; /* "dcmi_*": every one that begins so */
+    uint32_t family;
+    int32_t code[PLACES];
+};
 
 struct amounts {
     uint32_t aicore, aicpu, vpc, vdec, venc, jpegd, jpege, unused;
@@ -38,9 +49,7 @@ struct vdevice {
 };
 
 struct event {
-    uint32_t used, id, severity, serial;
-    uint64_t raised;
-    char name[64];
+    uint32_t used, id;
 };
 
 struct chip {
@@ -66,12 +75,13 @@ struct state {
     uint32_t mode;      /* 0: containers, 1: virtual machines */
     uint32_t recover;   /* the driver makes vNPUs again at boot */
     uint32_t smp;       /* 910A: the work mode that refuses every vNPU */
-    uint32_t permitted; /* 0: the caller may not change vNPUs */
-    uint32_t unused;
+    uint32_t place;     /* of the caller */
+    uint32_t answers;
     uint64_t next_serial;
     char driver[64];
     char recovery[256];           /* path of vnpu.cfg; empty: none is kept */
     uint8_t link[CHIPS][CHIPS];   /* DCMI_TOPO_TYPE_* by index */
+    struct answer answer[ANSWERS];
     struct chip chip[CHIPS];
 };
 

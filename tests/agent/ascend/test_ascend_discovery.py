@@ -14,6 +14,7 @@ from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import pools
 from apportion.errors import HardwareError, Lost, Unsupported
 from testbed.fakes.dcmi import npu_smi
+from testbed.fakes.dcmi.layout import CONTAINER
 from testbed.fakes.dcmi.models import models as faked
 from tests.agent.ascend.nodes import WANTED, Node, Nodes
 from tests.agent.places import DRIVERS
@@ -178,7 +179,7 @@ def test_a_node_for_virtual_machines_cuts_nothing_and_says_so(node: Node) -> Non
 
 def test_without_the_right_to_cut_chips_are_whole(node: Node) -> None:
     """An agent that is not privileged still publishes."""
-    node.fake.set_mode(permitted=False)
+    node.fake.call_from(CONTAINER)
     card, _ = node.backend.devices()
     assert (card.attributes[UNCUT], card.profiles) == ("NotPermitted", ())
 
@@ -246,4 +247,4 @@ def test_driver_versions_become_semantic_ones(text: str, version: str | None) ->
 
 def test_the_fake_has_chips_that_the_table_does_not_know() -> None:
     """Else the tests above prove nothing."""
-    assert set(faked()) - set(NPUS) == {"A3", "unknown"}
+    assert set(faked()) - set(NPUS) == {"310B", "950", "A3", "unknown"}

@@ -1,6 +1,7 @@
 """How the Ascend backend tells sick chips from lost ones, and what it makes of chips that cannot be read."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.values import Health
@@ -20,10 +21,22 @@ from tests.agent.ascend.nodes import WANTED, Node
 )
 def test_the_drivers_grades(node: Node, grade: int, health: dict[str, Health]) -> None:
     """A minor alarm is none of ours; all of it passes."""
-    node.fake.set_health(0, grade, "hbm ecc")
+    node.fake.set_health(0, grade)
     assert node.backend.health() == health
     node.fake.heal()
     assert node.backend.health() == {}
+
+
+def test_a_change_is_logged_once_with_the_drivers_codes(node: Node) -> None:
+    """People look them up; another look at the same alarm says nothing."""
+    node.backend.devices()
+    node.fake.set_health(0, 3)
+    with capture_logs() as logs:
+        node.backend.health()
+        node.backend.health()
+    assert [(row["card"], row["health"], row["faults"]) for row in logs] == [
+        ("npu-0", "Sick", ["0x80e01801"])
+    ]
 
 
 def test_a_chip_that_cannot_be_asked_is_sick_and_one_that_is_gone_is_lost(node: Node) -> None:

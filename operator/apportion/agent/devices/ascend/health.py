@@ -12,14 +12,14 @@ import structlog
 
 from apportion.agent.devices.ascend.chips import Chip
 from apportion.agent.devices.ascend.session import NO_SUCH_DEVICE, Session
-from apportion.agent.devices.ascend.structures import FaultEvent
 from apportion.agent.devices.values import Health
 
 _log = structlog.get_logger()
 
 _MINOR: Final = 1
 _NOT_THERE: Final = 0xFFFFFFFF
-_MOST_EVENTS: Final = 16
+_MOST_CODES: Final = 128
+"""As many as the library has at once; a shorter list is an error to it."""
 
 
 class HealthMonitor:
@@ -51,18 +51,10 @@ class HealthMonitor:
         return Health.HEALTHY if code == 0 and grade.value <= _MINOR else Health.SICK
 
     def _faults(self, chip: Chip) -> list[str]:
-        events, count = (FaultEvent * _MOST_EVENTS)(), c_int()
-        code = self._session.ask(
-            "dcmi_get_device_current_fault_event",
-            chip.address.card,
-            chip.address.device,
-            events,
-            _MOST_EVENTS,
-            byref(count),
+        """Return the codes of the alarms; the call that also describes them is answered for 950 only."""
+        codes, count = (c_uint * _MOST_CODES)(), c_int()
+        address = chip.address
+        asked = self._session.ask(
+            "dcmi_get_device_errorcode_v2", address.card, address.device, byref(count), codes, _MOST_CODES
         )
-        if code != 0:
-            return []
-        return [
-            f"{row.fault.id:#x} {row.fault.name.decode(errors='replace')}".strip()
-            for row in events[: count.value]
-        ]
+        return [f"{code:#x}" for code in codes[: count.value]] if asked == 0 else []

@@ -203,28 +203,3 @@ class CreatedVdevice(Structure):
         ("group", c_uint),
         ("reserved", c_ubyte * 32),
     ]
-
-
-class _Fault(Structure):
-    _fields_: ClassVar[_Fields] = [
-        ("id", c_uint),
-        ("device", c_ushort),
-        ("node_type", c_ubyte),
-        ("node", c_ubyte),
-        ("sub_node_type", c_ubyte),
-        ("sub_node", c_ubyte),
-        ("severity", c_ubyte),
-        ("assertion", c_ubyte),
-        ("serial", c_int),
-        ("notify_serial", c_int),
-        ("raised", c_ulonglong),
-        ("name", c_char * 256),
-        ("info", c_char * 32),
-        ("rest", c_ubyte * 32),
-    ]
-
-
-class FaultEvent(Structure):
-    """struct dcmi_event."""
-
-    _fields_: ClassVar[_Fields] = [("type", c_int), ("fault", _Fault)]
