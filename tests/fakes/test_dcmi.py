@@ -19,7 +19,7 @@ INVALID, NOT_PERMITTED, INNER, NOT_EXIST, NOT_READY, FILE, OCCUPIED, NOT_SUPPORT
 @pytest.fixture
 def b4(tmp_path: Path) -> FakeDcmi:
     """Give one 910B4."""
-    return FakeDcmi.create(tmp_path / "dcmi", ["910B4"], recovery=tmp_path / "vnpu.cfg")
+    return FakeDcmi.create(tmp_path / "dcmi", ["910B4"], recovery=tmp_path / "vnpu.cfg", mounted=True)
 
 
 def test_numbers_lead_from_cards_to_chips_and_back(tmp_path: Path) -> None:
@@ -177,6 +177,35 @@ def test_the_recovery_file_brings_vnpus_back_at_boot(b4: FakeDcmi) -> None:
     assert back.serial != before[107]
     run(b4, "dcmi.dcmi_set_vnpu_config_recover_mode(0)")
     assert "create-vnpu" not in config.read_text()
+    b4.reboot()
+    assert b4.vnpus() == ()
+
+
+def test_a_container_without_the_hosts_recovery_file_has_one_of_its_own(b4: FakeDcmi) -> None:
+    """Its switch is on, nothing in it comes back, and the host's keeps what it has."""
+    run(b4, 'dcmi.dcmi_set_vnpu_config_recover_mode(1); cut("vir05_1c_8g", 107)')
+    with b4.changing() as state:
+        state.mounted = 0
+    script = """
+    cut("vir05_1c_8g", 108)
+    before = number("dcmi_get_vnpu_config_recover_mode")
+    answer = [before, dcmi.dcmi_set_vnpu_config_recover_mode(0), number("dcmi_get_vnpu_config_recover_mode")]
+    """
+    assert run(b4, script) == [1, 0, 0]
+    assert [row.id for row in b4.vnpus()] == [107, 108]
+    b4.reboot()
+    assert [row.id for row in b4.vnpus()] == [107]
+
+
+def test_a_line_stays_where_a_program_dies_between_the_vnpu_and_its_line(b4: FakeDcmi) -> None:
+    """What was removed then comes back at boot; removed a second time it does not."""
+    run(b4, 'dcmi.dcmi_set_vnpu_config_recover_mode(1); cut("vir05_1c_8g", 107)')
+    b4.kill("dcmi_set_destroy_vdevice.save", after=False)
+    run(b4, "destroy(107)", code=-signal.SIGKILL)
+    assert b4.vnpus() == ()
+    b4.reboot()
+    assert [row.id for row in b4.vnpus()] == [107]
+    run(b4, "destroy(107)")
     b4.reboot()
     assert b4.vnpus() == ()
 

@@ -85,7 +85,7 @@ class State(Structure):
 
     _fields_: ClassVar[Fields] = [
         ("header", Header),
-        *words("chips", "mode", "recover", "smp", "place", "answers"),
+        *words("chips", "mode", "recover", "own_recover", "mounted", "smp", "place", "answers"),
         ("next_serial", c_uint64),
         ("driver", c_char * 64),
         ("recovery", c_char * 256),

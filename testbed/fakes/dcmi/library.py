@@ -50,15 +50,20 @@ class FakeDcmi(FakeDriver[layout.State]):
         driver: str = "24.1.rc3",
         recovery: Path | None = None,
         recover: bool = False,
+        mounted: bool = False,
     ) -> "FakeDcmi":
-        """Make a state file with one chip of each model named.
+        """Make a state file with one chip of each model named, whose callers are root in a privileged container.
 
-        `recovery`: where the driver keeps its vnpu.cfg; `recover`: it makes vNPUs again at boot.
+        `recovery`: where the host keeps its vnpu.cfg; `recover`: vNPUs in it are made again at boot; `mounted`: containers have it
+        too, instead of a file of their own.
         """
         state = layout.State(
             header=Header(layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.State), 1),
             chips=len(models),
             recover=int(recover),
+            own_recover=1,
+            mounted=int(mounted),
+            place=layout.PRIVILEGED,
             next_serial=1,
             driver=driver.encode(),
             recovery=str(recovery or "").encode(),
@@ -175,7 +180,7 @@ class FakeDcmi(FakeDriver[layout.State]):
                 chip.lost = chip.next_id = chip.sriov = 0
                 for row in chip.vdevice:
                     row.in_use = row.container = 0
-                    row.used = int(row.used and row.saved and state.recover)
+                    row.used = int(row.saved and state.recover)
                     if row.used:
                         row.serial, state.next_serial = state.next_serial, state.next_serial + 1
                         chip.sriov = int(chip.family == layout.B910)

@@ -31,7 +31,7 @@ EXPORT int dcmi_get_npu_work_mode(int card, unsigned char *mode) {
 
 EXPORT int dcmi_get_vnpu_config_recover_mode(unsigned *mode) {
     BEGIN(NO_CHIP, 0);
-    *mode = call.state->recover;
+    *mode = *recover_of(call.state);
     DONE(OK);
 }
 
@@ -39,7 +39,8 @@ EXPORT int dcmi_get_vnpu_config_recover_mode(unsigned *mode) {
 EXPORT int dcmi_set_vnpu_config_recover_mode(unsigned mode) {
     BEGIN(NO_CHIP, 0);
     if (mode > 1) DONE(INVALID_PARAMETER);
-    call.state->recover = mode;
+    *recover_of(call.state) = mode;
+    if (!is_hosts(call.state)) DONE(OK);
     for (unsigned i = 0; mode == 0 && i < call.state->chips; i++)
         for (int j = 0; j < VDEVICES; j++) call.state->chip[i].vdevice[j].saved = 0;
     DONE(save(call.state) == OK ? OK : INNER_ERROR);

@@ -44,7 +44,7 @@ struct template {
 
 struct vdevice {
     uint32_t used, id, template, group, in_use;
-    uint32_t saved; /* in the recovery file */
+    uint32_t saved; /* in the host's recovery file, also after the vNPU has gone: see recovery.h */
     uint64_t serial, container;
 };
 
@@ -73,7 +73,9 @@ struct state {
     struct header header;
     uint32_t chips;
     uint32_t mode;      /* 0: containers, 1: virtual machines */
-    uint32_t recover;   /* the driver makes vNPUs again at boot */
+    uint32_t recover;   /* the host's vnpu.cfg: vNPUs in it are made again at boot */
+    uint32_t own_recover; /* the same switch in a container's own vnpu.cfg, which no boot reads */
+    uint32_t mounted;   /* containers have the host's vnpu.cfg */
     uint32_t smp;       /* 910A: the work mode that refuses every vNPU */
     uint32_t place;     /* of the caller */
     uint32_t answers;

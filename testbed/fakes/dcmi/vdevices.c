@@ -80,7 +80,7 @@ static struct vdevice *make(struct call *call, const struct template *template, 
     if (id == AUTO) id = given_id(chip);
     if (id == AUTO || by_id(chip, id) != NULL) return NULL;
     for (struct vdevice *row = chip->vdevice; row < chip->vdevice + VDEVICES; row++) {
-        if (row->used) continue;
+        if (row->used || row->saved) continue;
         memset(row, 0, sizeof *row);
         row->id = id;
         row->template = (uint32_t)(template - chip->template);
@@ -98,9 +98,10 @@ static void remove_row(struct chip *chip, struct vdevice *row) {
 }
 
 /* Between the driver's part and the recovery file's, as a step with a name for faults of its own. */
-static int keep(struct call *call, const char *step) {
+static int keep(struct call *call, const char *step, unsigned id) {
     struct fault fault = take_fault(step, (int)(call->chip - call->state->chip));
     if (fault.action == KILL_BEFORE) raise(SIGKILL);
+    strike(call->chip, id);
     int code = fault.action == FAIL ? fault.code : save(call->state);
     if (fault.action == KILL_AFTER) raise(SIGKILL);
     return code;
@@ -123,10 +124,10 @@ EXPORT int dcmi_create_vdevice(int card, int device, const struct vdevice_reques
     memset(out, 0xff, sizeof *out);
     out->id = row->id;
     out->group = chip->groups ? (unsigned)__builtin_ctz(row->group) : AUTO;
-    if (call.state->recover) {
+    if (*recover_of(call.state) && is_hosts(call.state)) {
         row->saved = 1;
-        code = keep(&call, "dcmi_create_vdevice.save");
-        if (code != OK) remove_row(chip, row);
+        code = keep(&call, "dcmi_create_vdevice.save", row->id);
+        if (code != OK) row->saved = 0, remove_row(chip, row);
     }
     DONE(code);
 }
@@ -141,7 +142,7 @@ EXPORT int dcmi_set_destroy_vdevice(int card, int device, unsigned id) {
         remove_row(call.chip, row);
         found = 1;
     }
-    if (found && call.state->recover) code = keep(&call, "dcmi_set_destroy_vdevice.save");
+    if (found && *recover_of(call.state) && is_hosts(call.state)) code = keep(&call, "dcmi_set_destroy_vdevice.save", id);
     DONE(found || id == EVERY ? code : DEVICE_NOT_EXIST);
 }
 

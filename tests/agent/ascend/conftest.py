@@ -20,10 +20,12 @@ def node_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     monkeypatch.setenv("PATH", "")
     made = iter(range(100))
 
-    def make(models: Sequence[str] = ("910B4",), *, recover: bool = False) -> Node:
+    def make(models: Sequence[str] = ("910B4",), *, recover: bool = False, mounted: bool = False) -> Node:
         folder = tmp_path / str(next(made))
         folder.mkdir()
-        fake = FakeDcmi.create(folder / "dcmi", models, recovery=folder / "vnpu.cfg", recover=recover)
+        fake = FakeDcmi.create(
+            folder / "dcmi", models, recovery=folder / "vnpu.cfg", recover=recover, mounted=mounted
+        )
         fake.preload()
         return Node(fake, lay_out(fake, folder / "root"))
 
@@ -41,10 +43,16 @@ def faked(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> MakeFake:
     """Make a node whose agent processes find the fake driver."""
 
     @asynccontextmanager
-    async def make(*models: str, recover: bool = False) -> AsyncIterator[tuple[SimulatedNode, FakeDcmi]]:
+    async def make(
+        *models: str, recover: bool = False, mounted: bool = False
+    ) -> AsyncIterator[tuple[SimulatedNode, FakeDcmi]]:
         async with make_node() as node:
             fake = FakeDcmi.create(
-                node.folder / "dcmi", models, recovery=node.folder / "vnpu.cfg", recover=recover
+                node.folder / "dcmi",
+                models,
+                recovery=node.folder / "vnpu.cfg",
+                recover=recover,
+                mounted=mounted,
             )
             for name, value in fake.environment.items():
                 monkeypatch.setenv(name, value)

@@ -15,22 +15,25 @@ MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 DEVICE = "npu-0-vir05-1c-8g-2"
 TEMPLATE = "vir05_1c_8g"
 CALLS = [
-    ("dcmi_set_vnpu_config_recover_mode", False),
-    ("dcmi_create_vdevice", False),
-    ("dcmi_set_destroy_vdevice", False),
-    # Somebody else's vNPU keeps the driver's recovery on: then each call also writes its file.
-    ("dcmi_create_vdevice.save", True),
-    ("dcmi_set_destroy_vdevice.save", True),
+    *(
+        (call, False, after)
+        for call in ("dcmi_set_vnpu_config_recover_mode", "dcmi_create_vdevice", "dcmi_set_destroy_vdevice")
+        for after in (False, True)
+    ),
+    # Somebody else's vNPU keeps the driver's recovery on: then each call also writes its file. A removal killed before that
+    # leaves a line that nobody but the host's npu-smi strikes out.
+    ("dcmi_create_vdevice.save", True, False),
+    ("dcmi_create_vdevice.save", True, True),
+    ("dcmi_set_destroy_vdevice.save", True, True),
 ]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("call", "foreign"), CALLS, ids=str)
+@pytest.mark.parametrize(("call", "foreign", "after"), CALLS, ids=str)
 async def test_a_kill_inside_a_driver_call_is_made_good(
     faked: MakeFake, namespace: str, call: str, *, foreign: bool, after: bool
 ) -> None:
-    """One vNPU, never two; its device file in the container; at the end only what is not ours is left."""
-    async with faked("910B4", recover=True) as (node, fake):
+    """One vNPU, never two; its device file in the container; at the end only what is not ours is left, and comes back."""
+    async with faked("910B4", recover=True, mounted=True) as (node, fake):
         if foreign:
             fake.create_by_hand(0, TEMPLATE, 115)
         theirs = fake.vnpus()
@@ -62,6 +65,36 @@ async def test_a_kill_inside_a_driver_call_is_made_good(
             assert [row.id for row in fake.vnpus()] == [row.id for row in theirs]
             assert journal_steps(node) == ([], [])
             assert agent.deaths == 1
+
+
+@pytest.mark.parametrize("mounted", [False, True], ids=["a file of its own", "the host's file"])
+@pytest.mark.parametrize("model", ["310P", "910A"])
+async def test_after_a_reboot_there_is_one_vnpu_for_its_claim_and_none_without_one(
+    faked: MakeFake, namespace: str, model: str, *, mounted: bool
+) -> None:
+    """The agent cuts in a privileged container; with the host's vnpu.cfg there, the driver makes the vNPU before the agent looks."""
+    device = "npu-0-vir02-2"
+    async with faked(model, recover=True, mounted=mounted) as (node, fake):
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "lives", device, driver=NPU)
+            uid = claim["metadata"]["uid"]
+            await node.partition(device, "vir02", holder=holder(claim), driver=NPU)
+            assert (await agent.insist(lambda: node.prepare(claim, driver=NPU)))[uid].error == ""
+            (before,) = fake.vnpus()
+        fake.reboot()
+        assert len(fake.vnpus()) == int(mounted)
+        (node.folder / "boot").write_text("second boot", encoding="utf-8")
+        for path in (node.folder / "cdi").iterdir():
+            path.unlink()
+        async with killed_agent(node, "never") as agent:
+            assert (await agent.insist(lambda: node.prepare(claim, driver=NPU)))[uid].error == ""
+            (after,) = fake.vnpus()
+            assert (after.id, after.template) == (before.id, before.template)
+            await agent.insist(lambda: node.unprepare(claim, driver=NPU))
+            await node.remove(device)
+            await agent.insist(lambda: eventually(lambda: node.see(device), lambda item: item == {}))
+        fake.reboot()
+        assert fake.vnpus() == ()
 
 
 async def test_a_foreign_vnpu_is_subtracted_and_left_alone(faked: MakeFake) -> None:

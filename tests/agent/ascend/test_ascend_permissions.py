@@ -5,12 +5,16 @@ from ctypes import byref, c_int
 
 import pytest
 
+from apportion.agent.devices import models
 from apportion.agent.devices.ascend.session import Session
+from apportion.agent.devices.values import UNCUT, CardKind, PartitionPlace, Placement
+from apportion.errors import Unsupported
 from testbed.fakes.dcmi import layout
 from testbed.fakes.dcmi.permissions import PERMISSIONS
 from tests.agent.ascend.nodes import Nodes
 
 PLACES = (layout.HOST, layout.PRIVILEGED, layout.CONTAINER, layout.NOT_ROOT)
+NPUS = [name for name in models.names() if models.model(name).kind is CardKind.NPU]
 MODE, RECOVER = "dcmi_get_vdevice_mode", "dcmi_get_vnpu_config_recover_mode"
 
 
@@ -39,3 +43,31 @@ def test_the_fake_answers_each_place_as_the_real_library_does(
         node.fake.call_from(place)
         asked = [Session(node.root).ask(call, byref(c_int())) for call in (MODE, RECOVER)]
         assert asked == codes, (model, place)
+
+
+@pytest.mark.parametrize("place", [layout.HOST, layout.PRIVILEGED], ids=["host", "privileged"])
+@pytest.mark.parametrize("model", NPUS)
+def test_every_model_with_templates_is_cut_by_root_on_the_host_and_in_a_privileged_container(
+    node_with: Nodes, model: str, place: int
+) -> None:
+    """A library that does not tell its mode does not keep from cutting."""
+    node = node_with([model])
+    node.fake.call_from(place)
+    (card,) = node.backend.devices()
+    assert UNCUT not in card.attributes
+    made = node.backend.create(PartitionPlace("npu-0", card.profiles[0].name, Placement(100, 1)))
+    assert [row.id for row in node.fake.vnpus()] == [100]
+    node.backend.destroy(made)
+    assert node.fake.vnpus() == ()
+
+
+def test_where_no_mode_is_shown_the_refusal_to_cut_names_the_right_that_is_missing(node_with: Nodes) -> None:
+    """An agent that is not root: on a 310P only the creation shows it."""
+    node = node_with(["310P"])
+    node.fake.call_from(layout.NOT_ROOT)
+    (card,) = node.backend.devices()
+    assert card.profiles
+    with pytest.raises(
+        Unsupported, match="vir01 at 100 of npu-0: dcmi_create_vdevice: not permitted: it needs root"
+    ):
+        node.backend.create(PartitionPlace("npu-0", "vir01", Placement(100, 1)))

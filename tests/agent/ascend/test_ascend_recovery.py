@@ -11,8 +11,40 @@ OTHER = PartitionPlace("npu-1", "vir05_1c_8g", Placement(116, 1))
 
 @pytest.fixture
 def node(node_with: Nodes) -> Node:
-    """Give a node whose driver makes vNPUs again at boot."""
-    return node_with(["910B4", "910B4"], recover=True)
+    """Give a node whose driver makes vNPUs again at boot, and whose file for them the agent has."""
+    return node_with(["910B4", "910B4"], recover=True, mounted=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "template"), [("310P", "vir02"), ("910A", "vir02"), ("910B4", "vir05_1c_8g")]
+)
+def test_an_agent_in_a_container_has_a_file_of_its_own_from_which_nothing_comes_back(
+    node_with: Nodes, model: str, template: str
+) -> None:
+    """Somebody else's vNPUs come back as they were meant to; where ours were there is room."""
+    node = node_with([model, model], recover=True)
+    node.fake.create_by_hand(0, template, 100)
+    node.backend.create(PartitionPlace("npu-1", template, Placement(116, 1)))
+    node.fake.reboot()
+    assert [row.id for row in node.fake.vnpus()] == [100]
+    made = node.backend.create(PartitionPlace("npu-1", template, Placement(116, 1)))
+    node.backend.destroy(made)
+    assert node.fake.recovers
+
+
+@pytest.mark.parametrize("model", ["310P", "910A"])
+def test_where_the_switch_is_refused_ours_come_back_under_their_ids_until_they_are_removed(
+    node_with: Nodes, model: str
+) -> None:
+    """310P and 910A refuse it in every container: with the host's file in it, ours are found as they were."""
+    node = node_with([model], recover=True, mounted=True)
+    made = node.backend.create(PartitionPlace("npu-0", "vir02", Placement(103, 1)))
+    assert node.fake.recovers
+    node.fake.reboot()
+    assert node.backend.partitions_of("npu-0") == (made,)
+    node.backend.destroy(made)
+    node.fake.reboot()
+    assert node.fake.vnpus() == ()
 
 
 def test_it_is_switched_off_before_the_first_vnpu_of_the_node(node: Node) -> None:

@@ -154,8 +154,8 @@ class AscendBackend:
 
     def _check_mode(self, place: PartitionPlace) -> None:
         mode = c_int()
-        self._session.call("dcmi_get_vdevice_mode", byref(mode), about=str(place))
-        if mode.value != 0:
+        # A mode that the library does not tell (of 310P and 910A in containers) is for the creation to find out.
+        if self._session.ask("dcmi_get_vdevice_mode", byref(mode)) == 0 and mode.value != 0:
             raise Unsupported(
                 f"{place}: the node makes vNPUs for virtual machines; npu-smi set -t vnpu-mode -d 0 changes it"
             )

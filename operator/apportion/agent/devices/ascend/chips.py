@@ -8,12 +8,13 @@ import re
 from ctypes import byref, c_char, c_int, c_uint
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.ascend import templates, topology, vnpus
-from apportion.agent.devices.ascend.session import Session
+from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session
 from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
     MOST_CARDS,
@@ -39,6 +40,15 @@ IDS = 16
 FIRST_ID = 100
 """A chip's vNPU ids are its physical id * 16 + 100 and up: 16 of them on training chips, 8 on a 310P."""
 _IDS_310P = 8
+_VM_MODE: Final = "VirtualMachineMode"
+_NOT_PERMITTED: Final = "NotPermitted"
+_HINTS: Final = {
+    _VM_MODE: "npu-smi set -t vnpu-mode -d 0",
+    _NOT_PERMITTED: "vNPUs need root, on the host or in a privileged container",
+}
+_HOST_ONLY_MODE: Final = frozenset({"310P", "910A"})
+"""Families that tell their mode in no container, not even to those who may cut them there: creation decides. Source:
+dcmi_get_vdevice_mode and dcmi_check_set_vnpu_permission of the open driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +70,12 @@ class Chip:
 def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
     """Look at every chip, in the order of their physical ids; returns them, and how many do not answer."""
     version = _driver_version(session)
-    refused = _why_none_is_cut(session)
+    mode = _mode(session)
     found = []
     addresses = _addresses(session)
     for card, device in addresses:
         try:
-            found.append(_chip(session, card, device, root, version, refused))
+            found.append(_chip(session, card, device, root, version, mode))
         except HardwareError as error:
             # The others work; this one may answer after a reset, and a later discovery finds it.
             _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
@@ -97,7 +107,7 @@ def _addresses(session: Session) -> list[tuple[int, int]]:
     return found
 
 
-def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, refused: str) -> Chip:
+def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, mode: str) -> Chip:
     about = f"card {card} chip {device}"
     phy = _phy(session, card, device, about)
     address = ChipAddress(f"npu-{phy}", card, device)
@@ -107,7 +117,7 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
     memory = _memory(session, address)
     board = session.number("dcmi_get_device_board_id", card, device, about=address.name)
     model = models.of_chip(chip, board, memory)
-    totals, profiles, reason = _split(session, address, model, root, refused)
+    totals, profiles, reason = _split(session, address, model, root, mode)
     # DCMI's card is what carries chips: an A3 module of two, a Duo card of two, else one.
     attributes: dict[str, Scalar] = {"model": chip, "cardId": card, "moduleId": card, "chipId": device}
     if version is not None:
@@ -154,7 +164,7 @@ def _memory(session: Session, address: ChipAddress) -> int:
 
 
 def _split(
-    session: Session, address: ChipAddress, model: CardModel | None, root: Path, refused: str
+    session: Session, address: ChipAddress, model: CardModel | None, root: Path, mode: str
 ) -> tuple[CounterAmounts, tuple[Profile, ...], str]:
     """Return totals, profiles, and why there are none."""
     try:
@@ -167,8 +177,9 @@ def _split(
     if "aicpu" in known:
         # Splitting turns data CPUs into AI CPUs: a chip that is whole shows fewer than its vNPUs can take.
         totals["aicpu"] = max(totals["aicpu"], known["aicpu"])
-    if refused:
-        return totals, (), refused
+    if mode and not (mode == _NOT_PERMITTED and model is not None and model.family in _HOST_ONLY_MODE):
+        _log.warning("ascend.not_cut", card=address.name, reason=mode, hint=_HINTS[mode])
+        return totals, (), mode
     profiles = templates.profiles(templates.parse(templates.ask(address.card, root)), model, totals)
     if not profiles:
         _log.warning(
@@ -179,17 +190,13 @@ def _split(
     return totals, profiles, "" if profiles else "UnknownChip"
 
 
-def _why_none_is_cut(session: Session) -> str:
-    """Return what keeps every chip of the node from being cut; "" for nothing."""
+def _mode(session: Session) -> str:
+    """Return why the node's mode keeps chips from being cut; "" for no reason, or for a mode that the library does not tell."""
     mode = c_int()
     code = session.ask("dcmi_get_vdevice_mode", byref(mode))
     if code == 0 and mode.value != 0:
-        _log.warning("ascend.virtual_machine_mode", hint="npu-smi set -t vnpu-mode -d 0")
-        return "VirtualMachineMode"
-    if code == -8002:
-        _log.warning("ascend.not_permitted", hint="vNPUs need root, on the host or in a privileged container")
-        return "NotPermitted"
-    return ""
+        return _VM_MODE
+    return _NOT_PERMITTED if code == NOT_PERMITTED else ""
 
 
 def _driver_version(session: Session) -> Semver | None:
