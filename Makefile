@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH := operator:.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check lint types layers format test quick demo chaos real-node bench bench-endtoend bench-schedperf bench-scale bench-poison crds proto lock clean
+.PHONY: help venv check lint types layers format test quick demo chaos real-node real-card bench bench-endtoend bench-schedperf bench-scale bench-poison crds proto lock clean
 
 help: ## List the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ chaos: venv ## Kill the agent again and again: `make chaos KILLS=1000 SEED=7 REP
 
 real-node: venv ## Pods with partitions on a real kubelet and containerd (root only)
 	@$(BIN)/python -m testbed real-node
+
+real-card: venv ## What the agent finds on this machine's real cards, as a report; `make real-card ARGS=--write` cuts one partition
+	@$(BIN)/python -m testbed real-card $(ARGS)
 
 bench: venv ## Ours and kube-scheduler's allocator on the same scenarios
 	@$(BIN)/python -m bench $(ARGS)
