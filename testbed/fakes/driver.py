@@ -15,7 +15,7 @@ from testbed.fakes import compile as compiler
 from testbed.fakes.statefile.layout import Rule
 
 _STATEFILE = Path(__file__).parent / "statefile"
-_FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER = 1, 2, 3, 4
+_FAIL, _DELAY, _KILL_BEFORE, _KILL_AFTER, _HANG = 1, 2, 3, 4, 5
 _FOR_EVER = -1
 
 S = TypeVar("S", bound=ctypes.Structure)
@@ -89,6 +89,13 @@ class FakeDriver(Generic[S]):
     def delay(self, symbol: str, seconds: float, *, times: int = _FOR_EVER, card: int = -1) -> None:
         """Make calls of a function take longer; the lock is not held meanwhile."""
         self._rule(symbol, _DELAY, microseconds=int(seconds * 1e6), times=times, card=card)
+
+    def hang(self, symbol: str, *, card: int = -1) -> None:
+        """Let calls of a function not return until `drop_rules`; the lock is not held meanwhile, so other calls go on.
+
+        Drivers do so: an answer may take seconds while others use the GPU, or never come (real drivers; source: none).
+        """
+        self._rule(symbol, _HANG, times=_FOR_EVER, card=card)
 
     def kill(self, symbol: str, *, after: bool, skip: int = 0, card: int = -1) -> None:
         """End the next process that calls this function with SIGKILL, before or after it took effect."""

@@ -47,11 +47,12 @@ int begin(struct call *call, const char *symbol, handle device, unsigned kinds) 
     if (mapped() == NULL) return finish(call, 0), call->code = UNINITIALIZED, 0; /* shut down meanwhile */
     int code = kinds ? resolve(call, device, kinds) : SUCCESS;
     struct fault fault = take_fault(symbol, call->gpu ? (int)(call->gpu - mapped()->gpu) : -1);
-    if (fault.microseconds > 0) {
+    if (fault.microseconds > 0 || fault.hangs != NULL) {
         /* Others go on meanwhile; what the handle means is looked up again afterwards. */
         statefile_unlock();
         sleep_microseconds(fault.microseconds);
         if (!statefile_lock()) return call->code = UNKNOWN, 0;
+        if (fault.hangs != NULL && !wait_out(fault.hangs)) return call->code = UNKNOWN, 0;
         call->state = mapped();
         if (mapped() == NULL) return finish(call, 0), call->code = UNINITIALIZED, 0;
         if (kinds) code = resolve(call, device, kinds);

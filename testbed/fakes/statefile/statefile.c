@@ -120,11 +120,11 @@ static void count(const char *symbol) {
 }
 
 struct fault take_fault(const char *symbol, int unit) {
-    struct fault fault = {NO_RULE, 0, 0};
+    struct fault fault = {NO_RULE, 0, 0, NULL};
     count(symbol);
     for (struct rule *rule = mapped->rule; rule < mapped->rule + RULES; rule++) {
         if (rule->action == NO_RULE || rule->times == 0) continue;
-        if (fault.action != NO_RULE && rule->action != DELAY) continue;
+        if (fault.action != NO_RULE && rule->action != DELAY && rule->action != HANG) continue;
         if (strcmp(rule->symbol, "*") != 0 && strcmp(rule->symbol, symbol) != 0) continue;
         if (rule->unit >= 0 && rule->unit != unit) continue;
         if (rule->skip > 0) {
@@ -132,7 +132,9 @@ struct fault take_fault(const char *symbol, int unit) {
             continue;
         }
         if (rule->times > 0) rule->times--;
-        if (rule->action == DELAY) {
+        if (rule->action == HANG) {
+            fault.hangs = rule;
+        } else if (rule->action == DELAY) {
             fault.microseconds += rule->microseconds;
         } else {
             fault.action = rule->action;
@@ -140,4 +142,14 @@ struct fault take_fault(const char *symbol, int unit) {
         }
     }
     return fault;
+}
+
+int wait_out(const struct rule *rule) {
+    unsigned begun = epoch;
+    do {
+        statefile_unlock();
+        sleep_microseconds(10000);
+        if (!statefile_lock()) return 0;
+    } while (mapped != NULL && epoch == begun && rule->action == HANG);
+    return 1;
 }

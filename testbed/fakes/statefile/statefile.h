@@ -10,7 +10,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { RULES = 32, COUNTS = 96 };
-enum { NO_RULE, FAIL, DELAY, KILL_BEFORE, KILL_AFTER };
+enum { NO_RULE, FAIL, DELAY, KILL_BEFORE, KILL_AFTER, HANG };
 
 struct rule {
     uint32_t action;
@@ -61,10 +61,14 @@ struct fault {
     uint32_t action; /* NO_RULE, FAIL, KILL_BEFORE or KILL_AFTER */
     int32_t code;
     uint64_t microseconds; /* latencies of all rules together */
+    struct rule *hangs;    /* the call does not return as long as this rule is there; NULL: it does */
 };
 
 /* Count a call, and use up what was asked for to happen to it. Under the lock. */
 struct fault take_fault(const char *symbol, int unit);
+
+/* Wait, without the lock, until the rule is gone or the session is over. Returns whether the lock is held anew. */
+int wait_out(const struct rule *rule);
 
 /* Set a `used` field: the row exists from here on. */
 #define COMMIT(row) __atomic_store_n(&(row)->used, 1u, __ATOMIC_RELEASE)

@@ -29,6 +29,7 @@ def node_with(tmp_path: Path) -> Iterator[Nodes]:
 
     yield make
     for node in made:
+        node.fake.drop_rules()
         node.backend.close()
     # A session that a test left open would show its fake to the next test.
     with suppress(pynvml.NVMLError):

@@ -1,10 +1,10 @@
 """The interface of a vendor's backend.
 
 In: places and live partitions. Out: what is on the hardware, or a HardwareError. The methods are synchronous because the
-vendors' libraries are; `hardware.py` calls them in threads, with one changing call per card at a time.
+vendors' libraries are; `hardware.py` calls them in threads, several at a time, with one changing call per card.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
@@ -25,7 +25,7 @@ class Backend(Protocol):
     ...         return Edits(nodes=(DeviceNode("/dev/vendor0"),))
     ...     def incomplete(self):
     ...         return False  # every card has answered
-    ...     def partitions(self):
+    ...     def partitions(self, cards=None):
     ...         return ()
     ...     def partitions_of(self, card):
     ...         return ()
@@ -35,7 +35,7 @@ class Backend(Protocol):
     ...         raise Unsupported(f"{live.place}: this card cannot be cut")
     ...     def make_whole(self, card):
     ...         pass  # it is always whole
-    ...     def health(self):
+    ...     def health(self, cards=None):
     ...         return {}  # cards that are not named are healthy
     >>> backend: Backend = OneCard()
     >>> [(card.name, card.kind.value) for card in backend.devices()]
@@ -57,8 +57,8 @@ class Backend(Protocol):
         kept from discovery. The card is found by its UUID. Raises HardwareError when it cannot be asked.
         """
 
-    def partitions(self) -> tuple[LivePartition, ...]:
-        """List every partition that exists, foreign and half-made ones included.
+    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
+        """List every partition that exists, foreign and half-made ones included; on these cards only, if some are named.
 
         A card that does not answer shows what was last seen on it, and counts as sick or lost in `health`.
         """
@@ -90,5 +90,5 @@ class Backend(Protocol):
         Raises Busy while it has partitions or something uses it, Unsupported where it takes a reset by hand.
         """
 
-    def health(self) -> Mapping[str, Health]:
-        """Return the health of cards by name; a card that is not named is healthy."""
+    def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
+        """Return the health of cards by name, of these only if some are named; a card that is not in it is healthy."""

@@ -1,34 +1,45 @@
 """Hardware: every backend of this node behind asynchronous calls.
 
-In: backends. Out: their answers, from threads, with at most one changing call per card at a time. A driver call that
-hangs holds up its own card only.
+In: backends. Out: their answers, each from a thread of its own, with at most one changing call per card at a time. Every card
+is asked by itself, with a deadline: a driver call that hangs holds up its own card only, which counts as sick meanwhile and
+is not asked anew before the call is back.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
+
+import structlog
 
 from apportion.agent.devices.backend import Backend
+from apportion.agent.devices.ownthread import in_own_thread
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
-from apportion.errors import Unsupported
+from apportion.errors import HardwareError, Lost, Unsupported
+
+_log = structlog.get_logger()
 
 Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
-_THREADS = 32
-"""More than any node has cards."""
+
+
+class _Overdue(Lost):
+    """A card has not answered in time."""
 
 
 class Hardware:
     """All cards of the node."""
 
-    def __init__(self, backends: Sequence[Backend]) -> None:
+    def __init__(self, backends: Sequence[Backend], *, patience: float = 5.0) -> None:
+        """`patience`: seconds after which a card's answer is overdue. Walks over a busy node take seconds, one answer does not."""
         self._backends = tuple(backends)
-        # Threads of its own: drivers that hang must not hold up the writes of the journal.
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hardware")
+        self._patience = patience
         self._owner: dict[str, Backend] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
+        """Questions by card that are out although their deadline is over."""
+        self._seen: dict[str, tuple[LivePartition, ...]] = {}
         self.cards: Mapping[str, Card] = {}
         """By name, as last discovered."""
 
@@ -47,12 +58,12 @@ class Hardware:
         return any(backend.incomplete() for backend in self._backends)
 
     async def edits(self, card: str) -> Edits:
-        """Return what a container needs for a whole card now; errors are those of `Backend.edits`."""
-        return await self._call(self._backend(card).edits, card)
+        """Return what a container needs for a whole card now; errors are those of `Backend.edits`, Lost when it is overdue."""
+        return await self._ask(card, self._backend(card).edits, card)
 
     async def partitions(self) -> tuple[LivePartition, ...]:
-        """List what exists on all cards."""
-        found = await asyncio.gather(*(self._call(backend.partitions) for backend in self._backends))
+        """List what exists on all cards; a card that does not answer shows what was last seen on it."""
+        found = await asyncio.gather(*(self._listed(card) for card in self.cards))
         return tuple(live for partitions in found for live in partitions)
 
     async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
@@ -60,7 +71,7 @@ class Hardware:
         owner = self._owner.get(card)
         # A card that did not answer at discovery has no owner, and its backend knows that it is there.
         asked = self._backends if owner is None else (owner,)
-        found = await asyncio.gather(*(self._call(backend.partitions_of, card) for backend in asked))
+        found = await asyncio.gather(*(self._ask(card, backend.partitions_of, card) for backend in asked))
         return tuple(live for partitions in found for live in partitions)
 
     async def create(self, place: PartitionPlace) -> LivePartition:
@@ -79,13 +90,39 @@ class Hardware:
             await self._call(backend.make_whole, card)
 
     async def health(self) -> dict[str, Health]:
-        """Return the health of all cards; cards that no backend names are healthy."""
-        found = await asyncio.gather(*(self._call(backend.health) for backend in self._backends))
-        said = {name: health for answer in found for name, health in answer.items()}
-        return {name: said.get(name, Health.HEALTHY) for name in self.cards}
+        """Return the health of all cards; one that does not say it, or not in time, is sick."""
+        found = await asyncio.gather(*(self._health(card) for card in self.cards))
+        return dict(zip(self.cards, found, strict=True))
+
+    async def _listed(self, card: str) -> tuple[LivePartition, ...]:
+        try:
+            self._seen[card] = await self._ask(card, self._owner[card].partitions, (card,))
+        except HardwareError as error:
+            _log.warning("hardware.unreadable", card=card, error=str(error))
+        return self._seen.get(card, ())
+
+    async def _health(self, card: str) -> Health:
+        try:
+            said = await self._ask(card, self._owner[card].health, (card,))
+        except HardwareError as error:
+            _log.warning("hardware.health_unknown", card=card, error=str(error))
+            return Health.SICK
+        return said.get(card, Health.HEALTHY)
+
+    async def _ask(self, card: str, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
+        """Return a card's answer; raises its HardwareError, or Lost when it is overdue or an earlier one still is."""
+        if self._overdue[card]:
+            raise _Overdue(f"{card}: the driver has not answered an earlier question yet")
+        answer = in_own_thread(verb, *args)
+        await asyncio.wait({answer}, timeout=self._patience)
+        if answer.done():
+            return answer.result()
+        self._overdue[card].add(answer)
+        answer.add_done_callback(self._overdue[card].discard)
+        raise _Overdue(f"{card}: the driver has not answered within {self._patience:g} s")
 
     async def _call(self, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, verb, *args)
+        return await in_own_thread(verb, *args)
 
     def _backend(self, card: str) -> Backend:
         if card not in self._owner:

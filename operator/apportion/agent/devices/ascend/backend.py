@@ -5,7 +5,7 @@ caller chose, so a crash leaves it made or not made. It has no UUID: chip and id
 under the id of one of ours cannot be told apart.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from ctypes import byref, c_int, c_uint
 from pathlib import Path
 
@@ -77,9 +77,10 @@ class AscendBackend:
         """Return the chip's device files as they are now, and the driver's."""
         return NpuFiles(self._root).whole(self._chip(card).phy)
 
-    def partitions(self) -> tuple[LivePartition, ...]:
+    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
         """List every vNPU; a chip that does not answer shows what was last seen on it."""
-        return self._seen.all(self._known(), self._look)
+        known = self._known()
+        return self._seen.all(known if cards is None else cards, self._look)
 
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List the vNPUs of one chip; raises HardwareError when it does not answer."""
@@ -122,9 +123,9 @@ class AscendBackend:
                 raise Busy(f"{live.place}: a container uses it")
             self._remove(chip, found.id, live.place)
 
-    def health(self) -> Mapping[str, Health]:
+    def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the chips that do not answer or have raised an alarm."""
-        known = self._known()
+        known = {name: chip for name, chip in self._known().items() if cards is None or name in cards}
         return self._seen.health(known, self._monitor.look(tuple(known.values())))
 
     def make_whole(self, card: str) -> None:

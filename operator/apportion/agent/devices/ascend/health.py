@@ -37,7 +37,7 @@ class HealthMonitor:
                 _log.warning(
                     "ascend.health", card=chip.name, health=str(found[chip.name]), faults=self._faults(chip)
                 )
-        self._last = found
+        self._last |= found
         return {name: health for name, health in found.items() if health is not Health.HEALTHY}
 
     def _of(self, chip: Chip) -> Health:

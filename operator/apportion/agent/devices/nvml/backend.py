@@ -5,7 +5,7 @@ placement with one compute instance that fills it. What is known between calls i
 (but for one that does not answer).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +13,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices.lastseen import LastSeen
-from apportion.agent.devices.nvml import cards
-from apportion.agent.devices.nvml.cards import HOPPER, Gpu
+from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
@@ -65,7 +64,7 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = cards.discover(self._session, self._root)
+        gpus, left_out = discover(self._session, self._root)
         # A GPU that was known stays as it was: that it does not answer now is a question of its health.
         kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]
         found = sorted((*gpus, *kept), key=lambda gpu: (len(gpu.name), gpu.name))
@@ -82,12 +81,13 @@ class NvmlBackend:
         """Return device files by the minor that the GPU has now (nvml.h: it may change with the MIG mode), and the driver's."""
         return self._files().whole(self._minor(self._gpu(card)))
 
-    def partitions(self) -> tuple[LivePartition, ...]:
+    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
         """List every GPU instance; those without a compute instance are not complete.
 
         For a GPU that does not answer they are those last seen: its partitions must not be taken for removed.
         """
-        return self._seen.all(self._known(), self._look)
+        known = self._known()
+        return self._seen.all(known if cards is None else cards, self._look)
 
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List the GPU instances of one GPU; raises HardwareError when it does not answer."""
@@ -143,9 +143,9 @@ class NvmlBackend:
             self._instances.remove_gpu_instance(found.handle, str(live.place))
             self._switch_off(gpu)
 
-    def health(self) -> Mapping[str, Health]:
+    def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the GPUs that do not answer or have reported errors."""
-        known = self._known()
+        known = {name: gpu for name, gpu in self._known().items() if cards is None or name in cards}
         return self._seen.health(known, self._monitor.look(tuple(known.values())))
 
     def make_whole(self, card: str) -> None:
@@ -180,7 +180,7 @@ class NvmlBackend:
         return int(self._session.call("nvmlDeviceGetMinorNumber", handle, about=gpu.name))
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
-        gpu = self._known()[card]
+        gpu = self._gpu(card)
         files = self._files()
         return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
 

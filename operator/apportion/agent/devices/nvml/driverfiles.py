@@ -60,19 +60,21 @@ class DriverFiles:
     def __init__(self, root: Path = Path("/")) -> None:
         """`root` is where the host's `/` is."""
         self._host = HostFiles(root)
-        self._seen: tuple[object, ...] = ()
-        self._edits = Edits()
+        self._last: tuple[tuple[object, ...], Edits] = ((), Edits())
+        """What was looked at, and what was found; one value, because several threads ask."""
 
     def edits(self) -> Edits:
         """Return mounts and hooks for a CUDA container; on a host without the libraries they have a `warning`."""
         seen = self._signature()
-        if seen != self._seen:
-            self._seen, self._edits = seen, self._look()
-            if self._edits.warning:
-                _log.warning("nvidia.driver_files", problem=self._edits.warning)
+        before, edits = self._last
+        if seen != before:
+            edits = self._look()
+            self._last = seen, edits
+            if edits.warning:
+                _log.warning("nvidia.driver_files", problem=edits.warning)
             else:
-                _log.info("nvidia.driver_files", mounts=len(self._edits.mounts))
-        return self._edits
+                _log.info("nvidia.driver_files", mounts=len(edits.mounts))
+        return edits
 
     def preload(self) -> bool:
         """Load the host's libnvidia-ml into this process, so that a container need not bring its own.

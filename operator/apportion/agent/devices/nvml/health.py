@@ -26,6 +26,8 @@ APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 _TYPES: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _TIMED_OUT: Final = frozenset({pynvml.NVML_ERROR_TIMEOUT})
 _WHOLE_GPU: Final = 0xFFFFFFFF
+_LONGEST_DRAIN: Final = 1.0
+"""Seconds to wait for another thread that takes the events."""
 
 
 class HealthMonitor:
@@ -47,19 +49,29 @@ class HealthMonitor:
         """Sessions that were over when the set was made: it dies with its own."""
         self._heard: dict[int | None, str] = {}
         """UUIDs of GPUs whose events go to the set, by the address of their handles: a GPU that is lost tells no UUID."""
+        self._names: dict[str, str] = {}
+        """Names of cards by UUID."""
         self._silent: set[str] = set()
         """UUIDs of GPUs that have no events, or did not let us listen when they were last asked."""
 
     def listen(self, gpus: Sequence[Gpu]) -> None:
         """Begin to listen, so that nothing is missed between discovery and the first look."""
-        with self._lock:
-            self._listen(gpus)
+        self._names |= {gpu.card.uuid: gpu.name for gpu in gpus}
+        events = self._open_set()
+        for gpu in gpus:
+            if events is not None and gpu.card.uuid not in self._heard.values():
+                # Without the lock: it reaches the GPU, which may not answer.
+                self._listen_to(gpu, events)
 
     def look(self, gpus: Sequence[Gpu]) -> Mapping[str, Health]:
         """Return the health of the cards that are not healthy. Raises HardwareError without a session."""
-        with self._lock:
-            self._listen(gpus)
-            self._drain({gpu.card.uuid: gpu.name for gpu in gpus})
+        self.listen(gpus)
+        # Who waits for events now takes them for all; if that hangs, the others go on without them.
+        if self._lock.acquire(timeout=_LONGEST_DRAIN):
+            try:
+                self._drain()
+            finally:
+                self._lock.release()
         marked = self._sticky_errors.all()
         found = {gpu.name: self._of(gpu, marked=gpu.card.uuid in marked) for gpu in gpus}
         return {name: health for name, health in found.items() if health is not Health.HEALTHY}
@@ -86,23 +98,22 @@ class HealthMonitor:
             return Health.SICK
         return Health.SICK if errors or marked else Health.HEALTHY
 
-    def _listen(self, gpus: Sequence[Gpu]) -> None:
-        if self._set is None or self._ended != self._session.ended:
-            self._ended = self._session.ended
-            self._heard = {}
-            try:
-                self._set = self._session.call("nvmlEventSetCreate")
-            except NoSession:
-                raise
-            except HardwareError as error:
-                _log.warning("nvml.no_event_set", error=str(error))
-                self._set = None
-                return
-        for gpu in gpus:
-            if gpu.card.uuid not in self._heard.values():
-                self._listen_to(gpu)
+    def _open_set(self) -> Any:
+        """Return the set that events come to, None when there is none now. Raises NoSession."""
+        if self._set is not None and self._ended == self._session.ended:
+            return self._set
+        with self._lock:
+            if self._set is None or self._ended != self._session.ended:
+                self._ended, self._heard, self._set = self._session.ended, {}, None
+                try:
+                    self._set = self._session.call("nvmlEventSetCreate")
+                except NoSession:
+                    raise
+                except HardwareError as error:
+                    _log.warning("nvml.no_event_set", error=str(error))
+            return self._set
 
-    def _listen_to(self, gpu: Gpu) -> None:
+    def _listen_to(self, gpu: Gpu, events: Any) -> None:
         uuid = gpu.card.uuid
         try:
             handle = self._session.handle(uuid, gpu.name)
@@ -110,18 +121,17 @@ class HealthMonitor:
                 "nvmlDeviceGetSupportedEventTypes", handle, none_on=NOT_OFFERED, about=gpu.name
             )
             if known:
-                self._session.call(
-                    "nvmlDeviceRegisterEvents", handle, known & _TYPES, self._set, about=gpu.name
-                )
+                self._session.call("nvmlDeviceRegisterEvents", handle, known & _TYPES, events, about=gpu.name)
         except HardwareError as error:
             if uuid not in self._silent:
                 _log.warning("nvml.no_events", card=gpu.name, error=str(error))
             self._silent.add(uuid)
             return
         self._silent.discard(uuid)
-        self._heard[_address(handle)] = uuid
+        if events is self._set:
+            self._heard[_address(handle)] = uuid
 
-    def _drain(self, names: Mapping[str, str]) -> None:
+    def _drain(self) -> None:
         while self._set is not None:
             try:
                 event = self._session.ask("nvmlEventSetWait", self._set, 0, none_on=_TIMED_OUT)
@@ -136,15 +146,15 @@ class HealthMonitor:
                 return
             if event is None:
                 return
-            self._note(event, names)
+            self._note(event)
 
-    def _note(self, event: Any, names: Mapping[str, str]) -> None:
+    def _note(self, event: Any) -> None:
         uuids = self._reporters(event)
         xid = event.eventType == pynvml.nvmlEventTypeXidCriticalError
         mine = not (xid and event.eventData in self._ignored)
         _log.warning(
             "nvml.event",
-            cards=[names.get(uuid, uuid) for uuid in uuids],
+            cards=[self._names.get(uuid, uuid) for uuid in uuids],
             xid=event.eventData if xid else None,
             gpu_instance=None if event.gpuInstanceId == _WHOLE_GPU else event.gpuInstanceId,
             counts=mine,

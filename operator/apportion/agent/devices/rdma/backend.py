@@ -5,7 +5,7 @@ are left out: a container gets nothing from them through a device file, and the 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import structlog
@@ -69,7 +69,7 @@ class RdmaBackend:
         files = (*device.files, *((manager,) if manager is not None else ()))
         return Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files))
 
-    def partitions(self) -> tuple[LivePartition, ...]:
+    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:  # noqa: ARG002 - the protocol's
         """List nothing: such devices are not cut."""
         return ()
 
@@ -88,11 +88,13 @@ class RdmaBackend:
     def make_whole(self, card: str) -> None:
         """Do nothing: such devices are always whole."""
 
-    def health(self) -> Mapping[str, Health]:
+    def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the devices that are gone (lost) or have no active port (sick)."""
         found: dict[str, Health] = {}
         there = self._there()
         for card, uuid in self._uuids.items():
+            if cards is not None and card not in cards:
+                continue
             device = there.get(uuid)
             if device is None or not device.ports:
                 found[card] = Health.LOST

@@ -8,7 +8,7 @@ cores run out first unless releases leave two half-filled groups.
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from apportion.agent.devices.models import CardModel
@@ -75,13 +75,14 @@ class SimulatedBackend:
         """Return the card's device files, if the simulation wants some."""
         return self._edits[card]
 
-    def partitions(self) -> tuple[LivePartition, ...]:
-        """Return every partition of the state file."""
-        return tuple(self._live(row) for row in self.state.read()["partitions"])
+    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
+        """Return every partition of the state file, on these cards only, if some are named."""
+        rows = self.state.read()["partitions"]
+        return tuple(self._live(row) for row in rows if cards is None or row["card"] in cards)
 
     def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """Return those of one card; simulated cards always answer this."""
-        return tuple(live for live in self.partitions() if live.card == card)
+        return self.partitions((card,))
 
     def create(self, place: PartitionPlace) -> LivePartition:
         """Cut a partition, in two steps with a pause between, as a GPU instance and its compute instance are."""
@@ -126,11 +127,12 @@ class SimulatedBackend:
         if any(row["card"] == card for row in self.state.read()["partitions"]):
             raise Busy(f"{card} is cut")
 
-    def health(self) -> Mapping[str, Health]:
+    def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the cards that the state file calls sick or lost."""
         faults = self.state.read()["faults"]
         sick = dict.fromkeys(faults.get("sick", ()), Health.SICK)
-        return sick | dict.fromkeys(faults.get("lost", ()), Health.LOST)
+        found = sick | dict.fromkeys(faults.get("lost", ()), Health.LOST)
+        return {name: health for name, health in found.items() if cards is None or name in cards}
 
     def _card(self, name: str) -> tuple[Card, CardModel]:
         if name not in self._models:

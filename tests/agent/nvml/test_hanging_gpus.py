@@ -1,0 +1,101 @@
+"""One GPU whose driver calls do not return costs nobody the others."""
+
+import threading
+
+import pytest
+
+from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.values import Health, PartitionPlace, Placement
+from apportion.errors import HardwareError
+from testbed.eventually import eventually
+from tests.agent.killedagent import killed_agent
+from tests.agent.nvml.nodes import MakeFake, Node, Nodes
+from tests.agent.simulated_node import holder
+
+
+async def test_an_agent_serves_the_other_gpus_while_one_does_not_answer(
+    faked: MakeFake, namespace: str
+) -> None:
+    """It is tainted as sick, an XID error of another one is seen, and claims for others are cut and prepared."""
+    other = "gpu-1-mig-3g40gb-9-4"
+    async with (
+        faked("H100-80GB", "H100-80GB", "H100-80GB") as (node, fake),
+        killed_agent(node, "never") as agent,
+    ):
+        await eventually(node.devices, bool)
+        fake.hang("*", card=0)
+        fake.xid(2, 79)
+
+        async def unhealthy() -> set[str]:
+            devices = await node.devices()
+            taints = {name: [row["key"] for row in device["taints"]] for name, device in devices.items()}
+            return {
+                name
+                for name, keys in taints.items()
+                if "apportion.dev/unhealthy" in keys and "mig" not in name
+            }
+
+        assert await eventually(unhealthy, lambda found: len(found) == 2) == {"gpu-0", "gpu-2"}
+        claim = await node.claim(namespace, "part", other)
+        await node.partition(other, "3g.40gb", holder=holder(claim))
+        answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
+        assert answer[claim["metadata"]["uid"]].error == ""
+        stuck = await node.claim(namespace, "stuck", "gpu-0")
+        answer = await agent.insist(lambda: eventually(lambda: node.prepare(stuck), bool))
+        assert "has not answered" in answer[stuck["metadata"]["uid"]].error
+        fake.drop_rules()
+        assert await eventually(unhealthy, lambda found: len(found) == 1) == {"gpu-2"}
+        assert (await node.prepare(stuck))[stuck["metadata"]["uid"]].error == ""
+
+
+async def hanging(node_with: Nodes) -> tuple[Node, Hardware]:
+    """Make three GPUs, each cut into one partition, of which the second does not answer any more."""
+    node = node_with(["H100-80GB"] * 3)
+    hardware = Hardware([node.backend], patience=0.3)
+    for card in await hardware.discover():
+        await hardware.create(PartitionPlace(card, "3g.40gb", Placement(0, 4)))
+    await hardware.partitions()
+    node.fake.hang("*", card=1)
+    return node, hardware
+
+
+async def test_a_gpu_that_does_not_answer_is_sick_and_keeps_what_was_seen_on_it(node_with: Nodes) -> None:
+    """The others are listed as ever; who decides about the hanging one is refused, and it is well when it answers."""
+    node, hardware = await hanging(node_with)
+    node.fake.xid(2, 79)
+    live = {found.card for found in await hardware.partitions()}
+    assert live == {"gpu-0", "gpu-1", "gpu-2"}
+    await hardware.health()
+    assert await hardware.health() == {
+        "gpu-0": Health.HEALTHY, "gpu-1": Health.SICK, "gpu-2": Health.SICK,
+    }  # fmt: skip
+    with pytest.raises(HardwareError, match="gpu-1: the driver has not answered"):
+        await hardware.partitions_of("gpu-1")
+    with pytest.raises(HardwareError, match="gpu-1: the driver has not answered"):
+        await hardware.edits("gpu-1")
+    other = await hardware.create(PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4)))
+    assert other in await hardware.partitions_of("gpu-0")
+    node.fake.drop_rules()
+
+    async def well() -> bool:
+        return (await hardware.health())["gpu-1"] is Health.HEALTHY
+
+    await eventually(well)
+    assert len(await hardware.partitions_of("gpu-1")) == 1
+
+
+async def test_a_gpu_that_does_not_answer_is_not_asked_anew(node_with: Nodes) -> None:
+    """However often it is polled, no more than the first questions wait for it."""
+    node, hardware = await hanging(node_with)
+    await hardware.health()
+    waiting = threading.active_count()
+    for _ in range(5):
+        await hardware.health()
+        await hardware.partitions()
+
+    async def threads() -> int:
+        return threading.active_count()
+
+    # Threads of the others end a moment after their answers.
+    await eventually(threads, lambda count: count <= waiting)
+    node.fake.drop_rules()
