@@ -6,12 +6,17 @@
 
 const struct fake fake = {"fake DCMI", "APPORTION_FAKE_DCMI", MAGIC, LAYOUT, sizeof(struct state)};
 
-EXPORT int dcmi_init(void) {
+static int init(const char *symbol) {
     int opened = statefile_reopen();
     if (opened != OPENED) return opened == NO_DRIVER ? NOT_READY : INNER_ERROR;
-    BEGIN(NO_CHIP, 0);
+    struct call call;
+    if (!begin(&call, symbol, NO_CHIP, 0)) return call.code;
     DONE(OK);
 }
+
+EXPORT int dcmi_init(void) { return init(__func__); }
+
+EXPORT int dcmiv2_init(void) { return init(__func__); }
 
 struct chip *chip_at(struct state *state, int card, int device) {
     for (struct chip *chip = state->chip; chip < state->chip + state->chips; chip++)
@@ -53,6 +58,14 @@ int begin(struct call *call, const char *symbol, int card, int device) {
     if (code == OK) return 1;
     finish(call, code);
     return call->code = code, 0;
+}
+
+int begin_device(struct call *call, const char *symbol, int device) {
+    const struct state *now = state();
+    for (unsigned i = 0; now != NULL && i < now->chips; i++)
+        if ((int)now->chip[i].logic == device)
+            return begin(call, symbol, (int)now->chip[i].card, (int)now->chip[i].device);
+    return begin(call, symbol, NO_SUCH_CARD, 0);
 }
 
 int finish(struct call *call, int code) {

@@ -19,7 +19,7 @@ enum {
     NOT_SUPPORTED = -8255,
 };
 
-enum { NO_CHIP = -1, AUTO = 0xffffffff, EVERY = 0xffff };
+enum { NO_CHIP = -1, NO_SUCH_CARD = -2, AUTO = 0xffffffff, EVERY = 0xffff };
 
 struct call {
     int code;
@@ -30,6 +30,8 @@ struct call {
 
 /* Begin a call on a chip, or on none (card NO_CHIP). Returns 0 if it is refused. */
 int begin(struct call *call, const char *symbol, int card, int device);
+/* Begin a call of the second interface, which names a chip by its logical id alone. */
+int begin_device(struct call *call, const char *symbol, int device);
 /* End a call; returns `code`. */
 int finish(struct call *call, int code);
 
@@ -38,6 +40,9 @@ struct chip *chip_at(struct state *state, int card, int device);
 #define BEGIN(card, device)                                      \
     struct call call;                                            \
     if (!begin(&call, __func__, (card), (device))) return call.code
+#define BEGIN_DEVICE(device)                                     \
+    struct call call;                                            \
+    if (!begin_device(&call, __func__, (device))) return call.code
 #define DONE(code) return finish(&call, (code))
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "chips.h"
 
 EXPORT int dcmi_get_card_list(int *number, int *list, int room) {
     BEGIN(NO_CHIP, 0);
@@ -59,36 +60,30 @@ EXPORT int dcmi_get_dcmi_version(char *out, unsigned room) {
     DONE(snprintf(out, room, "%s", call.state->driver) < (int)room ? OK : INVALID_PARAMETER);
 }
 
-struct chip_info_v2 {
-    char type[32], name[32], version[32];
-    unsigned aicores;
-    char npu_name[32];
-};
+int tell_info(const struct chip *chip, struct chip_info_v2 *out) {
+    memset(out, 0, sizeof *out);
+    strcpy(out->type, "Ascend");
+    memcpy(out->name, chip->name, sizeof out->name);
+    strcpy(out->version, "V1");
+    memcpy(out->npu_name, chip->npu_name, sizeof out->npu_name);
+    out->aicores = chip->total.aicore;
+    return OK;
+}
 
 EXPORT int dcmi_get_device_chip_info_v2(int card, int device, struct chip_info_v2 *out) {
     BEGIN(card, device);
-    memset(out, 0, sizeof *out);
-    strcpy(out->type, "Ascend");
-    memcpy(out->name, call.chip->name, sizeof out->name);
-    strcpy(out->version, "V1");
-    memcpy(out->npu_name, call.chip->npu_name, sizeof out->npu_name);
-    out->aicores = call.chip->total.aicore;
-    DONE(OK);
+    DONE(tell_info(call.chip, out));
 }
 
-struct pcie_info_all {
-    unsigned vendor, subvendor, device, subdevice;
-    int domain;
-    unsigned bus, slot, function;
-    unsigned char reserved[32];
-};
+int tell_place(const struct chip *chip, struct pcie_info_all *out) {
+    *out = (struct pcie_info_all){0x19e5, 0x19e5, chip->family == P310 ? 0xd500 : 0xd802, 0x0100,
+                                  chip->domain, chip->bus, chip->slot, chip->function, {0}};
+    return OK;
+}
 
 EXPORT int dcmi_get_device_pcie_info_v2(int card, int device, struct pcie_info_all *out) {
     BEGIN(card, device);
-    const struct chip *chip = call.chip;
-    *out = (struct pcie_info_all){0x19e5, 0x19e5, chip->family == P310 ? 0xd500 : 0xd802, 0x0100,
-                                  chip->domain, chip->bus, chip->slot, chip->function, {0}};
-    DONE(OK);
+    DONE(tell_place(call.chip, out));
 }
 
 EXPORT int dcmi_get_device_board_id(int card, int device, unsigned *board) {
@@ -153,14 +148,18 @@ EXPORT int dcmi_get_card_id_device_id_from_logicid(int *card, int *device, unsig
 
 enum { NDIE, VDIE, DDIE };
 
-/* dcmi_inner/src/dcmi_inner_info_get.c:1759-1778: the old kind of id is gone on later families. */
+/* dcmi_inner/src/dcmi_inner_info_get.c:1759-1778: later families have lost kinds of ids. */
+int tell_die(const struct chip *chip, int type, unsigned out[5]) {
+    if (type < NDIE || type > DDIE) return INVALID_PARAMETER;
+    if (type == NDIE && (chip->family == B910 || chip->family == C910 || chip->family == A950)) return NOT_SUPPORTED;
+    if (type == VDIE && chip->family == A950) return NOT_SUPPORTED;
+    memcpy(out, type == NDIE ? chip->die_n : chip->die, 5 * sizeof *out);
+    return OK;
+}
+
 EXPORT int dcmi_get_device_die_v2(int card, int device, int type, unsigned out[5]) {
     BEGIN(card, device);
-    unsigned family = call.chip->family;
-    if (type < NDIE || type > DDIE) DONE(INVALID_PARAMETER);
-    if (type == NDIE && (family == B910 || family == C910)) DONE(NOT_SUPPORTED);
-    memcpy(out, type == NDIE ? call.chip->die_n : call.chip->die, 5 * sizeof *out);
-    DONE(OK);
+    DONE(tell_die(call.chip, type, out));
 }
 
 /* Where chips sit to each other. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "chips.h"
 #include "resources.h"
 
 /* 0 normal, 1 minor, 2 major, 3 critical; a chip that is gone is an answer of its own. */
@@ -11,12 +12,16 @@ EXPORT int dcmi_get_device_health(int card, int device, unsigned *health) {
     DONE(OK);
 }
 
-EXPORT int dcmi_get_device_errorcode_v2(int card, int device, int *number, unsigned *codes, unsigned room) {
-    BEGIN(card, device);
+int tell_codes(const struct chip *chip, int *number, unsigned *codes, unsigned room) {
     *number = 0;
     for (int i = 0; i < EVENTS; i++)
-        if (call.chip->event[i].used && (unsigned)*number < room) codes[(*number)++] = call.chip->event[i].id;
-    DONE(OK);
+        if (chip->event[i].used && (unsigned)*number < room) codes[(*number)++] = chip->event[i].id;
+    return OK;
+}
+
+EXPORT int dcmi_get_device_errorcode_v2(int card, int device, int *number, unsigned *codes, unsigned room) {
+    BEGIN(card, device);
+    DONE(tell_codes(call.chip, number, codes, room));
 }
 
 struct memory_info {
@@ -36,18 +41,14 @@ EXPORT int dcmi_get_device_memory_info_v3(int card, int device, struct memory_in
     DONE(OK);
 }
 
-struct hbm_info {
-    unsigned long long size; /* MB */
-    unsigned frequency;
-    unsigned long long used;
-    int celsius;
-    unsigned load;
-};
+int tell_memory(const struct chip *chip, struct hbm_info *out) {
+    *out = (struct hbm_info){chip->total.memory, 1600, 0, 45, 0};
+    return OK;
+}
 
 EXPORT int dcmi_get_device_hbm_info(int card, int device, struct hbm_info *out) {
     BEGIN(card, device);
-    *out = (struct hbm_info){call.chip->total.memory, 1600, 0, 45, 0};
-    DONE(OK);
+    DONE(tell_memory(call.chip, out));
 }
 
 EXPORT int dcmi_get_device_utilization_rate(int card, int device, int type, unsigned *rate) {

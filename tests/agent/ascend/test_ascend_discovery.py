@@ -211,15 +211,6 @@ async def test_a_chip_that_does_not_answer_is_left_out(node: Node) -> None:
     assert node.backend.partitions_of("npu-7") == ()
 
 
-def test_without_a_driver_it_says_so_and_without_a_library_it_is_absent(node: Node) -> None:
-    """A driver that is not ready yet is an error to wait for; a node without Ascend is none."""
-    node.fake.unload()
-    with pytest.raises(HardwareError, match="dcmi_init: not ready"):
-        node.backend.present()
-    node.fake.unload(loaded=True)
-    assert node.backend.present()
-
-
 def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
     """`--backend ascend` is this one, with the host's root from the options."""
     (backend,) = backends(AgentOptions(node="n", backend="ascend", host_root=node.root))

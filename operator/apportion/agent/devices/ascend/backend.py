@@ -20,6 +20,7 @@ from apportion.agent.devices.ascend.session import (
     INNER_ERROR,
     INVALID_PARAMETER,
     NO_SUCH_DEVICE,
+    NoLibrary,
     Session,
     refusal,
 )
@@ -56,22 +57,35 @@ class AscendBackend:
         self._monitor = HealthMonitor(self._session)
         self._chips: dict[str, Chip] = {}
         self._left_out = 0
+        self._refusal = ""
         self._seen = LastSeen("ascend")
 
     def present(self) -> bool:
-        """Say whether Huawei's library is on the node; raises HardwareError when it is and no driver answers it (yet)."""
+        """Say whether Huawei's library is on the node, be it that no driver answers it (yet)."""
         return self._session.present()
 
     def devices(self) -> tuple[Card, ...]:
-        """Discover the chips; raises HardwareError when there is no driver."""
-        chips, left_out = discover(self._session, self._root)
-        self._chips = {chip.name: chip for chip in chips}
-        self._left_out = left_out
-        return tuple(chip.card for chip in chips)
+        """Discover the chips; raises HardwareError when there is no library.
+
+        A driver that does not answer costs the node's other devices nothing: the chips stay those that were found before, and a
+        later discovery asks it.
+        """
+        try:
+            chips, self._left_out = discover(self._session, self._root)
+        except NoLibrary:
+            raise
+        except HardwareError as error:
+            if str(error) != self._refusal:
+                _log.warning("ascend.not_ready", error=str(error))
+            self._refusal = str(error)
+        else:
+            self._refusal = ""
+            self._chips = {chip.name: chip for chip in chips}
+        return tuple(chip.card for chip in self._chips.values())
 
     def incomplete(self) -> bool:
-        """Say whether a chip did not answer at discovery: a driver takes its time after a boot."""
-        return self._left_out > 0
+        """Say whether driver or a chip did not answer at discovery: a driver takes its time after a boot."""
+        return self._left_out > 0 or bool(self._refusal)
 
     def edits(self, card: str) -> Edits:
         """Return the chip's device files as they are now, and the driver's."""
@@ -86,11 +100,12 @@ class AscendBackend:
         """List the vNPUs of one chip; raises HardwareError when it does not answer."""
         if card in self._known():
             return self._seen.one(card, self._look)
-        if self._left_out and card.startswith("npu-"):
-            raise Lost(
-                f"{card}: {self._left_out} of the node's chips did not answer when they were looked for; "
-                "nobody knows what is on it"
+        if self.incomplete() and card.startswith("npu-"):
+            why = (
+                self._refusal
+                or f"{self._left_out} of the node's chips did not answer when they were looked for"
             )
+            raise Lost(f"{card}: {why}; nobody knows what is on it")
         return ()
 
     def create(self, place: PartitionPlace) -> LivePartition:
@@ -181,7 +196,7 @@ class AscendBackend:
     def _others(self) -> bool:
         """Say whether there are vNPUs on this node; a chip that does not answer may have some."""
         try:
-            return self._left_out > 0 or any(self._look(card) for card in self._known())
+            return self.incomplete() or any(self._look(card) for card in self._known())
         except HardwareError:
             return True
 

@@ -17,6 +17,7 @@ from apportion.agent.devices.ascend import templates, topology, vnpus
 from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session
 from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
+    DDIE,
     MOST_CARDS,
     SUPER_POD,
     VDIE,
@@ -95,6 +96,9 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
 def _addresses(session: Session) -> list[tuple[int, int]]:
     count = c_int()
     cards = (c_int * MOST_CARDS)()
+    if session.second:
+        session.call("dcmiv2_get_device_list", cards, byref(count), MOST_CARDS)
+        return [(device, device) for device in cards[: count.value]]
     session.call("dcmi_get_card_list", byref(count), cards, MOST_CARDS)
     found = []
     for card in cards[: count.value]:
@@ -147,6 +151,9 @@ def _chip(session: Session, card: int, device: int, root: Path, version: Semver 
 
 def _phy(session: Session, card: int, device: int, about: str) -> int:
     logic, phy = c_int(), c_uint()
+    if session.second:
+        session.call("dcmiv2_get_chip_phy_id_by_dev_id", device, byref(phy), about=about)
+        return phy.value
     session.call("dcmi_get_device_logic_id", byref(logic), card, device, about=about)
     session.call("dcmi_get_device_phyid_from_logicid", c_uint(logic.value), byref(phy), about=about)
     return phy.value
@@ -238,10 +245,11 @@ def _location(session: Session, address: ChipAddress, root: Path) -> Location:
 def _uuid(session: Session, address: ChipAddress, location: Location) -> str:
     """Name the chip by its die, which outlives slots and reboots; where it has none, by its slot."""
     die = DieId()
-    code = session.ask("dcmi_get_device_die_v2", address.card, address.device, c_int(VDIE), byref(die))
-    if code != 0 or not any(die.words):
-        return f"NPU-{location.pci_bus_id or address.name}"
-    return "NPU-" + "".join(f"{word:08x}" for word in die.words)
+    for kind in (VDIE, DDIE):
+        code = session.ask("dcmi_get_device_die_v2", address.card, address.device, c_int(kind), byref(die))
+        if code == 0 and any(die.words):
+            return "NPU-" + "".join(f"{word:08x}" for word in die.words)
+    return f"NPU-{location.pci_bus_id or address.name}"
 
 
 def _ids(phy: int, model: CardModel | None, chip: str) -> tuple[int, ...]:

@@ -12,7 +12,12 @@ from ctypes import Structure, byref, c_int, c_uint
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import structlog
+
+from apportion.agent.devices.ascend import interfaces
 from apportion.errors import Busy, HardwareError, Lost, Unsupported
+
+_log = structlog.get_logger()
 
 INVALID_PARAMETER: Final = -8001
 NOT_PERMITTED: Final = -8002
@@ -76,6 +81,7 @@ class Session:
         self._root = root
         self._lock = threading.Lock()
         self._library: Any = None
+        self._second = False
 
     def call(self, function: str, *args: Any, about: str = "DCMI") -> None:
         """Call a function; raises the HardwareError that its refusal means, in which `about` names the object."""
@@ -85,9 +91,18 @@ class Session:
 
     def ask(self, function: str, *args: Any) -> int:
         """Call a function; returns its code, 0 for success."""
-        self._ensure()
+        if self.second:
+            function, args = interfaces.second(function, args)
         found = getattr(self._library, function, None)
-        return MISSING if found is None else int(found(*args))
+        return (
+            MISSING if found is None or (self._second and function.startswith("dcmi_")) else int(found(*args))
+        )
+
+    @property
+    def second(self) -> bool:
+        """Whether this node's driver answers the second interface only; opens the session."""
+        self._ensure()
+        return self._second
 
     def number(self, function: str, card: int, device: int, *, about: str) -> int | None:
         """Ask for one number about a chip; None where driver or chip does not support it."""
@@ -107,11 +122,13 @@ class Session:
         return out
 
     def present(self) -> bool:
-        """Say whether the library is on this machine; raises HardwareError when it is there and does not work."""
+        """Say whether the library is on this machine, be it that no driver answers it (yet)."""
         try:
             self._ensure()
         except NoLibrary:
             return False
+        except HardwareError as error:
+            _log.warning("ascend.not_ready", error=str(error))
         return True
 
     def _ensure(self) -> None:
@@ -119,9 +136,13 @@ class Session:
             if self._library is not None:
                 return
             library = self._load()
-            code = library.dcmi_init()
+            code, function = int(library.dcmi_init()), "dcmi_init"
+            # The first interface refuses 950, and the second everything else.
+            self._second = code in NOT_SUPPORTED and hasattr(library, "dcmiv2_init")
+            if self._second:
+                code, function = int(library.dcmiv2_init()), "dcmiv2_init"
             if code != 0:
-                raise refusal(code, "dcmi_init", "DCMI")
+                raise refusal(code, function, "DCMI")
             self._library = library
 
     def _load(self) -> Any:

@@ -16,7 +16,8 @@ SUPER_POD: Final = 1
 """Sub-command of CHIP_INFO."""
 AUTO: Final = 0xFFFFFFFF
 """Lets the driver choose an id or a group."""
-VDIE: Final = 1
+VDIE, DDIE = 1, 2
+"""Kinds of die ids (enum dcmi_die_type): 950 has the second only."""
 MOST_CARDS: Final = 64
 MOST_VDEVICES: Final = 32
 
