@@ -89,7 +89,8 @@ class AscendBackend:
 
     def edits(self, card: str) -> Edits:
         """Return the chip's device files as they are now, and the driver's."""
-        return NpuFiles(self._root).whole(self._chip(card).phy)
+        chip = self._chip(card)
+        return self._files(chip).whole(chip.phy)
 
     def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
         """List every vNPU; a chip that does not answer shows what was last seen on it."""
@@ -126,7 +127,7 @@ class AscendBackend:
         if made != place.placement.start:
             self._remove(chip, made, place)
             raise Unsupported(f"{place}: the driver made a vNPU {made} instead")
-        return self._live(chip, vnpus.describe(self._session, chip.address, made), NpuFiles(self._root))
+        return self._live(chip, vnpus.describe(self._session, chip.address, made), self._files(chip))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this vNPU; another one under its id, by its template, is left alone."""
@@ -165,8 +166,11 @@ class AscendBackend:
         chip = self._chip(card)
         if not chip.divisible:
             return ()
-        files = NpuFiles(self._root)
+        files = self._files(chip)
         return tuple(self._live(chip, vnpu, files) for vnpu in vnpus.list_all(self._session, chip.address))
+
+    def _files(self, chip: Chip) -> NpuFiles:
+        return NpuFiles(str(chip.card.attributes["model"]), self._root)
 
     def _check_mode(self, place: PartitionPlace) -> None:
         mode = c_int()

@@ -1,8 +1,9 @@
 """What a container needs for an NPU or a vNPU: device files, and the driver's libraries.
 
-In: chip numbers and vNPU ids, the root of the host's file system. Out: Edits (CDI). Rules: Huawei's container runtime: a
-chip's own file, or a vNPU's, which is called like a chip's inside the container, and the driver's manager files.
-LD_LIBRARY_PATH is left to the image: CANN's images need their own, and CDI would replace it.
+In: a chip's name as its driver reports it, its number or vNPU ids, the root of the host's file system. Out: Edits (CDI). Rules:
+Huawei's own CDI files (MindCluster, ascend-common/cdi and its mounts): a chip's own file, or a vNPU's, which is called like a
+chip's inside the container, the family's manager files as far as the host has them, and the driver's libraries in
+LD_LIBRARY_PATH. CDI replaces the image's value: a script of CANN's toolkit, which its images run, adds its folders to ours.
 """
 
 import os
@@ -13,8 +14,16 @@ from apportion.agent.devices.values import DeviceNode, Edits, Mount
 
 _ENV = (("ASCEND_VISIBLE_DEVICES", "void"),)
 """Keeps the vendor's own container runtime from adding devices."""
-_MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc")
-_SOME_HAVE = ("dvpp_cmdlist",)
+_MANAGER = "davinci_manager"
+_310B_MANAGER = "davinci_manager_docker"
+"""What a 310B may have instead, for containers."""
+_310B = (
+    *("svm0", "ts_aisle", "upgrade", "sys", "vdec", "vpc", "pngd", "venc", "log_drv", "acodec", "ai", "ao"),
+    *("vo", "hdmi"),
+)
+_UB = ("uburma", "ummu")
+"""Folders of device files of the UB interconnect."""
+_LIBRARIES = ("/usr/local/Ascend/driver/lib64/common", "/usr/local/Ascend/driver/lib64/driver")
 _DRIVER = (
     "/usr/local/Ascend/driver/lib64",
     "/usr/local/Ascend/driver/include",
@@ -31,9 +40,11 @@ _DRIVER = (
 
 
 class NpuFiles:
-    """What the host has in /dev and /usr/local when it is asked."""
+    """What the host has in /dev and /usr/local for one chip when it is asked."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, chip: str, root: Path = Path("/")) -> None:
+        """`chip`: its name as the driver reports it, such as `910B4`; it shows the family."""
+        self._chip = chip
         self._root = root
 
     def whole(self, phy: int) -> Edits:
@@ -45,10 +56,30 @@ class NpuFiles:
         return self._edits(self._node(f"davinci{number}", f"vdavinci{number}"))
 
     def _edits(self, own: DeviceNode) -> Edits:
-        extra = [name for name in _SOME_HAVE if (self._root / "dev" / name).exists()]
-        nodes = tuple(self._node(name) for name in (*_MANAGERS, *extra))
-        mounts = tuple(Mount(path, path) for path in _DRIVER if (self._root / path.lstrip("/")).exists())
-        return Edits(_ENV, (*nodes, own), mounts)
+        own_manager = "310B" in self._chip and self._there(f"dev/{_310B_MANAGER}")
+        manager = self._node(_MANAGER, _310B_MANAGER if own_manager else "")
+        others = [*self._managers(), *(f"{folder}/{name}" for folder in _UB for name in self._names(folder))]
+        nodes = (self._node(name) for name in others if self._there(f"dev/{name}"))
+        mounts = tuple(Mount(path, path) for path in _DRIVER if self._there(path))
+        libraries = ":".join(path for path in _LIBRARIES if self._there(path))
+        env = (("LD_LIBRARY_PATH", libraries),) if libraries else ()
+        return Edits((*_ENV, *env), (manager, *nodes, own), mounts)
+
+    def _managers(self) -> tuple[str, ...]:
+        if "310B" in self._chip:
+            return ("dvpp_cmdlist", *_310B)
+        return (
+            ("hisi_hdc",) if self._chip.startswith("Ascend950") else ("devmm_svm", "hisi_hdc", "dvpp_cmdlist")
+        )
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return sorted(path.name for path in (self._root / "dev" / folder).iterdir() if not path.is_dir())
+        except OSError:
+            return []
+
+    def _there(self, path: str) -> bool:
+        return (self._root / path.lstrip("/")).exists()
 
     def _node(self, name: str, host: str = "") -> DeviceNode:
         path, address = f"/dev/{name}", f"/dev/{host}" if host else ""
