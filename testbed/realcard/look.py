@@ -17,6 +17,7 @@ from apportion import __version__
 from apportion.agent.backends import REAL
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.hostfs import HostFiles
+from apportion.agent.devices.names import UnkeptNames
 from apportion.agent.devices.values import Card, DeviceNode, Edits, Health, LivePartition
 from apportion.agent.settings import AgentOptions
 from apportion.agent.tables import card_json, partition_json
@@ -42,7 +43,7 @@ def look(options: AgentOptions) -> tuple[Report, tuple[Found, ...]]:
     checks: list[Check] = []
     found: list[Found] = []
     for name, make in REAL.items():
-        backend = make(options)
+        backend = make(options, UnkeptNames())
         if not backend.present():
             backends.append(BackendReport(name, present=False))
             continue

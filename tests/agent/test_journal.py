@@ -1,5 +1,6 @@
 """The journal keeps what was written, and lets nobody have what somebody else holds."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -197,3 +198,42 @@ def test_a_journal_of_a_later_release_is_set_aside(tmp_path: Path) -> None:
     journal.close()
     with closing(sqlite3.connect(path.with_suffix(".broken"))) as db:
         assert db.execute("SELECT uid FROM partitions").fetchall() == [("p1",)]
+
+
+def test_rows_of_an_older_release_learn_their_card_when_it_is_seen(tmp_path: Path) -> None:
+    """From then on a card that comes in its place is known for another one; what is known is never written over."""
+    path = tmp_path / "journal.db"
+    _of_the_first_release(path)
+    with closing(Journal(path, "b")) as journal:
+        assert journal.partitions()["p1"].card_uuid == ""
+        journal.note_cards({"gpu-1": "GPU-of-another"})
+        journal.note_cards({"gpu-0": "GPU-seen-first"})
+        journal.note_cards({"gpu-0": "GPU-of-later"})
+    with closing(Journal(path, "b")) as journal:
+        assert journal.partitions()["p1"].card_uuid == "GPU-seen-first"
+        assert [device.card_uuid for row in journal.claims() for device in row.devices] == ["GPU-seen-first"]
+
+
+def test_the_agent_of_the_last_release_reads_what_this_one_writes(tmp_path: Path) -> None:
+    """Both have the file open in a rolling update, and that one knows neither new columns nor new fields."""
+    path = tmp_path / "journal.db"
+    with closing(Journal(path, "b")) as journal:
+        journal.put_partition(replace(ROW, card_uuid="GPU-1"))
+        row = claim("c1", "gpu-0")
+        journal.reserve(replace(row, devices=tuple(replace(one, card_uuid="GPU-1") for one in row.devices)))
+    with closing(sqlite3.connect(path)) as db:
+        assert len(db.execute("SELECT * FROM partitions").fetchone()) == 11
+        (raw,) = db.execute("SELECT devices FROM claims").fetchone()
+        assert set(json.loads(raw)[0]) == {"device", "card", "pool", "requests", "cdi", "partition", "admin"}
+
+
+def test_two_agents_give_a_card_one_name(tmp_path: Path) -> None:
+    """In a rolling update both may see a new card first."""
+    old, new = (Journal(tmp_path / "journal.db", "b") for _ in range(2))
+    assert old.name("gpu", "GPU-a", 0) == "gpu-0"
+    assert new.name("gpu", "GPU-b", 0) == "gpu-1"
+    assert old.name("gpu", "GPU-b", 1) == "gpu-1"
+    assert new.name("gpu", "GPU-a", 5) == "gpu-0"
+    assert new.known() == {"gpu-0": "GPU-a", "gpu-1": "GPU-b"}
+    old.close()
+    new.close()

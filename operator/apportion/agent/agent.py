@@ -7,7 +7,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram
 from apportion.agent.backends import backends
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.values import CardKind
+from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.foreign import ForeignPolicy
 from apportion.agent.hardwaremonitor import HardwareMonitor
 from apportion.agent.inventorybuilder import InventoryBuilder
@@ -37,6 +37,7 @@ from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.publishedcards import published_gpus
 from apportion.agent.slices.publisher import Publisher
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.client import Client, Object, connect
@@ -54,7 +55,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
         journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
         stack.callback(journal.close)
-        agent = Agent(options, client, Hardware(backends(options)), journal)
+        agent = Agent(options, client, Hardware(backends(options, journal)), journal)
         try:
             await agent.run(stop)
         except ExceptionGroup as group:
@@ -139,7 +140,8 @@ class Agent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
-        cards = await self._hardware.discover()
+        await self._learn_names()
+        cards = await self._discover()
         await self._inventory.read_health()
         self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
@@ -180,6 +182,21 @@ class Agent:
 
     def _start(self, *runs: Coroutine[object, None, None]) -> None:
         self._running += [self._tasks.create_task(run) for run in runs]
+
+    async def _learn_names(self) -> None:
+        """Take the names of cards from the node's slices where the journal has none: it is new, was lost, or is of an older release."""
+        journal, options = self.context.journal, self._options
+        if journal.known():
+            return
+        found = await self.context.client.list(SLICES, fieldSelector=f"spec.nodeName={options.node}")
+        gpus = published_gpus(found.get("items") or (), options.node, options.drivers.values())
+        await asyncio.to_thread(journal.learn_names, gpus)
+
+    async def _discover(self) -> Mapping[str, Card]:
+        cards = await self._hardware.discover()
+        uuids = {card.name: card.uuid for card in cards.values()}
+        await asyncio.to_thread(self.context.journal.note_cards, uuids)
+        return cards
 
     async def _recover_claims(self) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
@@ -263,7 +280,11 @@ class Agent:
         if not self._hardware.incomplete:
             return
         known = self._hardware.cards
-        found = await self._hardware.discover()
+        try:
+            found = await self._discover()
+        except NotReady as error:
+            _log.warning("journal.unwritable", error=str(error))
+            return
         for name in found.keys() - known.keys():
             _log.info("agent.card_answers", node=self._options.node, card=name)
             if found[name].kind not in self._served:

@@ -5,20 +5,18 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 
     partitions, by Partition UID:           Intent -> Created -> Ready -> Releasing -> gone
     claims, by claim UID and driver:        Preparing -> Injected -> Prepared -> Unpreparing -> gone
+    names of cards, by UUID:                for good
 """
 
-import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from apportion.agent.devices.values import PartitionPlace, Placement
+from apportion.agent import journalcards, journalrows
 from apportion.agent.journalfile import open_file
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.rows import ClaimRow, PartitionRow
 from apportion.errors import BrokenInput, NotReady
 
 
@@ -48,59 +46,46 @@ class Journal:
     def partitions(self) -> dict[str, PartitionRow]:
         """Return all partition rows by UID."""
         with self._reading() as db:
-            return _partitions(db)
+            return journalrows.partitions(db)
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
         with self._reading() as db:
             row = db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
-        return _partition(row) if row else None
+            return journalrows.partition(row, journalcards.of_owner(db, uid)) if row else None
 
     def partitions_of(self, card: str) -> tuple[PartitionRow, ...]:
         """Return the partition rows of one card, oldest first."""
         with self._reading() as db:
             rows = db.execute("SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)).fetchall()
-        return tuple(_partition(row) for row in rows)
+            return tuple(journalrows.partition(row, journalcards.of_owner(db, row["uid"])) for row in rows)
 
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
-        place = row.place.placement
         with self._transaction() as db:
-            db.execute(
-                "INSERT INTO partitions VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (uid) DO UPDATE SET"
-                " step=excluded.step, instance=excluded.instance, uuid=excluded.uuid, start=excluded.start,"
-                " size=excluded.size",
-                (
-                    row.uid,
-                    row.name,
-                    row.device,
-                    row.place.card,
-                    row.place.profile,
-                    place.start,
-                    place.size,
-                    row.layout,
-                    row.step,
-                    json.dumps(dict(row.instance)),
-                    row.uuid,
-                ),
-            )
+            journalrows.put_partition(db, row)
             db.execute("DELETE FROM interrupted WHERE uid=?", (row.uid,))
 
     def drop_partition(self, uid: str) -> None:
         """Forget a partition: it is gone from the hardware, or was never begun."""
         with self._transaction() as db:
             db.execute("DELETE FROM partitions WHERE uid=?", (uid,))
+            journalcards.drop(db, uid)
 
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
         with self._reading() as db:
-            return _claims(db)
+            return journalrows.claims(db)
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
         with self._reading() as db:
             row = db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
-        return _claim(row) if row else None
+            return (
+                journalrows.claim(row, journalcards.of_owner(db, journalrows.owner(driver, uid)))
+                if row
+                else None
+            )
 
     def reserve(self, row: ClaimRow) -> None:
         """Write the first step of a claim, unless another claim still holds one of its devices.
@@ -109,7 +94,7 @@ class Journal:
         """
         with self._transaction() as db:
             for raw in db.execute("SELECT * FROM claims WHERE driver=? AND uid<>?", (row.driver, row.uid)):
-                other = _claim(raw)
+                other = journalrows.claim(raw, {})
                 for mine in row.devices:
                     for theirs in other.devices:
                         if mine.clashes(theirs):
@@ -117,17 +102,59 @@ class Journal:
                                 f"device {mine.device} is held by ResourceClaim {other.key} (uid {other.uid}), which has"
                                 f" {theirs.device} prepared; it is free after that claim is unprepared"
                             )
-            _put_claim(db, row)
+            journalcards.drop(db, journalrows.owner(row.driver, row.uid))
+            journalrows.put_claim(db, row)
 
     def put_claim(self, row: ClaimRow) -> None:
         """Write a further step of a claim."""
         with self._transaction() as db:
-            _put_claim(db, row)
+            journalrows.put_claim(db, row)
 
     def drop_claim(self, uid: str, driver: str) -> None:
         """Forget a claim: its devices are free for the next one."""
         with self._transaction() as db:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
+            journalcards.drop(db, journalrows.owner(driver, uid))
+
+    def name(self, stem: str, uuid: str, number: int) -> str:
+        """Return the name of a card, which it keeps for good (`CardNames`)."""
+        for name, owner in self.known().items():
+            if owner == uuid:
+                return name
+        with self._transaction() as db:
+            return journalcards.name(db, stem, uuid, number)
+
+    def known(self) -> Mapping[str, str]:
+        """Return the UUIDs of all cards that have a name (`CardNames`)."""
+        with self._reading() as db:
+            return journalcards.names(db)
+
+    def forget_card(self, name: str, there: str) -> tuple[str, list[str]]:
+        """Forget the card that had this name, with its partitions; `there` is the UUID of the one that has it now, "" for none.
+
+        Returns the UUID and the names of the partitions. Raises BrokenInput when no such card is known, NotReady while a
+        claim has a device of it prepared.
+        """
+        with self._transaction() as db:
+            return journalcards.forget(db, name, there)
+
+    def learn_names(self, uuids: Mapping[str, str]) -> None:
+        """Take the names of cards from elsewhere, UUIDs by name; what is known already stays."""
+        with self._transaction() as db:
+            journalcards.learn(db, uuids)
+
+    def note_cards(self, uuids: Mapping[str, str]) -> None:
+        """Note the UUIDs of cards in rows that lack them, which an older release wrote; `uuids` are by name, as seen now."""
+        lacking = [(row.uid, row.place.card) for row in self.partitions().values() if not row.card_uuid] + [
+            (journalrows.owner(claim.driver, claim.uid), device.card)
+            for claim in self.claims()
+            for device in claim.devices
+            if not device.card_uuid
+        ]
+        for owner, card in lacking:
+            if card in uuids:
+                with self._transaction() as db:
+                    journalcards.put(db, owner, {card: uuids[card]})
 
     def if_unclaimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
         """Act inside a transaction in which no claim row can appear; returns False, without acting, if there is one."""
@@ -161,6 +188,8 @@ class Journal:
                 return False
             db.execute("DELETE FROM boot")
             db.execute("INSERT INTO boot VALUES (?)", (boot_id,))
+            for claim in journalrows.claims(db):
+                journalcards.drop(db, journalrows.owner(claim.driver, claim.uid))
             db.execute("DELETE FROM claims")
             return known is not None
 
@@ -191,58 +220,18 @@ class Journal:
                 raise NotReady(f"the journal {self._path} cannot be written: {error}") from None
 
 
-def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...]]:
+def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...], Mapping[str, str]]:
     """Read a journal that another process may be keeping, and change nothing; one that is not there is empty.
+
+    Returns partitions, claims, and the UUIDs of cards by their names.
 
     Raises BrokenInput when it cannot be read.
     """
     if not path.exists():
-        return {}, ()
+        return {}, (), {}
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
             db.row_factory = sqlite3.Row
-            return _partitions(db), _claims(db)
+            return journalrows.partitions(db), journalrows.claims(db), journalcards.names(db)
     except sqlite3.DatabaseError as error:
         raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
-
-
-def _partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
-    return {row["uid"]: _partition(row) for row in db.execute("SELECT * FROM partitions ORDER BY rowid")}
-
-
-def _claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
-    return tuple(_claim(row) for row in db.execute("SELECT * FROM claims ORDER BY rowid"))
-
-
-def _put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
-    devices = json.dumps([asdict(device) for device in row.devices])
-    db.execute(
-        "INSERT INTO claims VALUES (?,?,?,?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET step=excluded.step,"
-        " devices=excluded.devices",
-        (row.uid, row.driver, row.namespace, row.name, row.step, devices),
-    )
-
-
-def _partition(row: sqlite3.Row) -> PartitionRow:
-    return PartitionRow(
-        uid=row["uid"],
-        name=row["name"],
-        device=row["device"],
-        place=PartitionPlace(row["card"], row["profile"], Placement(row["start"], row["size"])),
-        step=Step(row["step"]),
-        layout=row["layout"],
-        instance=json.loads(row["instance"]),
-        uuid=row["uuid"],
-    )
-
-
-def _claim(row: sqlite3.Row) -> ClaimRow:
-    devices: list[dict[str, Any]] = json.loads(row["devices"])
-    return ClaimRow(
-        uid=row["uid"],
-        driver=row["driver"],
-        namespace=row["namespace"],
-        name=row["name"],
-        step=ClaimStep(row["step"]),
-        devices=tuple(ClaimDevice(**{**device, "requests": tuple(device["requests"])}) for device in devices),
-    )

@@ -33,6 +33,12 @@ _STEPS: Final[tuple[str, ...]] = (
     INSERT INTO recovered SELECT 1 FROM boot;
     CREATE TABLE interrupted (uid TEXT PRIMARY KEY) STRICT
     """,
+    # A name belongs to one card for good, and a row to the card that it was written for.
+    """
+    CREATE TABLE cards (name TEXT PRIMARY KEY, uuid TEXT NOT NULL UNIQUE) STRICT;
+    CREATE TABLE row_cards (
+        owner TEXT NOT NULL, card TEXT NOT NULL, uuid TEXT NOT NULL, PRIMARY KEY (owner, card)) STRICT
+    """,
 )
 """From an empty file to today's, never changed once released: what is new is a step at the end.
 

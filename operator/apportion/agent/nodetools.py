@@ -7,6 +7,7 @@ locks and files: a running agent sees the claim, leaves its devices alone, and t
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kubernetes_asyncio.client import Configuration
@@ -14,6 +15,7 @@ from kubernetes_asyncio.client import Configuration
 from apportion.agent.backends import backends
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.names import UnkeptNames
 from apportion.agent.devices.values import CardKind
 from apportion.agent.journal import Journal, read_journal
 from apportion.agent.kubelet.claimdevices import claim_devices
@@ -44,7 +46,7 @@ class NodeTools:
 
     async def discover(self) -> Json:
         """Return the cards with everything that backends know of them. Raises HardwareError, BrokenInput."""
-        hardware = Hardware(backends(self._options))
+        hardware = self._hardware()
         cards = await hardware.discover()
         health = await hardware.health()
         return {
@@ -57,10 +59,10 @@ class NodeTools:
 
     async def partitions(self) -> Json:
         """Return what is cut on the hardware, whose it is, and which claims are prepared."""
-        hardware = Hardware(backends(self._options))
+        hardware = self._hardware()
         await hardware.discover()
         live = await hardware.partitions()
-        rows, claims = read_journal(self._options.state_dir / "journal.db")
+        rows, claims, _ = read_journal(self._journal_file)
         return {
             "node": self._options.node,
             "partitions": [partition_json(found, rows, claims) for found in live],
@@ -128,19 +130,29 @@ class NodeTools:
 
     async def recover(self, name: str) -> Json:
         """Clear the sticky error of a card, after a reset for example. Raises BrokenInput for an unknown card."""
-        cards = await Hardware(backends(self._options)).discover()
+        cards = await self._hardware().discover()
         if name not in cards:
             raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
         reason = self._options.sticky_errors().all().get(cards[name].uuid, "")
         marked = self._options.sticky_errors().remove(cards[name].uuid)
         return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
 
+    async def forget(self, name: str) -> Json:
+        """Forget a card that has left for good, with the partitions that were on it.
+
+        Raises BrokenInput for a name that no such card has, NotReady while a claim has a device of the card prepared.
+        """
+        async with self._context() as context:
+            there = context.hardware.cards.get(name)
+            uuid, partitions = context.journal.forget_card(name, there.uuid if there is not None else "")
+            return {"card": name, "uuid": uuid, "partitions": partitions}
+
     @asynccontextmanager
     async def _context(self) -> AsyncIterator[AgentContext]:
         options = self._options
-        hardware = Hardware(backends(options))
+        hardware = self._hardware()
         await hardware.discover()
-        with closing(Journal(options.state_dir / "journal.db", options.read_boot_id())) as journal:
+        with closing(Journal(self._journal_file, options.read_boot_id())) as journal:
             # Nothing below asks the API; the parts only want to have a client.
             async with Client(Configuration(), patience=1.0, manager="apportion-node") as client:
                 yield AgentContext(
@@ -152,6 +164,15 @@ class NodeTools:
                     timeouts=options.timeouts,
                     at=options.at,
                 )
+
+    @property
+    def _journal_file(self) -> Path:
+        return self._options.state_dir / "journal.db"
+
+    def _hardware(self) -> Hardware:
+        """Return the hardware with the names that the agent gave; only the agent keeps new ones, because it knows the slices."""
+        _, _, names = read_journal(self._journal_file)
+        return Hardware(backends(self._options, UnkeptNames(names)))
 
     def _drivers(self, claim: Claim) -> list[tuple[str, CardKind]]:
         named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()

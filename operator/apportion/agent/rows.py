@@ -47,6 +47,8 @@ class PartitionRow:
     """The PartitionLayout that asked for it; empty for claims and warm ones."""
     instance: Mapping[str, str] = field(default_factory=dict)
     uuid: str = ""
+    card_uuid: str = ""
+    """UUID of the card that it lies on; "" when that was never known (a row of an older release)."""
 
 
 BY_HAND = "by-hand"
@@ -66,6 +68,8 @@ class ClaimDevice:
     """UID of the Partition behind it; empty for whole cards."""
     admin: bool = False
     """Allocated with admin access: other claims may use the device too."""
+    card_uuid: str = ""
+    """UUID of its card; "" when that was never known (a row of an older release)."""
 
     @property
     def by_hand(self) -> bool:

@@ -1,8 +1,8 @@
 """`apportion node`: the hardware and the claims of this node, for an administrator on the node.
 
 In: the agent's options and variables. Out: tables or JSON. `discover` and `partitions` change nothing; `prepare` and
-`unprepare` do what kubelet asks for, with the agent's journal and locks; `recover` clears the error mark of a card. Exit
-status: 0 done, 1 refused by hardware or state, 2 bad input.
+`unprepare` do what kubelet asks for, with the agent's journal and locks; `recover` clears the error mark of a card, `forget` a card
+that left for good. Exit status: 0 done, 1 refused by hardware or state, 2 bad input.
 """
 
 import asyncio
@@ -93,6 +93,9 @@ class Tools(Protocol):
     async def recover(self, name: str) -> Json:
         """Clear the error mark of a card."""
 
+    async def forget(self, name: str) -> Json:
+        """Forget a card that left for good."""
+
 
 def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
     """Return the group of commands; `open_tools` returns the agent's operations."""
@@ -182,6 +185,15 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
     ) -> None:
         """Say that a card is well again after an error that the driver reported once (XID): after a reset, say."""
         _show(lambda: open_tools(context.obj).recover(card), output, node_tables.recovered)
+
+    @app.command()
+    def forget(
+        context: typer.Context,
+        card: Annotated[str, typer.Argument(help="The card, by the name that it had.")],
+        output: document.Output = "text",
+    ) -> None:
+        """Say that a card has left for good, and its partitions with it: its name is free for another card."""
+        _show(lambda: open_tools(context.obj).forget(card), output, node_tables.forgotten)
 
     return app
 

@@ -80,6 +80,13 @@ def released(found: Json, console: Console) -> None:
     console.print(f"free: {names}" if names else f"claim {escape(found['uid'])} was not prepared here")
 
 
+def forgotten(found: Json, console: Console) -> None:
+    """Show what is forgotten."""
+    names = ", ".join(found["partitions"])
+    said = f"{found['card']} ({found['uuid'] or 'of unknown UUID'}) is forgotten"
+    console.print(escape(f"{said}, with {names}" if names else said), soft_wrap=True)
+
+
 def recovered(found: Json, console: Console) -> None:
     """Show the reason for which the card was marked."""
     said = (

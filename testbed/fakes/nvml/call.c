@@ -26,6 +26,8 @@ static int resolve(struct call *call, handle device, unsigned kinds) {
     uint64_t serial = device & 0xffffffffffffULL;
     if (kind == NO_KIND || kind > MIG_KIND || index >= call->state->gpus || !(kinds & ON(kind))) return INVALID_ARGUMENT;
     call->gpu = &call->state->gpu[index];
+    /* source: none, as to the code for a handle from before; it is that for a GPU that left the bus. */
+    if (call->gpu->gone) return GPU_IS_LOST;
     if (kind == GPU_KIND) return SUCCESS;
     for (struct instance *found = call->gpu->instance; found < call->gpu->instance + INSTANCES; found++) {
         if (!found->used) continue;

@@ -51,22 +51,37 @@ EXPORT int nvmlSystemGetCudaDriverVersion(int *version) {
 
 EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
 
+/* How many GPUs that are there have a lower PCI address: an index is a position in that order, and no identity (nvml.h at
+ * nvmlDeviceGetHandleByIndex). GPUs leave the list without a reboot (NVIDIA/NVSentinel #684). source: none, as to an open
+ * session: here it sees them leave at once. */
+static unsigned index_of(const struct state *state, const struct gpu *gpu) {
+    unsigned lower = 0;
+    for (const struct gpu *other = state->gpu; other < state->gpu + state->gpus; other++)
+        lower += !other->gone && strcmp(other->bus, gpu->bus) < 0;
+    return lower;
+}
+
 EXPORT int nvmlDeviceGetCount_v2(unsigned *count) {
     BEGIN(0, 0);
-    *count = call.state->gpus;
+    *count = 0;
+    for (unsigned i = 0; i < call.state->gpus; i++) *count += !call.state->gpu[i].gone;
     DONE(SUCCESS);
 }
 
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle *device) {
     BEGIN(0, 0);
-    if (index >= call.state->gpus) DONE(INVALID_ARGUMENT);
-    *device = gpu_handle(&call, &call.state->gpu[index]);
-    DONE(call.state->gpu[index].lost ? GPU_IS_LOST : SUCCESS);
+    for (struct gpu *gpu = call.state->gpu; gpu < call.state->gpu + call.state->gpus; gpu++) {
+        if (gpu->gone || index_of(call.state, gpu) != index) continue;
+        *device = gpu_handle(&call, gpu);
+        DONE(gpu->lost ? GPU_IS_LOST : SUCCESS);
+    }
+    DONE(INVALID_ARGUMENT);
 }
 
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, handle *device) {
     BEGIN(0, 0);
     for (call.gpu = call.state->gpu; call.gpu < call.state->gpu + call.state->gpus; call.gpu++) {
+        if (call.gpu->gone) continue;
         *device = gpu_handle(&call, call.gpu);
         if (strcmp(call.gpu->uuid, uuid) == 0) DONE(call.gpu->lost ? GPU_IS_LOST : SUCCESS);
         for (struct instance *found = call.gpu->instance; found < call.gpu->instance + INSTANCES; found++)
@@ -83,6 +98,7 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, handle *device) {
     unsigned wanted[4], own[4];
     if (sscanf(bus, "%x:%x:%x.%x", wanted, wanted + 1, wanted + 2, wanted + 3) != 4) DONE(INVALID_ARGUMENT);
     for (struct gpu *gpu = call.state->gpu; gpu < call.state->gpu + call.state->gpus; gpu++) {
+        if (gpu->gone) continue;
         sscanf(gpu->bus, "%x:%x:%x.%x", own, own + 1, own + 2, own + 3);
         *device = gpu_handle(&call, gpu);
         if (memcmp(wanted, own, sizeof own) == 0) DONE(gpu->lost ? GPU_IS_LOST : SUCCESS);
@@ -92,7 +108,7 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, handle *device) {
 
 EXPORT int nvmlDeviceGetIndex(handle device, unsigned *index) {
     BEGIN(device, ON(GPU_KIND));
-    *index = (unsigned)(call.gpu - call.state->gpu);
+    *index = index_of(call.state, call.gpu);
     DONE(SUCCESS);
 }
 

@@ -71,7 +71,7 @@ class Gpu(Structure):
         ("numa", c_int32),
         *words("slices", "profiles", "pci_device"),
         ("pids", c_uint32 * PROCESSES),
-        *words("keeps_minor"),
+        *words("keeps_minor", "gone"),
         ("memory", c_uint64),
         ("ecc", c_uint64),
         ("name", c_char * 64),

@@ -110,6 +110,18 @@ class FakeNvml(FakeDriver[layout.State]):
         with self.changing() as state:
             state.gpu[gpu].lost = 1
 
+    def take(self, gpu: int) -> None:
+        """Take a GPU from the driver, as binding it to VFIO does: it is in no list, and those behind it get other indices."""
+        with self.changing() as state:
+            state.gpu[gpu].gone = 1
+
+    def give_back(self, gpu: int, *, bus: str = "") -> None:
+        """Give a GPU back to the driver, in another slot if `bus` is given: indices follow the PCI addresses."""
+        with self.changing() as state:
+            state.gpu[gpu].gone = 0
+            if bus:
+                state.gpu[gpu].bus = bus.encode()
+
     def xid(self, gpu: int, number: int, *, instance: int = _ANY, compute: int = _ANY) -> None:
         """Report an XID error to all event sets."""
         with self.changing() as state:

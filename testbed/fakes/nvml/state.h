@@ -58,6 +58,7 @@ struct gpu {
     uint32_t slices, profiles, pci_device;
     uint32_t pids[PROCESSES]; /* processes on the whole GPU */
     uint32_t keeps_minor; /* SetMigMode does not bind it anew */
+    uint32_t gone;            /* taken from the driver (VFIO, PCI remove): it is in no list until it comes back */
     uint64_t memory, ecc;
     char name[64], uuid[48], bus[32];
     struct profile profile[PROFILES];

@@ -36,8 +36,24 @@ def claim_devices(
             requests=(*before.requests, request) if before else (request,),
             cdi=device_id(result.device.driver, ref.uid, name),
             admin=result.admin_access and (before is None or before.admin),
+            card_uuid=card.uuid,
         )
     return tuple(merged.values())
+
+
+def check_cards(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:
+    """Raise NotReady when a claim's row was written for another card than the one that has its name now.
+
+    Its containers may run on the card that the row names; what is written for the card of today would be another claim's.
+    """
+    now = {device.card: device.card_uuid for device in devices}
+    for device in known.devices:
+        uuid = now.get(device.card, "")
+        if "" not in {device.card_uuid, uuid} and device.card_uuid != uuid:
+            raise NotReady(
+                f"ResourceClaim {known.key}: {device.device} was prepared on {device.card_uuid}, and {device.card} is"
+                f" {uuid} now; the claim is unprepared first"
+            )
 
 
 def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice) -> str:

@@ -15,7 +15,7 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import CardKind
-from apportion.agent.kubelet.claimdevices import claim_devices
+from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
 from apportion.agent.kubelet.configuration import check_configuration
@@ -212,6 +212,8 @@ class Preparer:
         """Write the claim's first row, or return the known one. Raises NotReady naming the holder of a device."""
         devices = claim_devices(ref, results, self._context.hardware.cards, self._kind)
         known = self._context.journal.claim(ref.uid, self.driver)
+        if known is not None:
+            check_cards(known, devices)
         if known is not None and [d.device for d in known.devices] == [d.device for d in devices]:
             if known.step is ClaimStep.UNPREPARING:
                 known = replace(known, step=ClaimStep.PREPARING)

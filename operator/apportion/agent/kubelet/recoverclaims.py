@@ -87,6 +87,7 @@ def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: s
                 requests=tuple(dict.fromkeys(served)),
                 cdi=device_id(driver, uid, name),
                 partition=partition.metadata.uid if partition is not None and name != card.name else "",
+                card_uuid=card.uuid,
             )
 
 

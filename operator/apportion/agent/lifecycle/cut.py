@@ -40,6 +40,9 @@ async def cut(
         why = f"{spec.device} lies at {place.start}, not at {asked.start}"
         return PartitionOutcome(Phase.FAILED, "UnknownDevice", why)
     row = context.journal.partition(partition.metadata.uid)
+    elsewhere = row is not None and on_another_card(row, card)
+    if elsewhere:
+        return PartitionOutcome(Phase.FAILED, "Lost", elsewhere, retry=True)
     try:
         if row is not None:
             row = await _verified(context, row, live)
@@ -76,6 +79,18 @@ def _refusal(error: HardwareError, *, may_wait: bool) -> PartitionOutcome:
     if may_wait and reason not in {"Lost", "Unsupported"}:
         return _wait(reason, str(error))
     return PartitionOutcome(Phase.FAILED, reason, str(error), retry=reason != "Unsupported")
+
+
+def on_another_card(row: PartitionRow, card: Card) -> str:
+    """Say that a row was written for another card than the one that has its name now; "" when it was not.
+
+    What became of that partition is unknown, and the card of today has nothing to do with it.
+    """
+    if row.card_uuid in {"", card.uuid}:
+        return ""
+    return (
+        f"{row.name} lies on {row.card_uuid}, which this node does not show; {card.name} is {card.uuid} now"
+    )
 
 
 async def _verified(context: AgentContext, row: PartitionRow, live: Live) -> PartitionRow | None:
@@ -117,7 +132,7 @@ def row_from_hardware(
     uuid = partition.status.uuid
     for found in live.values():
         if uuid and found.uuid == uuid:
-            return _row(partition, found, Step.CREATED)
+            return _row(partition, card, found, Step.CREATED)
     meant = partition_device(card, partition.spec.device)
     if meant is None or meant.placement is None:
         return None
@@ -126,16 +141,16 @@ def row_from_hardware(
         return None
     if partition.metadata.uid in context.journal.interrupted():
         # The journal was lost between status Creating and Ready: what is at the place is what we were making.
-        return _row(partition, there, Step.CREATED if there.complete else Step.INTENT)
+        return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
     if context.adopt_foreign and layout_of(partition) and there.complete and not there.in_use:
         _log.warning(
             "partition.adopted", partition=partition.metadata.name, uuid=there.uuid, place=str(there.place)
         )
-        return _row(partition, there, Step.CREATED)
+        return _row(partition, card, there, Step.CREATED)
     return None
 
 
-def _row(partition: Partition, found: LivePartition, step: Step) -> PartitionRow:
+def _row(partition: Partition, card: Card, found: LivePartition, step: Step) -> PartitionRow:
     made = step is not Step.INTENT
     return PartitionRow(
         uid=partition.metadata.uid,
@@ -146,6 +161,7 @@ def _row(partition: Partition, found: LivePartition, step: Step) -> PartitionRow
         layout=layout_of(partition),
         instance=found.instance if made else {},
         uuid=found.uuid if made else "",
+        card_uuid=card.uuid,
     )
 
 
@@ -166,6 +182,7 @@ async def _intend(
         place=place,
         step=Step.INTENT,
         layout=layout_of(partition),
+        card_uuid=card.uuid,
     )
     await asyncio.to_thread(context.journal.put_partition, row)
     context.at("partition.intent")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import structlog
 
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.lifecycle.cut import Live, lost_compute_instance
+from apportion.agent.lifecycle.cut import Live, lost_compute_instance, on_another_card
 from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
 from apportion.api.contract import AGENT_FINALIZER
@@ -29,6 +29,10 @@ async def release(context: AgentContext, row: PartitionRow, live: Live) -> Parti
         return PartitionOutcome(
             Phase.RELEASING, "InUse", f"still prepared for ResourceClaim {names}", retry=True
         )
+    card = context.hardware.cards.get(row.place.card)
+    elsewhere = card is not None and on_another_card(row, card)
+    if elsewhere:
+        return PartitionOutcome(Phase.RELEASING, "Lost", elsewhere, retry=True)
     begun = row.step is Step.RELEASING
     if not begun:
         row = replace(row, step=Step.RELEASING)

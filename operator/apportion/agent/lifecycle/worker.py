@@ -170,7 +170,7 @@ class CardWorker:
             return [wait.due - context.clock()]
         card = context.hardware.cards.get(self.card)
         if card is None:
-            outcome = PartitionOutcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
+            outcome = await self._without_card(context.journal.partition(uid))
         else:
             if partition.status.phase is None:
                 await report(context, partition, None, PartitionOutcome(Phase.CREATING, "Cutting"))
@@ -188,6 +188,16 @@ class CardWorker:
             self._waits.pop(uid, None)
             return []
         return [self._pause(uid)]
+
+    async def _without_card(self, row: PartitionRow | None) -> PartitionOutcome:
+        """Return what a Partition is on a card that the node does not show. Raises Lost for one that was made on a known card."""
+        try:
+            await self._context.live(self.card)
+        except Lost as error:
+            if row is not None and row.step is not Step.INTENT:
+                raise
+            return PartitionOutcome(Phase.FAILED, "Lost", str(error), retry=True)
+        return PartitionOutcome(Phase.FAILED, "UnknownCard", f"this node has no card {self.card}")
 
     async def _cut(self, card: Card, partition: Partition) -> PartitionOutcome:
         context = self._context

@@ -13,6 +13,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices.lastseen import LastSeen
+from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
@@ -38,16 +39,18 @@ class NvmlBackend:
         root: Path = Path("/"),
         *,
         at: Callable[[str], None] = lambda _: None,
+        names: CardNames | None = None,
         sticky_errors: StickyErrors | None = None,
         ignored_xids: frozenset[int] = frozenset(),
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
-        `sticky_errors` keep what the driver reports once and never again; `ignored_xids` are errors that say nothing about a
-        GPU's health, beside those that programs cause.
+        `names` are those that GPUs have already; `sticky_errors` keep what the driver reports once and never again; `ignored_xids`
+        are errors that say nothing about a GPU's health, beside those that programs cause.
         """
         self._root = root
         self._at = at
+        self._names = names or UnkeptNames()
         self._driver = DriverFiles(root)
         if root != Path("/"):
             self._driver.preload()
@@ -64,17 +67,20 @@ class NvmlBackend:
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
-        gpus, left_out = discover(self._session, self._root)
+        gpus, left_out = discover(self._session, self._root, self._names)
         # A GPU that was known stays as it was: that it does not answer now is a question of its health.
         kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]
         found = sorted((*gpus, *kept), key=lambda gpu: (len(gpu.name), gpu.name))
         self._gpus = {gpu.name: gpu for gpu in found}
+        if left_out - self._left_out:
+            hint = "its name stays until a person says that it left for good (apportion node forget)"
+            _log.warning("nvml.gpus_not_found", cards=sorted(left_out), hint=hint)
         self._left_out = left_out
         self._monitor.listen(found)
         return tuple(gpu.card for gpu in found)
 
     def incomplete(self) -> bool:
-        """Say whether a GPU did not answer at discovery."""
+        """Say whether a GPU that is known was not found at discovery."""
         return bool(self._left_out)
 
     def edits(self, card: str) -> Edits:
@@ -94,7 +100,7 @@ class NvmlBackend:
         if card in self._known():
             return self._seen.one(card, self._look)
         if card in self._left_out:
-            raise Lost(f"{card}: it did not answer when GPUs were looked for; nobody knows what is on it")
+            raise Lost(f"{card}: it was not found when GPUs were looked for; nobody knows what is on it")
         return ()
 
     def create(self, place: PartitionPlace) -> LivePartition:

@@ -1,7 +1,7 @@
 """The NVIDIA GPUs of this node as cards.
 
 In: a session, the root of the host's file system. Out: GPUs: each a card with attributes under the names of NVIDIA's DRA
-driver, and its MIG shapes. A GPU is named by its NVML index: minors change when MIG mode changes.
+driver, and its MIG shapes. A GPU keeps the name that its UUID got first: NVML's index is a position in a list which GPUs leave.
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices import pci
+from apportion.agent.devices.names import CardNames
 from apportion.agent.devices.nvml import links, profiles
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
@@ -22,6 +23,7 @@ from apportion.errors import BrokenInput, HardwareError
 
 _log = structlog.get_logger()
 
+_STEM = "gpu"
 HOPPER = pynvml.NVML_DEVICE_ARCH_HOPPER
 """From here on MIG mode switches without a reset of the GPU."""
 _ARCHITECTURES = {
@@ -73,21 +75,29 @@ class Gpu:
         return next((mig for mig in self.migs if mig.profile.name == profile), None)
 
 
-def discover(session: Session, root: Path) -> tuple[tuple[Gpu, ...], frozenset[str]]:
-    """Look at every GPU, in NVML's order (by PCI bus id); returns them, and the names of those that do not answer."""
+def discover(session: Session, root: Path, names: CardNames) -> tuple[tuple[Gpu, ...], frozenset[str]]:
+    """Look at every GPU, in NVML's order (by PCI bus id).
+
+    Returns them, and the names of those that do not answer or that the driver has no more.
+    """
     found: list[Gpu] = []
     left_out: set[str] = set()
     for index in range(session.call("nvmlDeviceGetCount")):
-        name = f"gpu-{index}"
+        name = f"{_STEM}-{index}"
         try:
             handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
-            found.append(_gpu(session, handle, name, root))
+            uuid = text(session.call("nvmlDeviceGetUUID", handle, about=name))
+            name = names.name(_STEM, uuid, index)
+            found.append(_gpu(session, handle, uuid, name, root))
         except NoSession:
             raise
         except (HardwareError, BrokenInput) as error:
-            # Whatever it answers (lost ones say "Unknown Error", too) concerns this GPU only. The others work; this one may answer after a reset, and a later discovery finds it.
+            # Whatever it answers (lost ones say "Unknown Error", too) concerns this GPU only. The others work; this one may answer
+            # after a reset, and a later discovery finds it.
             left_out.add(name)
             _log.warning("nvml.gpu_left_out", card=name, error=str(error))
+    left_out |= {name for name in names.known() if name.startswith(f"{_STEM}-")}
+    left_out -= {gpu.name for gpu in found}
     groups = links.groups(session, {gpu.name: gpu.card for gpu in found})
     for index, gpu in enumerate(found):
         if gpu.name in groups:
@@ -102,11 +112,10 @@ def numbers(version: str) -> Semver:
     return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
 
 
-def _gpu(session: Session, handle: Any, name: str, root: Path) -> Gpu:
+def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path) -> Gpu:
     def call(function: str, *args: Any) -> Any:
         return session.call(function, handle, *args, about=name)
 
-    uuid = text(call("nvmlDeviceGetUUID"))
     session.remember(uuid, handle)
     info = session.ask("nvmlDeviceGetMemoryInfo", handle, none_on=NOT_OFFERED, about=name)
     memory = int(info.total) if info is not None else 0

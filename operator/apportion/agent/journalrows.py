@@ -1,0 +1,110 @@
+"""Rows of the journal as SQL: partitions and claims, written and read with the cards on which they lie.
+
+In: a connection, inside a transaction for writes; values of `rows.py`. Out: the same values.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from apportion.agent import journalcards
+from apportion.agent.devices.values import PartitionPlace, Placement
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+
+
+def partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
+    """Return all partition rows by UID, oldest first."""
+    cards = journalcards.of_all(db)
+    rows = db.execute("SELECT * FROM partitions ORDER BY rowid")
+    return {row["uid"]: partition(row, cards.get(row["uid"], {})) for row in rows}
+
+
+def claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
+    """Return all claim rows, oldest first."""
+    cards = journalcards.of_all(db)
+    rows = db.execute("SELECT * FROM claims ORDER BY rowid")
+    return tuple(claim(row, cards.get(owner(row["driver"], row["uid"]), {})) for row in rows)
+
+
+def owner(driver: str, uid: str) -> str:
+    """Return the owner of a claim's cards."""
+    return f"{driver}/{uid}"
+
+
+def put_partition(db: sqlite3.Connection, row: PartitionRow) -> None:
+    """Write one step of a partition."""
+    place = row.place.placement
+    db.execute(
+        "INSERT INTO partitions VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (uid) DO UPDATE SET"
+        " step=excluded.step, instance=excluded.instance, uuid=excluded.uuid, start=excluded.start,"
+        " size=excluded.size",
+        (
+            row.uid,
+            row.name,
+            row.device,
+            row.place.card,
+            row.place.profile,
+            place.start,
+            place.size,
+            row.layout,
+            row.step,
+            json.dumps(dict(row.instance)),
+            row.uuid,
+        ),
+    )
+    journalcards.put(db, row.uid, {row.place.card: row.card_uuid})
+
+
+def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
+    """Write one step of a claim."""
+    # The agent of the last release knows no UUIDs in here.
+    known = [
+        {key: value for key, value in asdict(device).items() if key != "card_uuid"} for device in row.devices
+    ]
+    devices = json.dumps(known)
+    cards = {device.card: device.card_uuid for device in row.devices}
+    db.execute(
+        "INSERT INTO claims VALUES (?,?,?,?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET step=excluded.step,"
+        " devices=excluded.devices",
+        (row.uid, row.driver, row.namespace, row.name, row.step, devices),
+    )
+    journalcards.put(db, owner(row.driver, row.uid), cards)
+
+
+def partition(row: sqlite3.Row, cards: Mapping[str, str]) -> PartitionRow:
+    """Read a partition; `cards` are UUIDs by name."""
+    return PartitionRow(
+        uid=row["uid"],
+        name=row["name"],
+        device=row["device"],
+        place=PartitionPlace(row["card"], row["profile"], Placement(row["start"], row["size"])),
+        step=Step(row["step"]),
+        layout=row["layout"],
+        instance=json.loads(row["instance"]),
+        uuid=row["uuid"],
+        card_uuid=cards.get(row["card"], ""),
+    )
+
+
+def claim(row: sqlite3.Row, cards: Mapping[str, str]) -> ClaimRow:
+    """Read a claim; `cards` are UUIDs by name."""
+    devices: list[dict[str, Any]] = json.loads(row["devices"])
+    return ClaimRow(
+        uid=row["uid"],
+        driver=row["driver"],
+        namespace=row["namespace"],
+        name=row["name"],
+        step=ClaimStep(row["step"]),
+        devices=tuple(
+            ClaimDevice(
+                **{
+                    **device,
+                    "requests": tuple(device["requests"]),
+                    "card_uuid": cards.get(device["card"], ""),
+                }
+            )
+            for device in devices
+        ),
+    )
