@@ -7,6 +7,7 @@ and writes the state file itself, so tests check the product against it. What th
 import ctypes
 import hashlib
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,6 +141,23 @@ class FakeDcmi(FakeDriver[layout.State]):
         """Let a chip fall off the bus: every call on it fails."""
         with self.changing() as state:
             state.chip[chip].lost = 1
+
+    def reboot_without(self, chip: int) -> None:
+        """Reboot the node, on which a chip has died: it is in no list, and those after it are numbered anew.
+
+        Logical ids have no gaps, nor have a card's chips (source: none); physical ids follow the slots on servers and modules, and the order of discovery on cards
+        (hicann/driver at ef377e9, src/sdk_driver/comm/pcie/dc/host/cloud_v2/res_drv_cloud_v2.c:1180-1196 and cloud_v1/
+        res_drv_cloud_v1.c:459-475; 310P: source: none, they are cards).
+        """
+        self.reboot()
+        with self.changing() as state:
+            rest = [copy(row) for index, row in enumerate(state.chip[: state.chips]) if index != chip]
+            for index, row in enumerate(rest):
+                row.logic, row.device = index, sum(other.card == row.card for other in rest[:index])
+                if row.family == layout.P310:
+                    row.phy, row.first_id = index, index * 16 + 100
+                state.chip[index] = row
+            state.chips = len(rest)
 
     def set_health(self, chip: int, health: int) -> None:
         """Set a chip's health (0 normal, 1 minor, 2 major, 3 critical), with an error code unless it is normal."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from apportion.agent.devices.ascend import vnpus
-from apportion.agent.devices.ascend.chips import Chip, discover
+from apportion.agent.devices.ascend.chips import Chip, DcmiAddress, discover
 from apportion.agent.devices.ascend.devicefiles import NpuFiles
 from apportion.agent.devices.ascend.health import HealthMonitor
 from apportion.agent.devices.ascend.session import (
@@ -56,7 +56,7 @@ class AscendBackend:
         self._session = Session(root)
         self._monitor = HealthMonitor(self._session)
         self._chips: dict[str, Chip] = {}
-        self._left_out = 0
+        self._left_out: tuple[DcmiAddress, ...] = ()
         self._refusal = ""
         self._seen = LastSeen("ascend")
 
@@ -67,8 +67,8 @@ class AscendBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the chips; raises HardwareError when there is no library.
 
-        A driver that does not answer costs the node's other devices nothing: the chips stay those that were found before, and a
-        later discovery asks it.
+        A driver that does not answer costs the node's other devices nothing, and a chip that does not, no other chip: those that
+        were found before stay, and a later discovery asks for what is missing.
         """
         try:
             chips, self._left_out = discover(self._session, self._root)
@@ -80,12 +80,14 @@ class AscendBackend:
             self._refusal = str(error)
         else:
             self._refusal = ""
-            self._chips = {chip.name: chip for chip in chips}
+            before = self._chips.values()
+            kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
+            self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}
         return tuple(chip.card for chip in self._chips.values())
 
     def incomplete(self) -> bool:
         """Say whether driver or a chip did not answer at discovery: a driver takes its time after a boot."""
-        return self._left_out > 0 or bool(self._refusal)
+        return bool(self._left_out or self._refusal)
 
     def edits(self, card: str) -> Edits:
         """Return the chip's device files as they are now, and the driver's."""
@@ -104,7 +106,7 @@ class AscendBackend:
         if self.incomplete() and card.startswith("npu-"):
             why = (
                 self._refusal
-                or f"{self._left_out} of the node's chips did not answer when they were looked for"
+                or f"{len(self._left_out)} of the node's chips did not answer when they were looked for"
             )
             raise Lost(f"{card}: {why}; nobody knows what is on it")
         return ()

@@ -14,7 +14,7 @@ import structlog
 
 from apportion.agent.devices import models, pci
 from apportion.agent.devices.ascend import templates, topology, vnpus
-from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session
+from apportion.agent.devices.ascend.session import NOT_PERMITTED, Session, refusal
 from apportion.agent.devices.ascend.structures import (
     CHIP_INFO,
     DDIE,
@@ -33,9 +33,12 @@ from apportion.agent.devices.models import CardModel
 from apportion.agent.devices.values import MIB, UNCUT, Card, CardKind, CounterAmounts, Location, Profile
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
-from apportion.errors import BrokenInput, HardwareError
+from apportion.errors import BrokenInput, Busy, HardwareError, Lost, Unsupported
 
 _log = structlog.get_logger()
+
+DcmiAddress = tuple[int, int]
+"""A card of DCMI and the number of a chip on it."""
 
 IDS = 16
 FIRST_ID = 100
@@ -68,18 +71,19 @@ class Chip:
         return self.card.name
 
 
-def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
-    """Look at every chip, in the order of their physical ids; returns them, and how many do not answer."""
+def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], tuple[DcmiAddress, ...]]:
+    """Look at every chip, in the order of their physical ids; returns them, and where chips are that do not answer."""
     version = _driver_version(session)
     mode = _mode(session)
     found = []
-    addresses = _addresses(session)
+    addresses, left_out = _addresses(session)
     for card, device in addresses:
         try:
             found.append(_chip(session, card, device, root, version, mode))
         except HardwareError as error:
             # The others work; this one may answer after a reset, and a later discovery finds it.
             _log.warning("ascend.chip_left_out", card=card, device=device, error=str(error))
+            left_out.append((card, device))
     found.sort(key=lambda chip: chip.phy)
     nodes = [
         topology.Node(chip.address, chip.card.uuid, str(chip.card.attributes["model"]), chip.phy)
@@ -90,25 +94,29 @@ def discover(session: Session, root: Path) -> tuple[tuple[Chip, ...], int]:
         if chip.name in groups:
             attributes = {**chip.card.attributes, "hccsGroup": groups[chip.name]}
             found[index] = replace(chip, card=replace(chip.card, attributes=attributes))
-    return tuple(found), len(addresses) - len(found)
+    return tuple(found), tuple(left_out)
 
 
-def _addresses(session: Session) -> list[tuple[int, int]]:
+def _addresses(session: Session) -> tuple[list[DcmiAddress], list[DcmiAddress]]:
+    """Return where chips are, and the first chip of each card that does not say how many it has."""
     count = c_int()
     cards = (c_int * MOST_CARDS)()
     if session.second:
         session.call("dcmiv2_get_device_list", cards, byref(count), MOST_CARDS)
-        return [(device, device) for device in cards[: count.value]]
+        return [(device, device) for device in cards[: count.value]], []
     session.call("dcmi_get_card_list", byref(count), cards, MOST_CARDS)
-    found = []
+    found, left_out = [], []
     for card in cards[: count.value]:
         chips, mcu, cpu = c_int(), c_int(), c_int()
-        session.call(
-            "dcmi_get_device_id_in_card", card, byref(chips), byref(mcu), byref(cpu), about=f"card {card}"
-        )
         # Behind the chips comes the card's controller, which is none.
-        found += [(card, device) for device in range(chips.value)]
-    return found
+        code = session.ask("dcmi_get_device_id_in_card", card, byref(chips), byref(mcu), byref(cpu))
+        if code == 0:
+            found += [(card, device) for device in range(chips.value)]
+        else:
+            error = refusal(code, "dcmi_get_device_id_in_card", f"card {card}")
+            _log.warning("ascend.card_left_out", card=card, error=str(error))
+            left_out.append((card, 0))
+    return found, left_out
 
 
 def _chip(session: Session, card: int, device: int, root: Path, version: Semver | None, mode: str) -> Chip:
@@ -160,12 +168,15 @@ def _phy(session: Session, card: int, device: int, about: str) -> int:
 
 
 def _memory(session: Session, address: ChipAddress) -> int:
-    """Return the memory for programs, in bytes: HBM where the chip has it, else DDR; 0 when unknown."""
+    """Return the memory for programs, in bytes: HBM where the chip has it, else DDR; 0 when it reports neither."""
     for function, out in (
         ("dcmi_get_device_hbm_info", HbmInfo()),
         ("dcmi_get_device_memory_info_v3", MemoryInfo()),
     ):
-        if session.ask(function, address.card, address.device, byref(out)) == 0 and out.size:
+        if (
+            session.answers(function, address.card, address.device, byref(out), about=address.name)
+            and out.size
+        ):
             return int(out.size) * MIB
     return 0
 
@@ -177,6 +188,9 @@ def _split(
     try:
         reported = vnpus.total(session, address)
     except HardwareError as error:
+        # A chip that has vNPUs, or may answer later, must not pass for one without: what is on it would count as gone.
+        if isinstance(error, Busy | Lost) or (model is not None and not isinstance(error, Unsupported)):
+            raise
         _log.info("ascend.no_vnpus", card=address.name, error=str(error))
         return {}, (), "NotSupported"
     known = model.totals if model is not None else {}
@@ -235,19 +249,27 @@ def _super_pod(session: Session, address: ChipAddress) -> dict[str, Scalar]:
 
 
 def _location(session: Session, address: ChipAddress, root: Path) -> Location:
+    """Return where the chip is plugged in; unknown for one in a module, or behind UB."""
     info = PcieInfo()
-    code = session.ask("dcmi_get_device_pcie_info_v2", address.card, address.device, byref(info))
-    if code != 0:
+    function = "dcmi_get_device_pcie_info_v2"
+    if not session.answers(function, address.card, address.device, byref(info), about=address.name):
         return Location("", "")
-    return pci.locate(f"{max(info.domain, 0):04x}:{info.bus:02x}:{info.slot:02x}.{info.function:x}", root)
+    text = f"{max(info.domain, 0):04x}:{info.bus:02x}:{info.slot:02x}.{info.function:x}"
+    try:
+        return pci.locate(text, root)
+    except BrokenInput as error:
+        raise HardwareError(f"{address.name}: {function}: {error}") from None
 
 
 def _uuid(session: Session, address: ChipAddress, location: Location) -> str:
-    """Name the chip by its die, which outlives slots and reboots; where it has none, by its slot."""
+    """Name the chip by its die, which outlives slots and reboots; by its slot only where the chip has no die id at all.
+
+    Raises HardwareError when the driver does not answer now: another name would be another chip's.
+    """
     die = DieId()
     for kind in (VDIE, DDIE):
-        code = session.ask("dcmi_get_device_die_v2", address.card, address.device, c_int(kind), byref(die))
-        if code == 0 and any(die.words):
+        arguments = (address.card, address.device, c_int(kind), byref(die))
+        if session.answers("dcmi_get_device_die_v2", *arguments, about=address.name) and any(die.words):
             return "NPU-" + "".join(f"{word:08x}" for word in die.words)
     return f"NPU-{location.pci_bus_id or address.name}"
 

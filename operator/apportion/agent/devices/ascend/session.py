@@ -104,15 +104,19 @@ class Session:
         self._ensure()
         return self._second
 
+    def answers(self, function: str, *args: Any, about: str) -> bool:
+        """Call a function that not every driver or chip supports; returns whether this one does. Raises as `call`."""
+        code = self.ask(function, *args)
+        if code in NOT_SUPPORTED or code == MISSING:
+            return False
+        if code != 0:
+            raise refusal(code, function, about)
+        return True
+
     def number(self, function: str, card: int, device: int, *, about: str) -> int | None:
         """Ask for one number about a chip; None where driver or chip does not support it."""
         answer = c_uint()
-        code = self.ask(function, card, device, byref(answer))
-        if code in NOT_SUPPORTED or code == MISSING:
-            return None
-        if code != 0:
-            raise refusal(code, function, about)
-        return answer.value
+        return answer.value if self.answers(function, card, device, byref(answer), about=about) else None
 
     def info(self, card: int, device: int, main: int, sub: int, out: S, *, about: str) -> S:
         """Fill a structure from dcmi_get_device_info."""

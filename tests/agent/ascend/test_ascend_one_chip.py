@@ -1,0 +1,95 @@
+"""One chip that cannot be read, or has died, is that chip's matter: the others keep their names' worth, and nothing is taken for gone."""
+
+from dataclasses import replace
+
+import pytest
+
+from apportion.agent.devices.ascend.backend import AscendBackend
+from apportion.agent.devices.values import Card, Health
+from apportion.errors import HardwareError, Lost
+from tests.agent.ascend.nodes import WANTED, Node, Nodes
+
+READS = (
+    "dcmi_get_device_logic_id",
+    "dcmi_get_device_chip_info_v2",
+    "dcmi_get_device_hbm_info",
+    "dcmi_get_device_board_id",
+    "dcmi_get_device_pcie_info_v2",
+    "dcmi_get_device_die_v2",
+    "dcmi_get_device_info",
+)
+MODELS = ["310P", "310P-48G", "910A", "910B4", "A3", "310B", "950"]
+
+
+def alone(card: Card) -> Card:
+    """Return a card without the group of others that it names."""
+    return replace(card, attributes={key: row for key, row in card.attributes.items() if key != "hccsGroup"})
+
+
+@pytest.mark.parametrize("code", [-8005, -8006, -8010, -8012, -77, 12])
+@pytest.mark.parametrize("call", READS)
+def test_a_chip_that_cannot_be_read_is_left_out_and_never_published_as_another(
+    node: Node, call: str, code: int
+) -> None:
+    """Codes that nobody knows too. The other chip is there, and this one as it is as soon as it answers."""
+    whole = node.backend.devices()
+    made = node.backend.create(WANTED)
+    fresh = AscendBackend(node.root)
+    node.fake.fail(call, code, card=0, times=-1)
+    assert [alone(card) for card in fresh.devices()] == [alone(whole[1])]
+    assert fresh.incomplete()
+    with pytest.raises(Lost, match="npu-0: 1 of the node's chips did not answer"):
+        fresh.partitions_of("npu-0")
+    assert fresh.partitions_of("npu-1") == ()
+    node.fake.drop_rules()
+    assert fresh.devices() == whole
+    assert fresh.partitions_of("npu-0") == (made,)
+
+
+def test_a_card_that_does_not_say_how_many_chips_it_has_is_left_out_alone(node: Node) -> None:
+    """As any chip that does not answer."""
+    whole = node.backend.devices()
+    fresh = AscendBackend(node.root)
+    node.fake.fail("dcmi_get_device_id_in_card", -8005)
+    assert [card.name for card in fresh.devices()] == ["npu-1"]
+    assert fresh.incomplete()
+    assert fresh.devices() == whole
+    assert not fresh.incomplete()
+
+
+@pytest.mark.parametrize("call", READS)
+def test_a_chip_that_was_found_stays_while_a_later_discovery_cannot_read_it(node: Node, call: str) -> None:
+    """What is on it is asked of it itself; its place in the slices does not come and go with its moods."""
+    whole = node.backend.devices()
+    made = node.backend.create(WANTED)
+    node.fake.fail(call, -8012, card=0, times=-1)
+    assert [alone(card) for card in node.backend.devices()] == [alone(card) for card in whole]
+    assert node.backend.incomplete()
+    if call == "dcmi_get_device_info":
+        with pytest.raises(HardwareError, match="not ready"):
+            node.backend.partitions_of("npu-0")
+    else:
+        assert node.backend.partitions_of("npu-0") == (made,)
+    node.fake.drop_rules()
+    assert node.backend.devices() == whole
+
+
+@pytest.mark.parametrize("code", [-8001, -8005, -8010, -8255, -77, 12])
+def test_whatever_a_chip_answers_about_its_health_the_others_are_well(node: Node, code: int) -> None:
+    """An answer that nobody knows makes it sick, not the node."""
+    node.backend.devices()
+    node.fake.fail("dcmi_get_device_health", code, card=1, times=-1)
+    assert node.backend.health() == {"npu-1": Health.SICK}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_chips_uuid_is_its_own_and_outlives_the_death_of_another_one(node_with: Nodes, model: str) -> None:
+    """On every family, by the die; names go by the physical id, which on cards (310P) counts what was found."""
+    node = node_with([model] * 4)
+    before = node.backend.devices()
+    assert len({card.uuid for card in before}) == 4
+    node.fake.reboot_without(0)
+    after = AscendBackend(node.root).devices()
+    assert [card.uuid for card in after] == [card.uuid for card in before[1:]]
+    counted = model.startswith("310P")
+    assert [card.name for card in after] == [f"npu-{number - counted}" for number in (1, 2, 3)]
