@@ -27,6 +27,9 @@ async def test_a_driver_that_is_not_ready_takes_no_other_device_along(node: Node
     ):
         await hardware.partitions_of("npu-0")
     node.fake.unload(loaded=True)
+    # Looks at what was found do not find more: the agent learns of chips from a discovery only.
+    assert await hardware.partitions() == ()
+    assert hardware.incomplete
     assert set(await hardware.discover()) == {"nic-mlx5-0", "npu-0", "npu-1"}
     assert not hardware.incomplete
     assert await hardware.partitions_of("npu-0") == ()

@@ -58,6 +58,7 @@ class AscendBackend:
         self._chips: dict[str, Chip] = {}
         self._left_out: tuple[DcmiAddress, ...] = ()
         self._refusal = ""
+        self._looked = False
         self._seen = LastSeen("ascend")
 
     def present(self) -> bool:
@@ -70,6 +71,7 @@ class AscendBackend:
         A driver that does not answer costs the node's other devices nothing, and a chip that does not, no other chip: those that
         were found before stay, and a later discovery asks for what is missing.
         """
+        self._looked = True
         try:
             chips, self._left_out = discover(self._session, self._root)
         except NoLibrary:
@@ -154,7 +156,8 @@ class AscendBackend:
             raise Busy(f"{card}: it is cut; {_listed(chip, there)}")
 
     def _known(self) -> Mapping[str, Chip]:
-        if not self._chips:
+        # Once only: chips that came to light here would never reach the agent, which goes by `incomplete`.
+        if not self._looked:
             self.devices()
         return self._chips
 
