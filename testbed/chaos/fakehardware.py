@@ -18,6 +18,8 @@ from testbed.fakes.nvml.models import models
 
 MODELS: Final = ("H100-80GB", "A100-40GB")
 """MIG mode of the first is switched by the agent and off after a reboot; that of the second stays on."""
+_LATE_SECONDS: Final = 6.0
+"""More than an agent waits for one answer (`Hardware`)."""
 _PROGRAM: Final = 4711
 """Process id that every program in a container has."""
 
@@ -115,6 +117,18 @@ class FakeHardware(Protocol):
     def set_in_use(self, uuid: str, *, used: bool) -> None:
         """Let a program open a partition, or close it. Does nothing when the partition does not exist."""
 
+    def minors(self) -> Mapping[str, int]:
+        """Return the minor of the GPU file behind each card and partition now, by UUID; nothing where there are none."""
+
+    def rebind(self) -> None:
+        """Have the driver give the first card another device file. Only while nobody uses the card."""
+
+    def reorder(self) -> None:
+        """Have the driver list the cards in another order. Only while no agent runs."""
+
+    def hang(self) -> None:
+        """Let the driver's next answer about one card take longer than the agent waits for it."""
+
     def kill_in_call(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call, before or after its effect."""
 
@@ -170,6 +184,33 @@ class NvmlHardware:
         with suppress(KeyError):
             self.fake.occupy(uuid, _PROGRAM if used else 0)
 
+    def minors(self) -> Mapping[str, int]:
+        """Return the minor of the GPU file behind each card and partition now."""
+        state = self.fake.read()
+        gpus = {gpu.uuid.decode(): int(gpu.minor) for gpu in state.gpu[: state.gpus]}
+        parts = {
+            compute.uuid: int(state.gpu[row.gpu].minor)
+            for row in self.fake.instances()
+            for compute in row.compute
+        }
+        return gpus | parts
+
+    def rebind(self) -> None:
+        """Give the first GPU the minor that none has; when its MIG mode is switched, it gets the lowest free one."""
+        with self.fake.changing() as state:
+            one, two = state.gpu[0], state.gpu[1]
+            (one.minor,) = {0, 1, 2} - {one.minor, two.minor}
+
+    def reorder(self) -> None:
+        """Swap the slots of both GPUs; a name stays with its UUID."""
+        with self.fake.changing() as state:
+            one, two = state.gpu[0], state.gpu[1]
+            one.bus, two.bus = two.bus, one.bus
+
+    def hang(self) -> None:
+        """Let the second GPU answer late, once."""
+        self.fake.delay("nvmlDeviceGetMemoryInfo", _LATE_SECONDS, times=1, card=1)
+
     def kill_in_call(self, call: str, *, after: bool) -> None:
         """End the next process that makes this driver call."""
         self.fake.kill(call, after=after)
@@ -222,6 +263,19 @@ class SimulatedHardware:
 
     def set_in_use(self, uuid: str, *, used: bool) -> None:
         """Do nothing: this backend reports no users."""
+
+    def minors(self) -> Mapping[str, int]:
+        """Return nothing: these cards have no device files."""
+        return {}
+
+    def rebind(self) -> None:
+        """Do nothing: these cards have no device files."""
+
+    def reorder(self) -> None:
+        """Do nothing: these cards have no order."""
+
+    def hang(self) -> None:
+        """Do nothing: there is no driver."""
 
     def kill_in_call(self, call: str, *, after: bool) -> None:
         """Raise NotImplementedError: this backend has no driver calls."""

@@ -6,7 +6,7 @@ while no agent runs; `at_rest` holds once all scenarios have ended.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from testbed.chaos.fakehardware import LivePartition, overlap
@@ -14,7 +14,8 @@ from testbed.chaos.fakehardware import LivePartition, overlap
 LEAKED: Final = "leaked"
 DOUBLED: Final = "doubled"
 KILLED: Final = "killed_in_use"
-KINDS: Final = (LEAKED, DOUBLED, KILLED)
+MISDIRECTED: Final = "misdirected"
+KINDS: Final = (LEAKED, DOUBLED, KILLED, MISDIRECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class CdiFile:
     name: str
     claim: str
     uuids: frozenset[str]
+    minors: tuple[tuple[str, int], ...] = ()
+    """UUIDs with the minors of the GPU files that stand beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class Observation:
     """UUIDs of partitions that the agent did not make."""
     objects: tuple[Mapping[str, Any], ...] = ()
     """Partition objects."""
+    minors: Mapping[str, int] = field(default_factory=dict)
+    """Minor that the driver gives the GPU of a card or partition now, by UUID."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,6 +84,15 @@ def always(observation: Observation) -> Iterator[Violation]:
     for uuid in sorted(observation.foreign - live):
         yield Violation(KILLED, f"{uuid}, which the agent did not make, is not on the hardware any more")
     yield from _used_twice(observation.containers)
+    yield from _wrong_files(observation)
+    for position, partition in enumerate(observation.live):
+        for other in observation.live[position + 1 :]:
+            if overlap(partition, other):
+                yield Violation(DOUBLED, f"{_where(partition)} and {_where(other)} overlap on the hardware")
+
+
+def _wrong_files(observation: Observation) -> Iterator[Violation]:
+    """Yield what CDI files give to two claims, or of another card than the claim has."""
     users: dict[str, set[str]] = defaultdict(set)
     for file in observation.cdi_files:
         for uuid in file.uuids:
@@ -86,10 +100,14 @@ def always(observation: Observation) -> Iterator[Violation]:
     for uuid, claims in users.items():
         if len(claims) > 1:
             yield Violation(DOUBLED, f"{uuid} is in the CDI files of the claims {', '.join(sorted(claims))}")
-    for position, partition in enumerate(observation.live):
-        for other in observation.live[position + 1 :]:
-            if overlap(partition, other):
-                yield Violation(DOUBLED, f"{_where(partition)} and {_where(other)} overlap on the hardware")
+    for file in observation.cdi_files:
+        for uuid, minor in file.minors:
+            right = observation.minors.get(uuid, minor)
+            if minor != right:
+                yield Violation(
+                    MISDIRECTED,
+                    f"claim {file.claim} has {uuid}, which is /dev/nvidia{right}, and gets /dev/nvidia{minor}",
+                )
 
 
 def _used_twice(containers: Iterable[Container]) -> Iterator[Violation]:

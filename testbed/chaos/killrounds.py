@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 from testbed.chaos import invariants
+from testbed.chaos.agentpool import AgentProcess
 from testbed.chaos.invariants import LEAKED, Violation
 from testbed.chaos.killpoints import KillPoint
 from testbed.chaos.node import ChaosNode
@@ -24,6 +25,10 @@ _P_SECOND_KILL: Final = 0.2
 """Probability that the agent is killed once more while it recovers."""
 _P_REBOOT: Final = 0.06
 _P_OUTAGE: Final = 0.1
+_P_REORDER: Final = 0.5
+"""Probability that cards come up in another order after a reboot."""
+_P_HANG: Final = 0.03
+"""Probability that a card answers late once, in one round."""
 _P_SECOND_AGENT: Final = 0.1
 """Probability that a second agent runs next to the first, as in a rolling update."""
 
@@ -66,6 +71,9 @@ class KillRounds:
         if point.kind == "moment" and random.random() < _P_SECOND_AGENT:
             second = self.node.start_second(instance="second")
             doing += " under two agents"
+        if point.kind == "moment" and random.random() < _P_HANG:
+            self.node.hardware.hang()
+            doing += " with a card that answers late"
         began = time.monotonic()
         tasks = [asyncio.create_task(scenario) for _, scenario in scenarios]
         outage = asyncio.create_task(self._cut_connection(random)) if random.random() < _P_OUTAGE else None
@@ -90,12 +98,8 @@ class KillRounds:
         hit = await self._kill_at(point, random, tasks, killed)
         killed_at = time.monotonic()
         if random.random() < _P_REBOOT:
-            if second is not None:
-                await second.kill()
-            self.node.reboot()
+            await self._reboot(random, second)
             kills[-1].reboot = True
-            if random.random() < 0.5:
-                self._create_foreign()
         while random.random() < _P_SECOND_KILL and budget():
             self.node.start()
             pause = random.uniform(0, 0.5)
@@ -114,6 +118,16 @@ class KillRounds:
             kill.violations = "; ".join(f"{each.kind}: {each.text}" for each in self.violations)
             self._on_kill(kill)
         return hit
+
+    async def _reboot(self, random: Random, second: AgentProcess | None) -> None:
+        """Reboot the node; the driver may list its cards in another order, and somebody may cut a partition before the agent comes."""
+        if second is not None:
+            await second.kill()
+        self.node.reboot()
+        if random.random() < _P_REORDER:
+            self.node.hardware.reorder()
+        if random.random() < 0.5:
+            self._create_foreign()
 
     async def _kill_at(
         self,

@@ -4,6 +4,7 @@ In: a folder, fake hardware, a pool of agents. Out: agents started and killed, c
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ _OPTIONS: Final = {
     "held_interval": 0.5,
     "prepare_timeout": 2.0,
 }
+_GPU_FILE: Final = re.compile(r"/dev/nvidia[0-9]+")
 
 
 class ChaosNode(NodeObjects):
@@ -194,6 +196,7 @@ class ChaosNode(NodeObjects):
             containers=tuple(self.containers.values()),
             foreign=frozenset(self.foreign),
             objects=objects,
+            minors=self.hardware.minors(),
         )
 
     async def wait_serving(self) -> None:
@@ -228,13 +231,21 @@ def _cdi_file(file: Path) -> CdiFile | None:
         spec = json.loads(file.read_text())
     except FileNotFoundError:
         return None
-    uuids = {
-        word.split("=")[1]
-        for device in spec["devices"]
-        for word in device["containerEdits"]["env"]
+    edits = [device["containerEdits"] for device in spec["devices"]]
+    pairs = [
+        (word.split("=")[1], one.get("deviceNodes", ()))
+        for one in edits
+        for word in one["env"]
         if word.startswith("APPORTION_R0_UUID=")
-    }
-    return CdiFile(file.name, file.stem.removeprefix(f"{DRIVER}_"), frozenset(uuids))
+    ]
+    minors = tuple(
+        (uuid, int(node["minor"]))
+        for uuid, nodes in pairs
+        for node in nodes
+        if _GPU_FILE.fullmatch(node["path"])
+    )
+    claim = file.stem.removeprefix(f"{DRIVER}_")
+    return CdiFile(file.name, claim, frozenset(uuid for uuid, _ in pairs), minors)
 
 
 def _key(claim: Json) -> ClaimKey:

@@ -120,6 +120,7 @@ class Scenarios:
             case "whole_card":
                 if any(device.card == "gpu-0" for device in self.devices):
                     return None
+                self._node.hardware.rebind()  # under the running agent, while nobody has the card
                 return self._start(self._add(TrackedDevice("gpu-0", None)), existing=True)
             case "remove":
                 return self._on_any(random, self._remove, lambda device: device.claim is None)

@@ -33,7 +33,7 @@ async def test_nothing_is_lost_wherever_the_agent_is_killed(cluster: ControlPlan
     assert result.good, result
     assert len(result.hit) == len(STEPS) + 2 * len(CALLS)
     assert result.kills == 12
-    assert result.line().startswith("kills=12 leaked=0 doubled=0 killed_in_use=0 seconds=")
+    assert result.line().startswith("kills=12 leaked=0 doubled=0 killed_in_use=0 misdirected=0 seconds=")
     with report.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) >= result.kills + len(result.hit)

@@ -5,7 +5,7 @@ import pytest
 
 from testbed.chaos import invariants
 from testbed.chaos.fakehardware import LivePartition
-from testbed.chaos.invariants import DOUBLED, KILLED, LEAKED, CdiFile, Container, Observation
+from testbed.chaos.invariants import DOUBLED, KILLED, LEAKED, MISDIRECTED, CdiFile, Container, Observation
 
 
 def _partition(**status: Any) -> dict[str, Any]:
@@ -25,11 +25,12 @@ RIGHT = Observation(
     live=(LIVE, LivePartition("gpu-1", "1g.5gb", 6, 1, "MIG-foreign")),
     whole=frozenset(),
     cards={"gpu-0": "GPU-0", "gpu-1": "GPU-1"},
-    cdi_files=(CdiFile("c.json", "c", frozenset({"MIG-1"})),),
+    cdi_files=(CdiFile("c.json", "c", frozenset({"MIG-1"}), (("MIG-1", 0),)),),
     stray_files=(),
     containers=(CONTAINER,),
     foreign=frozenset({"MIG-foreign"}),
     objects=(_partition(),),
+    minors={"MIG-1": 0, "GPU-0": 0, "GPU-1": 1},
 )
 WHOLE = Container("w", "gpu-0", "gpu-0", "GPU-0")
 
@@ -54,6 +55,7 @@ def test_a_correct_state_has_no_violation() -> None:
             id="two containers, one partition",
         ),
         pytest.param(DOUBLED, {"containers": (CONTAINER, WHOLE)}, id="a card and a part of it"),
+        pytest.param(MISDIRECTED, {"minors": {"MIG-1": 1}}, id="the file of another GPU is in the container"),
         pytest.param(
             DOUBLED,
             {"cdi_files": (*RIGHT.cdi_files, CdiFile("d.json", "d", frozenset({"MIG-1"})))},
