@@ -7,7 +7,7 @@ Layout: the kernel's sysfs-class-infiniband ABI; majors and minors as ib_uverbs 
 import shutil
 from pathlib import Path
 
-from testbed.fakes.pci import plug
+from testbed.fakes.pci import MELLANOX, NETWORK, plug
 
 _MAJOR = 231
 _UVERBS, _UMAD = 192, 0
@@ -42,7 +42,7 @@ class RdmaHost:
         function_of: str = "",
     ) -> None:
         """Add a device; `function_of` is the bus id of the NIC whose virtual function it is."""
-        pci = plug(self.root, bus_id, bridge, numa)
+        pci = plug(self.root, bus_id, bridge, numa, vendor=MELLANOX, device_class=NETWORK)
         folder = pci / "infiniband" / name
         folder.mkdir(parents=True)
         (folder / "device").symlink_to(f"../../../{bus_id}")

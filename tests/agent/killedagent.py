@@ -29,9 +29,18 @@ class KilledAgent:
 
     async def start(self) -> None:
         """Start the agent; only the first one is doomed."""
-        fields = (*PATHS, "node", "backend", "health_interval", "held_interval", "prepare_timeout")
+        fields = (
+            *PATHS,
+            "node",
+            "backend",
+            "health_interval",
+            "held_interval",
+            "prepare_timeout",
+            "health_port",
+        )
         values = {name: getattr(self._node.options, name) for name in fields}
-        text = json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in values.items()})
+        given = {name: value for name, value in values.items() if value is not None}
+        text = json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in given.items()})
         step = self._step if self.deaths == 0 else "never"
         with (self._node.folder / "agent.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -59,6 +68,10 @@ class KilledAgent:
                     await self.start()
                 else:
                     dying.cancel()
+
+    async def ended(self) -> int:
+        """Wait until the agent has ended by itself, and return its status."""
+        return await self._running().wait()
 
     async def stop(self) -> None:
         """End the agent that is left."""

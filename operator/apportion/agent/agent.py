@@ -12,11 +12,12 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge, Histogram
 
-from apportion.agent.backends import backends
+from apportion.agent.agentmetrics import AgentMetrics
+from apportion.agent.backends import Found, arrived, find
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.devices.ownthread import in_own_thread
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.foreign import ForeignPolicy
 from apportion.agent.hardwaremonitor import HardwareMonitor
@@ -55,7 +56,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
         journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
         stack.callback(journal.close)
-        agent = Agent(options, client, Hardware(backends(options, journal)), journal)
+        agent = Agent(options, client, await in_own_thread(find, options, journal), journal)
         try:
             await agent.run(stop)
         except ExceptionGroup as group:
@@ -73,9 +74,10 @@ def _first(group: BaseException) -> BaseException:
 class Agent:
     """All parts of one agent, wired."""
 
-    def __init__(self, options: AgentOptions, client: Client, hardware: Hardware, journal: Journal) -> None:
+    def __init__(self, options: AgentOptions, client: Client, found: Found, journal: Journal) -> None:
         self._options = options
-        self._hardware = hardware
+        self._absent = found.absent
+        self._hardware = hardware = Hardware(found.backends, awaited=found.awaited)
         self.context = AgentContext(
             client,
             hardware,
@@ -90,7 +92,13 @@ class Agent:
         self._inventory = InventoryBuilder(
             self.context, self._held_claims, quarantine=options.foreign is ForeignPolicy.QUARANTINE
         )
-        self.publisher = Publisher(client, options.node, options.drivers, self._inventory.build)
+        self.publisher = Publisher(
+            client,
+            options.node,
+            options.drivers,
+            self._inventory.build,
+            unknown=lambda: bool(hardware.unknown),
+        )
         self.context.slices_changed = self.publisher.wake
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
@@ -115,28 +123,18 @@ class Agent:
         self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
         self._served: frozenset[CardKind] = frozenset()
-        self.registry = CollectorRegistry()
-        self._prepare_seconds = Histogram(
-            "apportion_agent_prepare_seconds",
-            "Time that a successful prepare call took, by driver",
-            ["driver"],
-            registry=self.registry,
-        )
-        for name, text, count in (
-            ("partitions", "Partitions in the journal", lambda: len(journal.partitions())),
-            ("claims", "Claims prepared on this node", lambda: len(journal.claims())),
-            (
-                "held_claims",
-                "Claims that hold devices which they lost",
-                lambda: len(self._held_claims.rows()),
-            ),
-        ):
-            Gauge(f"apportion_agent_{name}", text, registry=self.registry).set_function(count)
+        self._metrics = AgentMetrics(journal, self._held_claims)
 
     @property
     def ready(self) -> bool:
-        """Whether slices are published and every socket is served; a node without cards has nothing to do."""
-        return self.publisher.published.is_set() and (bool(self.plugins) or not self._hardware.cards)
+        """Whether slices are published and every socket is served; a node without cards has nothing to do.
+
+        It is not while a driver that had cards on this node is not there (yet), or a backend cannot be asked for its cards.
+        """
+        known = not self.publisher.kept and not self._hardware.failures
+        return (
+            known and self.publisher.published.is_set() and (bool(self.plugins) or not self._hardware.cards)
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
@@ -147,7 +145,7 @@ class Agent:
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
             if self._options.health_port:
-                runner = await serve(self._options.health_port, lambda: self.ready, self.registry)
+                runner = await serve(self._options.health_port, lambda: self.ready, self._metrics.registry)
                 stack.push_async_callback(runner.cleanup)
             async with self._tasks:
                 self._start(self._partitions.run(), self._slices.run())
@@ -236,7 +234,7 @@ class Agent:
             try_now=lambda card, partition: self._worker(card).try_now(partition),
             claim_status=self._claim_status,
             on_unprepared=self._held_claims.released,
-            observe_seconds=self._prepare_seconds.labels(driver).observe,
+            observe_seconds=self._metrics.prepare_seconds.labels(driver).observe,
             timeout=options.prepare_timeout,
         )
         health = HealthFeed(
@@ -276,7 +274,10 @@ class Agent:
         return self._workers[card]
 
     async def _rediscover(self) -> None:
-        """Take up cards that did not answer before: after a reset, or when their driver is ready at last."""
+        """Take up cards that did not answer before: after a reset, or when their driver is there at last."""
+        name = await in_own_thread(arrived, self._options, self._absent)
+        if name:
+            raise NotReady(f"the driver of {name} answers now: the agent starts anew to serve its cards")
         if not self._hardware.incomplete:
             return
         known = self._hardware.cards

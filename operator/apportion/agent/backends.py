@@ -1,18 +1,22 @@
 """The backends of one node.
 
-In: the agent's options. Out: the backends that they name; with `auto`, those whose hardware is on this node.
+In: the agent's options. Out: the backends that they name; with `auto`, those whose hardware is on this node; and
+which are awaited, because a driver may come after the agent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.devices.simulated.backend import SimulatedBackend
+from apportion.agent.devices.values import CardKind
 from apportion.agent.settings import AgentOptions
-from apportion.errors import BrokenInput
+from apportion.errors import BrokenInput, HardwareError
 
 REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBackend | RdmaBackend]] = {
     "nvml": lambda options, names: NvmlBackend(
@@ -29,28 +33,87 @@ REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBacke
 KNOWN = ("auto", *REAL, "simulated")
 
 
+_ON_THE_BUS: Mapping[str, tuple[CardKind, int, str]] = {
+    "nvml": (CardKind.GPU, 0x10DE, "0x03"),
+    "ascend": (CardKind.NPU, 0x19E5, "0x12"),
+    "rdma": (CardKind.NIC, 0x15B3, "0x02"),
+}
+"""By which vendor and class of PCI devices (linux pci_ids.h) hardware is known whose driver is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found of the hardware that the options ask for."""
+
+    backends: tuple[Backend, ...]
+    absent: tuple[str, ...] = ()
+    """Names of backends whose driver is not there, or does not answer; it may come later."""
+    awaited: Mapping[CardKind, str] = field(default_factory=dict)
+    """Why, for those kinds of cards that the node has, or may have, all the same."""
+
+
 def backends(options: AgentOptions, names: CardNames | None = None) -> tuple[Backend, ...]:
-    """Return the backends that the options ask for; with `auto` there may be none. Raises BrokenInput.
+    """Return the backends that the options ask for; with `auto` there may be none.
 
     `names` are those of cards to which the driver gives none that lasts; without them new ones are given.
+    Raises BrokenInput, and HardwareError when a driver's library is there and no driver answers.
     """
+    return tuple(
+        backend
+        for name in _wanted(options)
+        if isinstance(backend := _backend(name, options, names or UnkeptNames()), SimulatedBackend)
+        or options.backend != "auto"
+        or backend.present()
+    )
+
+
+def find(options: AgentOptions, names: CardNames | None = None) -> Found:
+    """Return the backends whose hardware answers, and which others are awaited; `names` as above. Raises BrokenInput."""
+    there: list[Backend] = []
+    absent: list[str] = []
+    awaited: dict[CardKind, str] = {}
+    for name in _wanted(options):
+        backend = _backend(name, options, names or UnkeptNames())
+        why = "" if isinstance(backend, SimulatedBackend) else _why_absent(backend)
+        if not why:
+            there.append(backend)
+            continue
+        absent.append(name)
+        kind, vendor, device_class = _ON_THE_BUS[name]
+        if pci.plugged(options.host_root, vendor, device_class):
+            awaited[kind] = f"{name}: {why}"
+    return Found(tuple(there), tuple(absent), awaited)
+
+
+def arrived(options: AgentOptions, absent: Sequence[str]) -> str:
+    """Return the first of these backends whose driver answers now, "" for none."""
+    return next((name for name in absent if not _why_absent(REAL[name](options, UnkeptNames()))), "")
+
+
+def _why_absent(backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:
+    try:
+        return "" if backend.present() else "neither library nor device of a driver is on the node"
+    except HardwareError as error:
+        return str(error)
+
+
+def _wanted(options: AgentOptions) -> list[str]:
     wanted = options.backend.split(",")
     unknown = [name for name in wanted if name not in KNOWN]
     if unknown:
         raise BrokenInput(f"unknown backend {unknown[0]!r}; known are {', '.join(KNOWN)}", field="backend")
     if wanted == ["auto"]:
-        wanted = ["simulated"] if options.simulation is not None else [*REAL]
+        return ["simulated"] if options.simulation is not None else [*REAL]
     if "auto" in wanted:
         raise BrokenInput("auto stands alone, or backends by their names", field="backend")
-    return tuple(
-        found for name in wanted if (found := _backend(name, options, names or UnkeptNames())) is not None
-    )
+    return wanted
 
 
-def _backend(name: str, options: AgentOptions, names: CardNames) -> Backend | None:
-    if name == "simulated":
-        if options.simulation is None:
-            raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
-        return SimulatedBackend(options.simulation, options.node, at=options.at)
-    found = REAL[name](options, names)
-    return found if options.backend != "auto" or found.present() else None
+def _backend(
+    name: str, options: AgentOptions, names: CardNames
+) -> NvmlBackend | AscendBackend | RdmaBackend | SimulatedBackend:
+    if name != "simulated":
+        return REAL[name](options, names)
+    if options.simulation is None:
+        raise BrokenInput("the simulated backend needs a simulation file", field="simulation")
+    return SimulatedBackend(options.simulation, options.node, at=options.at)

@@ -73,12 +73,7 @@ class HardwareMonitor:
             await self.check()
             if look % _LOOKS == 0:
                 await self._discover()
-                await self._events.warn(
-                    [
-                        edits.warning
-                        for edits in (await self._whole_edits(self._context.hardware.cards)).values()
-                    ]
-                )
+                await self._warn()
             await self._sleep(self._interval)
 
     async def keep_files(self, preparers: Sequence[Preparer]) -> None:
@@ -127,6 +122,13 @@ class HardwareMonitor:
         self._update_claims(self._inventory.health)
         await self._events.report(self._inventory.health, foreign)
         await self._follow_edits(live)
+
+    async def _warn(self) -> None:
+        """Write Events about drivers that are awaited, and about files that containers will miss."""
+        hardware = self._context.hardware
+        missing = await self._whole_edits(hardware.cards)
+        await self._events.warn("DriverMissing", hardware.unknown)
+        await self._events.warn("DriverFilesMissing", [edits.warning for edits in missing.values()])
 
     async def _discover(self) -> None:
         try:

@@ -50,14 +50,14 @@ class NodeEvents:
                 about, "PartitionRecovered", "the cut that had failed is not failing any more"
             )
 
-    async def warn(self, warnings: Iterable[str]) -> None:
-        """Write an Event on the Node about what containers will miss (`Edits.warning`), once for each text."""
+    async def warn(self, reason: str, warnings: Iterable[str]) -> None:
+        """Write an Event on the Node, once for each text."""
         fresh = set(warnings) - self._warned - {""}
         about = await self._node_object() if fresh else None
         if about is not None:
             self._warned |= fresh
             for warning in sorted(fresh):
-                self._recorder.warning(about, "DriverFilesMissing", warning)
+                self._recorder.warning(about, reason, warning)
 
     async def report(self, health: Mapping[str, Health], foreign: Iterable[LivePartition]) -> None:
         """Write Events on the Node about what a poll of the hardware found."""

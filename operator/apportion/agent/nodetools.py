@@ -46,8 +46,8 @@ class NodeTools:
 
     async def discover(self) -> Json:
         """Return the cards with everything that backends know of them. Raises HardwareError, BrokenInput."""
-        hardware = self._hardware()
-        cards = await hardware.discover()
+        hardware = await self._discovered()
+        cards = hardware.cards
         health = await hardware.health()
         return {
             "node": self._options.node,
@@ -59,8 +59,7 @@ class NodeTools:
 
     async def partitions(self) -> Json:
         """Return what is cut on the hardware, whose it is, and which claims are prepared."""
-        hardware = self._hardware()
-        await hardware.discover()
+        hardware = await self._discovered()
         live = await hardware.partitions()
         rows, claims, _ = read_journal(self._journal_file)
         return {
@@ -130,7 +129,7 @@ class NodeTools:
 
     async def recover(self, name: str) -> Json:
         """Clear the sticky error of a card, after a reset for example. Raises BrokenInput for an unknown card."""
-        cards = await self._hardware().discover()
+        cards = (await self._discovered()).cards
         if name not in cards:
             raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
         reason = self._options.sticky_errors().all().get(cards[name].uuid, "")
@@ -150,8 +149,7 @@ class NodeTools:
     @asynccontextmanager
     async def _context(self) -> AsyncIterator[AgentContext]:
         options = self._options
-        hardware = self._hardware()
-        await hardware.discover()
+        hardware = await self._discovered()
         with closing(Journal(self._journal_file, options.read_boot_id())) as journal:
             # Nothing below asks the API; the parts only want to have a client.
             async with Client(Configuration(), patience=1.0, manager="apportion-node") as client:
@@ -169,10 +167,17 @@ class NodeTools:
     def _journal_file(self) -> Path:
         return self._options.state_dir / "journal.db"
 
-    def _hardware(self) -> Hardware:
-        """Return the hardware with the names that the agent gave; only the agent keeps new ones, because it knows the slices."""
+    async def _discovered(self) -> Hardware:
+        """Return the hardware with the names that the agent gave; only the agent keeps new ones, because it knows the slices.
+
+        Raises HardwareError for a driver that cannot be asked, BrokenInput.
+        """
         _, _, names = read_journal(self._journal_file)
-        return Hardware(backends(self._options, UnkeptNames(names)))
+        hardware = Hardware(backends(self._options, UnkeptNames(names)))
+        await hardware.discover()
+        for error in hardware.failures:
+            raise error
+        return hardware
 
     def _drivers(self, claim: Claim) -> list[tuple[str, CardKind]]:
         named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()

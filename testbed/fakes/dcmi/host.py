@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from testbed.fakes.dcmi.library import FakeDcmi
-from testbed.fakes.pci import plug
+from testbed.fakes.pci import HUAWEI, NPU, plug
 
 _MAJOR = 511
 """Of a range that the kernel gives out dynamically and rarely reaches."""
@@ -25,7 +25,8 @@ def lay_out(fake: FakeDcmi, root: Path, *, device_files: bool = False) -> Path:
     state = fake.read()
     for index, chip in enumerate(state.chip[: state.chips]):
         own = f"{chip.domain:04x}:{chip.bus:02x}:{chip.slot:02x}.{chip.function:x}"
-        plug(root, own, f"{0x80 + 0x10 * (index // 2):02x}", chip.numa)
+        bridge = f"{0x80 + 0x10 * (index // 2):02x}"
+        plug(root, own, bridge, chip.numa, vendor=HUAWEI, device_class=NPU)
     files = root / "dev"
     files.mkdir(parents=True, exist_ok=True)
     chips = [f"davinci{chip.phy}" for chip in state.chip[: state.chips]]

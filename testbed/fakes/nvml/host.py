@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from testbed.fakes.nvml.library import FakeNvml
-from testbed.fakes.pci import plug
+from testbed.fakes.pci import GPU, NVIDIA, plug
 
 CAPABILITIES_MAJOR = 237
 UVM_MAJOR = 508
@@ -36,7 +36,14 @@ def lay_out(fake: FakeNvml, root: Path) -> Path:
         "".join(f"{name} {next(numbers)}\n" for name in _capabilities(state.gpus)), encoding="ascii"
     )
     for index, gpu in enumerate(state.gpu[: state.gpus]):
-        plug(root, gpu.bus.decode(), f"{0x10 * (1 + index // 2):02x}", gpu.numa)
+        plug(
+            root,
+            gpu.bus.decode(),
+            f"{0x10 * (1 + index // 2):02x}",
+            gpu.numa,
+            vendor=NVIDIA,
+            device_class=GPU,
+        )
     return root
 
 

@@ -243,7 +243,7 @@ def test_the_agent_takes_the_backend_by_name(node: Node) -> None:
 def test_auto_takes_a_node_without_the_library_for_one_without_gpus(tmp_path: Path) -> None:
     """As on every control-plane node; in a process that has no other library."""
     options = f"AgentOptions(node='n', host_root=Path({str(tmp_path)!r}))"
-    script = f"from pathlib import Path; from apportion.agent.agent import *; print(backends({options}))"
+    script = f"from pathlib import Path; from apportion.agent.backends import backends; from apportion.agent.agent import *; print(backends({options}))"
     environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     paths = os.pathsep.join(sys.path)
     done = subprocess.run(

@@ -191,3 +191,26 @@ def nic_file(node: SimulatedNode, claim: Json) -> tuple[str, str, int]:
     (uuid,) = (text.partition("=")[2] for text in edits["env"] if text.startswith("APPORTION_R0_UUID="))
     verbs = edits["deviceNodes"][0]
     return uuid, verbs["path"].rpartition("/")[2], verbs["minor"]
+
+
+async def test_a_nic_whose_driver_comes_later_is_published_and_one_that_is_gone_stays(
+    host: RdmaHost, make_node: MakeNode
+) -> None:
+    """The first is new, what becomes of the second is unknown: it counts as lost."""
+    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
+    async with make_node(nics=nics) as node:
+        node.options = replace(node.options, backend="rdma", host_root=host.root)
+        async with node.agent():
+            host.remove("mlx5_10")
+            host.add("mlx5_11", "0000:2a:00.0", bridge="28", guid="1:2:3:4")
+
+            async def published() -> dict[str, list[str]]:
+                return {
+                    name: [taint.get("value", "") for taint in device["taints"]]
+                    for name, device in (await node.devices(RDMA)).items()
+                }
+
+            def both(devices: dict[str, list[str]]) -> bool:
+                return "nic-mlx5-11" in devices and "lost" in devices["nic-mlx5-10"]
+
+            assert "lost" not in (await eventually(published, both))["nic-mlx5-11"]

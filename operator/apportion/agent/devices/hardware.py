@@ -9,19 +9,22 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, TypeVarTuple
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 import structlog
 
 from apportion.agent.devices.backend import Backend
 from apportion.agent.devices.ownthread import in_own_thread
-from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
-from apportion.errors import HardwareError, Lost, Unsupported
+from apportion.agent.devices.values import Card, CardKind, Edits, Health, LivePartition, PartitionPlace
+from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
 
 _log = structlog.get_logger()
 
 Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
+_LONGEST_DISCOVERY: Final = 60.0
+"""Seconds for the first look at all cards of a backend; opening them may take long."""
 
 
 class _Overdue(Lost):
@@ -31,10 +34,23 @@ class _Overdue(Lost):
 class Hardware:
     """All cards of the node."""
 
-    def __init__(self, backends: Sequence[Backend], *, patience: float = 5.0) -> None:
-        """`patience`: seconds after which a card's answer is overdue. Walks over a busy node take seconds, one answer does not."""
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        *,
+        awaited: Mapping[CardKind, str] = MappingProxyType({}),
+        patience: float = 5.0,
+    ) -> None:
+        """`awaited`: why kinds of cards that the node may have are in none of the backends: their driver is not there.
+
+        `patience`: seconds after which a card's answer is overdue. Walks over a busy node take seconds, one answer does not.
+        """
         self._backends = tuple(backends)
+        self._awaited = awaited
         self._patience = patience
+        self._found: dict[Backend, tuple[Card, ...]] = {}
+        self._looking: dict[Backend, asyncio.Future[tuple[Card, ...]]] = {}
+        self._failing: dict[Backend, HardwareError] = {}
         self._owner: dict[str, Backend] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
@@ -44,18 +60,36 @@ class Hardware:
         """By name, as last discovered."""
 
     async def discover(self) -> Mapping[str, Card]:
-        """Ask every backend for its cards and remember which backend owns which."""
-        found = await asyncio.gather(*(self._call(backend.devices) for backend in self._backends))
-        self._owner = {
-            card.name: backend for backend, cards in zip(self._backends, found, strict=True) for card in cards
-        }
+        """Ask every backend for its cards; one that fails keeps those that it had, and the others go on.
+
+        Raises BrokenInput when two backends have a card of one name.
+        """
+        found = await asyncio.gather(*(self._discovered(backend) for backend in self._backends))
+        owner: dict[str, Backend] = {}
+        for backend, cards in zip(self._backends, found, strict=True):
+            for card in cards:
+                if card.name in owner:
+                    raise BrokenInput(f"two backends of this node have a card {card.name}", field="backend")
+                owner[card.name] = backend
+        self._owner = owner
         self.cards = {card.name: card for cards in found for card in cards}
         return self.cards
 
     @property
     def incomplete(self) -> bool:
         """Whether another discovery may find more."""
-        return any(backend.incomplete() for backend in self._backends)
+        return bool(self._failing) or any(backend.incomplete() for backend in self._backends)
+
+    @property
+    def failures(self) -> tuple[HardwareError, ...]:
+        """Errors of backends that could not be asked for their cards at the last discovery."""
+        return tuple(self._failing.values())
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why the node may have cards that are not in `cards`, for people; nothing when all is known."""
+        silent = ["a card did not answer when cards were looked for"] if self.incomplete else []
+        return (*self._awaited.values(), *(str(error) for error in self._failing.values()), *silent)
 
     async def edits(self, card: str) -> Edits:
         """Return what a container needs for a whole card now; errors are those of `Backend.edits`, Lost when it is overdue."""
@@ -69,6 +103,10 @@ class Hardware:
     async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List what exists on one card, nothing for one that the node has not; raises HardwareError when it is unknown."""
         owner = self._owner.get(card)
+        why = next((why for kind, why in self._awaited.items() if card.startswith(f"{kind}-")), "")
+        if owner is None and (why or self._failing):
+            why = why or str(next(iter(self._failing.values())))
+            raise Lost(f"{card}: nobody knows what is on it: {why}")
         # A card that did not answer at discovery has no owner, and its backend knows that it is there.
         asked = self._backends if owner is None else (owner,)
         found = await asyncio.gather(*(self._ask(card, backend.partitions_of, card) for backend in asked))
@@ -93,6 +131,20 @@ class Hardware:
         """Return the health of all cards; one that does not say it, or not in time, is sick."""
         found = await asyncio.gather(*(self._health(card) for card in self.cards))
         return dict(zip(self.cards, found, strict=True))
+
+    async def _discovered(self, backend: Backend) -> tuple[Card, ...]:
+        looking = self._looking.pop(backend, None) or in_own_thread(backend.devices)
+        await asyncio.wait({looking}, timeout=self._patience if self.cards else _LONGEST_DISCOVERY)
+        try:
+            if not looking.done():
+                self._looking[backend] = looking
+                raise _Overdue("cards are looked for, and their driver has not answered yet")
+            self._found[backend] = looking.result()
+            self._failing.pop(backend, None)
+        except HardwareError as error:
+            _log.warning("hardware.not_found", error=str(error))
+            self._failing[backend] = error
+        return self._found.get(backend, ())
 
     async def _listed(self, card: str) -> tuple[LivePartition, ...]:
         try:

@@ -1,6 +1,6 @@
 """Where a PCI device is plugged in, from sysfs.
 
-In: a bus id in any notation, the root of the host's file system. Out: a Location. Attribute formats: the DRA library's
+In: a bus id in any notation, the root of the host's file system. Out: a Location, and whether a vendor's devices are there. Attribute formats: the DRA library's
 `deviceattribute` package (pcieRoot is the first part below `devices/` of the link /sys/bus/pci/devices/<bus id>).
 """
 
@@ -32,6 +32,25 @@ def locate(device: str, root: Path = Path("/")) -> Location:
     except OSError:
         return Location(own, "")
     return Location(own, next((part for part in parts if _ROOT.fullmatch(part)), ""), _numa_node(link))
+
+
+def plugged(root: Path, vendor: int, device_class: str) -> bool:
+    """Say whether a device of this vendor and base class (`0x03`) may be on the bus: yes, too, when /sys does not tell."""
+    try:
+        folders = list((root / "sys" / "bus" / "pci" / "devices").iterdir())
+    except OSError:
+        return True
+    return any(
+        _text(folder / "vendor") == f"{vendor:#06x}" and _text(folder / "class").startswith(device_class)
+        for folder in folders
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _numa_node(folder: Path) -> int | None:

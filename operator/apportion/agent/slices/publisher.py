@@ -35,9 +35,14 @@ class Publisher:
         drivers: Mapping[CardKind, str],
         inventory: Callable[[], Awaitable[NodeInventory]],
         *,
+        unknown: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """`unknown` says whether the node may have cards that the inventory lacks."""
         self._client = client
+        self._unknown = unknown
+        self.kept: frozenset[str] = frozenset()
+        """Drivers whose slices were left as they are, although none of their cards is known: a driver is not there yet."""
         self._node = node
         self._drivers = dict(drivers)
         self._inventory = inventory
@@ -88,9 +93,14 @@ class Publisher:
         listed = await self._client.list(SLICES, fieldSelector=f"spec.nodeName={self._node}")
         wanted = {pool.driver: pool for pool in pools(inventory, self._drivers)}
         writes = 0
+        kept: set[str] = set()
         for driver in self._drivers.values():
             live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
+            if live and driver not in wanted and self._unknown():
+                kept.add(driver)
+                continue
             writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
+        self.kept = frozenset(kept)
         return writes
 
     async def _apply(self, pool: DriverPool, live: list[Object], owner: Owner) -> int:

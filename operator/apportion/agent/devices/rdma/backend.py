@@ -38,33 +38,42 @@ class RdmaBackend:
     def __init__(self, root: Path = Path("/")) -> None:
         """`root` is where the host's /sys and /dev are."""
         self._root = root
-        self._uuids: dict[str, str] = {}
+        self._cards: dict[str, Card] = {}
 
     def present(self) -> bool:
         """Say whether the node has RDMA devices."""
         return bool(sysfs.names(self._root))
 
     def devices(self) -> tuple[Card, ...]:
-        """Discover the devices, in the order of their names."""
+        """Discover the devices, in the order of their names; those that were known and are not there now stay (lost)."""
         there = self._there()
-        self._uuids = {_card_name(device): uuid for uuid, device in there.items()}
         if there and sysfs.exclusive_namespaces(self._root):
             _log.warning(
                 "rdma.exclusive_namespaces",
                 hint="containers do not see RDMA devices of the host's network namespace: "
                 "rdma system set netns shared",
             )
-        return tuple(self._card(device, uuid) for uuid, device in there.items())
+        known = {card.uuid for card in self._cards.values()}
+        for uuid, device in there.items():
+            # A name that the kernel has given to another device by now stays with the first until the agent starts anew.
+            if uuid not in known and _card_name(device) not in self._cards:
+                self._cards[_card_name(device)] = self._card(device, uuid)
+        return tuple(self._cards.values())
 
     def incomplete(self) -> bool:
-        """Return False: the kernel shows all devices."""
-        return False
+        """Say whether the kernel shows a device that was not there at the last discovery: its driver was loaded later."""
+        known = {card.uuid for card in self._cards.values()}
+        return any(
+            uuid not in known and _card_name(device) not in self._cards
+            for uuid, device in self._there().items()
+        )
 
     def edits(self, card: str) -> Edits:
         """Return the device files of a NIC, found by its UUID: a reload of its driver gives names and numbers anew."""
-        device = self._there().get(self._uuids.get(card, ""))
+        uuid = self._cards[card].uuid if card in self._cards else ""
+        device = self._there().get(uuid)
         if device is None:
-            raise Lost(f"{card}: the node has no RDMA device {self._uuids.get(card, '')} now")
+            raise Lost(f"{card}: the node has no RDMA device {uuid} now")
         manager = sysfs.connection_manager(self._root)
         files = (*device.files, *((manager,) if manager is not None else ()))
         return Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files))
@@ -92,7 +101,7 @@ class RdmaBackend:
         """Return the devices that are gone (lost) or have no active port (sick)."""
         found: dict[str, Health] = {}
         there = self._there()
-        for card, uuid in self._uuids.items():
+        for card, uuid in ((known.name, known.uuid) for known in self._cards.values()):
             if cards is not None and card not in cards:
                 continue
             device = there.get(uuid)
