@@ -94,6 +94,7 @@ def agent(
     node_name: Annotated[str, typer.Option(help="Name of this node's Node object.", envvar="NODE_NAME")],
     backend: node.Backends = "auto",
     host_root: node.HostRoot = node.HOST_ROOT,
+    nvidia_driver_root: node.NvidiaDriverRoot = None,
     simulation: node.Simulation = None,
     plugins_dir: node.PluginsDir = node.PLUGINS_DIR,
     registry_dir: Annotated[
@@ -134,6 +135,7 @@ def agent(
         node=node_name,
         backend=backend,
         host_root=host_root,
+        nvidia_driver_root=nvidia_driver_root,
         simulation=simulation,
         plugins_dir=plugins_dir,
         registry_dir=registry_dir,

@@ -25,6 +25,7 @@ REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBacke
         names=names,
         sticky_errors=options.sticky_errors(),
         ignored_xids=options.ignored_xids,
+        driver_root=options.nvidia_driver_root,
     ),
     "ascend": lambda options, _: AscendBackend(options.host_root, at=options.at),
     "rdma": lambda options, _: RdmaBackend(options.host_root),

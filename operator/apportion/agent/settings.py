@@ -28,6 +28,9 @@ class AgentOptions:
     host_root: Path = Path("/")
     """Where the host's /proc, /sys and /dev are, for backends of real hardware."""
 
+    nvidia_driver_root: Path | None = None
+    """Where the host has NVIDIA's driver, as the host sees it; None: at a usual place."""
+
     simulation: Path | None = None
     """Description of the simulated node; needed by the simulated backend."""
 

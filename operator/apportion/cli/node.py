@@ -23,6 +23,13 @@ from apportion.errors import ApportionError, BrokenInput
 
 Json = dict[str, Any]
 
+
+def _absolute(path: Path | None) -> Path | None:
+    if path is not None and not path.is_absolute():
+        raise typer.BadParameter(f"{path} is not absolute")
+    return path
+
+
 # Options of a node's folders and drivers, the same for `apportion agent`.
 Backends: TypeAlias = Annotated[
     str,
@@ -33,6 +40,14 @@ Backends: TypeAlias = Annotated[
 ]
 HostRoot: TypeAlias = Annotated[
     Path, typer.Option(help="Where the host's /proc, /sys and /dev are.", envvar="HOST_ROOT")
+]
+NvidiaDriverRoot: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the host has NVIDIA's driver, if not at a usual place.",
+        envvar="NVIDIA_DRIVER_ROOT",
+        callback=_absolute,
+    ),
 ]
 Simulation: TypeAlias = Annotated[
     Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
@@ -66,6 +81,7 @@ class NodeOptions:
     node: str
     backend: str
     host_root: Path
+    nvidia_driver_root: Path | None
     simulation: Path | None
     plugins_dir: Path
     cdi_dir: Path
@@ -114,6 +130,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         ] = "",
         backend: Backends = "auto",
         host_root: HostRoot = HOST_ROOT,
+        nvidia_driver_root: NvidiaDriverRoot = None,
         simulation: Simulation = None,
         plugins_dir: PluginsDir = PLUGINS_DIR,
         cdi_dir: CdiDir = CDI_DIR,
@@ -127,6 +144,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
             node=node_name or socket.gethostname().lower(),
             backend=backend,
             host_root=host_root,
+            nvidia_driver_root=nvidia_driver_root,
             simulation=simulation,
             plugins_dir=plugins_dir,
             cdi_dir=cdi_dir,

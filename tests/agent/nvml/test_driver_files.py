@@ -7,9 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from apportion.__main__ import app
+from apportion.agent.backends import backends
 from apportion.agent.cdi import Injection, spec
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.values import Edits, Hook, Mount
+from apportion.agent.settings import AgentOptions
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import Node
 
@@ -166,3 +172,40 @@ def test_a_container_without_the_library_uses_the_hosts(node: Node) -> None:
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout.splitlines()[-1]) == ["gpu-0", "gpu-1"]
+
+
+def test_a_driver_where_gke_installs_it_is_found(tmp_path: Path) -> None:
+    """Container-Optimized OS has its system read-only; containers see the driver as if it were installed as elsewhere."""
+    place = "home/kubernetes/bin/nvidia"
+    host(tmp_path, f"{place}/lib64", tools=[])
+    (tmp_path / place / "bin").mkdir()
+    (tmp_path / place / "bin/nvidia-smi").touch()
+    edits = DriverFiles(tmp_path).edits()
+    assert Mount(f"/{place}/lib64/libcuda.so.{VERSION}", f"/lib64/libcuda.so.{VERSION}") in edits.mounts
+    assert Mount(f"/{place}/bin/nvidia-smi", "/usr/bin/nvidia-smi") in edits.mounts
+
+
+def test_an_administrator_says_where_the_driver_is(node: Node) -> None:
+    """Then it is looked for there only, also when another one is in a usual place."""
+    host(node.root, module="")
+    host(node.root, "opt/driver/usr/lib64", tools=[])
+    options = AgentOptions("n", "nvml", host_root=node.root, nvidia_driver_root=Path("/opt/driver"))
+    (backend,) = backends(options)
+    edits = backend.edits(backend.devices()[0].name)
+    wanted = Mount(f"/opt/driver/usr/lib64/libcuda.so.{VERSION}", f"/usr/lib64/libcuda.so.{VERSION}")
+    assert wanted in edits.mounts
+    assert not any(mount.host_path.startswith(f"/{UBUNTU}") for mount in edits.mounts)
+    assert "no libcuda.so" in DriverFiles(node.root, Path("/nowhere")).edits().warning
+
+
+@pytest.mark.parametrize("command", ["agent", "node"])
+def test_a_relative_driver_root_is_refused(command: str) -> None:
+    """Relative to what, nobody could say."""
+    words = {
+        "agent": ["agent", "--node-name", "n"],
+        "node": ["node", "--nvidia-driver-root", "opt", "discover"],
+    }
+    given = words[command] if command == "node" else [*words[command], "--nvidia-driver-root", "opt"]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 2
+    assert "--nvidia-driver-root" in done.output

@@ -42,16 +42,18 @@ class NvmlBackend:
         names: CardNames | None = None,
         sticky_errors: StickyErrors | None = None,
         ignored_xids: frozenset[int] = frozenset(),
+        driver_root: Path | None = None,
     ) -> None:
         """`root` is where the host's /proc, /sys and /dev are; `at` is called between two driver calls, for crash tests.
 
         `names` are those that GPUs have already; `sticky_errors` keep what the driver reports once and never again; `ignored_xids`
-        are errors that say nothing about a GPU's health, beside those that programs cause.
+        are errors that say nothing about a GPU's health, beside those that programs cause; `driver_root` is where the host has
+        the driver, if not at a usual place.
         """
         self._root = root
         self._at = at
         self._names = names or UnkeptNames()
-        self._driver = DriverFiles(root)
+        self._driver = DriverFiles(root, driver_root)
         if root != Path("/"):
             self._driver.preload()
         self._session = Session()

@@ -17,8 +17,11 @@ from apportion.agent.devices.values import Edits, Hook, Mount
 
 _log = structlog.get_logger()
 
-_ROOTS = ("/", "/run/nvidia/driver")
-"""Where the driver is installed: on the host, or by the GPU operator's driver container."""
+_ROOTS = ("/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia")
+"""Where the driver is installed: on the host, by the GPU operator's driver container, or by GKE on Container-Optimized OS.
+
+The last: NVIDIA/nvidia-container-toolkit issue 209.
+"""
 _FOLDERS = (
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
@@ -29,6 +32,7 @@ _FOLDERS = (
     "usr/local/nvidia/lib64",
     "usr/lib",
 )
+_TOOL_FOLDERS = ("usr/bin", "bin")
 _TOOLS = (
     "nvidia-smi",
     "nvidia-debugdump",
@@ -57,9 +61,10 @@ class _Found:
 class DriverFiles:
     """Looks again only when the driver's version or a folder has changed."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        """`root` is where the host's `/` is."""
+    def __init__(self, root: Path = Path("/"), driver_root: Path | None = None) -> None:
+        """`root` is where the host's `/` is; `driver_root` where the host has the driver, None: looked for at the usual places."""
         self._host = HostFiles(root)
+        self._roots = _ROOTS if driver_root is None else (str(driver_root),)
         self._last: tuple[tuple[object, ...], Edits] = ((), Edits())
         """What was looked at, and what was found; one value, because several threads ask."""
 
@@ -96,7 +101,7 @@ class DriverFiles:
         return True
 
     def _signature(self) -> tuple[object, ...]:
-        folders = [str(PurePosixPath(root) / folder) for root in _ROOTS for folder in _FOLDERS]
+        folders = [str(PurePosixPath(root) / folder) for root in self._roots for folder in _FOLDERS]
         return (
             self._version(),
             *(self._host.changed(path) for path in (*folders, *_HOOK_FOLDERS, *_SOCKETS)),
@@ -112,7 +117,7 @@ class DriverFiles:
 
     def _find(self) -> _Found | None:
         version = self._version()
-        for root in _ROOTS:
+        for root in self._roots:
             for name in _FOLDERS:
                 folder = PurePosixPath(root) / name
                 there = {
@@ -144,7 +149,7 @@ class DriverFiles:
         if tool is None:
             # Without a tool that makes links, each of them is a mount of its file.
             mounts += [Mount(str(target), self._inside(found, path)) for path, target in links]
-        mounts += [self._mount(found, path) for path in self._extras(found)]
+        mounts += self._extras(found)
         mounts += [
             Mount(socket, socket, _SOCKET_OPTIONS)
             for socket in _SOCKETS
@@ -179,17 +184,26 @@ class DriverFiles:
                 links.append((path, found.folder / target.name))
         return tuple(files), tuple((path, target) for path, target in links if target in files)
 
-    def _extras(self, found: _Found) -> tuple[PurePosixPath, ...]:
+    def _extras(self, found: _Found) -> list[Mount]:
         """Return tools and firmware, as far as they are there."""
         root = PurePosixPath(found.root)
         firmware = root / "lib/firmware/nvidia" / found.version
-        wanted = [root / "usr/bin" / name for name in _TOOLS]
-        wanted += [
+        wanted = [
             firmware / name
             for name in self._host.names(firmware)
             if re.fullmatch(r"gsp.*\.bin", name) is not None
         ]
-        return tuple(path for path in wanted if self._host.resolve(path) is not None)
+        tools = {
+            # A driver that is not installed as on other systems is seen by containers as if it were.
+            name: next(
+                (path for folder in _TOOL_FOLDERS if (path := self._host.resolve(root / folder / name))), None
+            )
+            for name in _TOOLS
+        }
+        return [
+            *(Mount(str(path), f"/usr/bin/{name}") for name, path in tools.items() if path is not None),
+            *(self._mount(found, path) for path in wanted if self._host.resolve(path) is not None),
+        ]
 
     def _hook(self) -> tuple[str, tuple[str, ...]] | None:
         for name, start in _HOOKS:
