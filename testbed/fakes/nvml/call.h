@@ -25,6 +25,7 @@ enum {
 };
 
 enum { AMPERE = 7, HOPPER = 9 };
+enum { PASSTHROUGH = 1, VGPU = 2 }; /* nvmlGpuVirtualizationMode_t */
 
 typedef uint64_t handle; /* opaque to callers: kind, GPU and serial number in one word */
 enum { NO_KIND, GPU_KIND, INSTANCE_KIND, COMPUTE_KIND, MIG_KIND };

@@ -192,6 +192,12 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(handle device, int *major, int *mi
     DONE(SUCCESS);
 }
 
+EXPORT int nvmlDeviceGetVirtualizationMode(handle device, unsigned *mode) {
+    BEGIN(device, ON(GPU_KIND));
+    *mode = call.gpu->virtualization;
+    DONE(SUCCESS);
+}
+
 EXPORT int nvmlDeviceGetNumaNodeId(handle device, unsigned *node) {
     BEGIN(device, ON(GPU_KIND));
     if (call.gpu->numa < 0) DONE(NOT_SUPPORTED);

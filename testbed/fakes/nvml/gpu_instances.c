@@ -43,14 +43,18 @@ static void bind_anew(const struct call *call) {
 /* The call itself succeeds; whether the mode is active now is in *activation. */
 EXPORT int nvmlDeviceSetMigMode(handle device, unsigned mode, unsigned *activation) {
     BEGIN(device, ON(GPU_KIND));
-    if (!call.gpu->capable) DONE(NOT_SUPPORTED);
+    /* A guest does not switch what its host has cut (dra-driver-nvidia-gpu 95932046, nvlib.go:1517 refuses to try). */
+    if (!call.gpu->capable || call.gpu->virtualization == VGPU) DONE(NOT_SUPPORTED);
     if (mode > 1) DONE(INVALID_ARGUMENT);
     *activation = SUCCESS;
     if (mode == call.gpu->mode) {
         call.gpu->pending = mode;
     } else if (any_instance(call.gpu) || any_process(call.gpu)) {
+        /* It stays pending all the same (MIG User Guide, "Enable MIG mode": "in pending enable state ... In use"). */
+        call.gpu->pending = mode;
         *activation = IN_USE;
-    } else if (call.gpu->architecture < HOPPER) {
+    } else if (call.gpu->architecture < HOPPER || call.gpu->virtualization == PASSTHROUGH) {
+        /* The second: nvml.h:12758, "certain platforms like pass-through virtualization". */
         call.gpu->pending = mode;
         *activation = RESET_REQUIRED;
     } else {

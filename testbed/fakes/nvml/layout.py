@@ -9,7 +9,7 @@ from typing import ClassVar
 from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x4C4D564E
-LAYOUT = 3
+LAYOUT = 4
 GPUS = 16
 PROFILES = 18
 PLACES = 12
@@ -71,7 +71,7 @@ class Gpu(Structure):
         ("numa", c_int32),
         *words("slices", "profiles", "pci_device"),
         ("pids", c_uint32 * PROCESSES),
-        *words("keeps_minor", "gone"),
+        *words("keeps_minor", "gone", "virtualization"),
         ("memory", c_uint64),
         ("ecc", c_uint64),
         ("name", c_char * 64),

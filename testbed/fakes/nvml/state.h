@@ -12,7 +12,7 @@
 
 enum {
     MAGIC = 0x4c4d564e,
-    LAYOUT = 3,
+    LAYOUT = 4,
     GPUS = 16,
     PROFILES = 18, /* NVML_GPU_INSTANCE_PROFILE_COUNT */
     PLACES = 12,
@@ -59,6 +59,7 @@ struct gpu {
     uint32_t pids[PROCESSES]; /* processes on the whole GPU */
     uint32_t keeps_minor; /* SetMigMode does not bind it anew */
     uint32_t gone;            /* taken from the driver (VFIO, PCI remove): it is in no list until it comes back */
+    uint32_t virtualization; /* nvmlGpuVirtualizationMode_t */
     uint64_t memory, ecc;
     char name[64], uuid[48], bus[32];
     struct profile profile[PROFILES];

@@ -218,6 +218,8 @@ class NvmlBackend:
         handle = self._session.handle(gpu.card.uuid, gpu.name)
         # The call itself succeeds; whether the mode is active is its answer.
         status = self._session.call("nvmlDeviceSetMigMode", handle, mode, about=gpu.name)
+        if status != pynvml.NVML_SUCCESS:
+            self._take_back(gpu, _OFF if mode == _ON else _ON)
         if status == pynvml.NVML_ERROR_IN_USE:
             raise Busy(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
         if status == pynvml.NVML_ERROR_RESET_REQUIRED:
@@ -225,6 +227,14 @@ class NvmlBackend:
         if status != pynvml.NVML_SUCCESS:
             raise HardwareError(f"{gpu.name}: MIG mode is not {word}: the driver answers {status}")
         _log.info("nvml.mig_mode", card=gpu.name, mode=word)
+
+    def _take_back(self, gpu: Gpu, mode: int) -> None:
+        """Let a mode that is pending not come with the next reset, when nobody asks for it any more."""
+        try:
+            handle = self._session.handle(gpu.card.uuid, gpu.name)
+            self._session.call("nvmlDeviceSetMigMode", handle, mode, about=gpu.name)
+        except HardwareError as error:
+            _log.warning("nvml.mig_mode_pending", card=gpu.name, error=str(error))
 
     def _undo(self, handle: object, place: PartitionPlace) -> None:
         try:

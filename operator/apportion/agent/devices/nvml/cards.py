@@ -147,6 +147,10 @@ def _mig_profiles(
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
     if mode is None or not memory:
         return (), ""
+    virtual = session.ask("nvmlDeviceGetVirtualizationMode", handle, none_on=NOT_OFFERED, about=name)
+    if virtual == pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU:
+        # What it is of the physical GPU is decided on its host (NVIDIA's DRA driver refuses such guests altogether).
+        return (), "VirtualGPU"
     if not mode[0] and architecture < HOPPER:
         # Profiles that need a reset first are not offered: the agent could not cut them on demand.
         _log.warning(

@@ -1,0 +1,59 @@
+"""A MIG mode that cannot be switched now leaves the GPU as it was, also for its next reset."""
+
+import pynvml
+import pytest
+
+from apportion.agent.devices.values import UNCUT, PartitionPlace, Placement
+from apportion.errors import Busy, Unsupported
+from tests.agent.nvml.nodes import Node
+
+WANTED = PartitionPlace("gpu-0", "3g.40gb", Placement(4, 4))
+PID = 4711
+
+
+def virtualize(node: Node, mode: int) -> None:
+    """Give the first GPU to a virtual machine, in which the agent runs."""
+    with node.fake.changing() as state:
+        state.gpu[0].virtualization = mode
+
+
+def test_a_mode_that_waits_for_a_reset_is_taken_back(node: Node) -> None:
+    """Passed through to a virtual machine: with a mode left pending, the GPU is of no use until the machine reboots."""
+    virtualize(node, pynvml.NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH)
+    with pytest.raises(Unsupported, match="gpu-0: the driver wants a reset before MIG mode is on"):
+        node.backend.create(WANTED)
+    assert node.fake.mode(0) == (False, False)
+    assert node.backend.edits("gpu-0").nodes
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_mode_that_programs_keep_from_changing_is_taken_back(node: Node, *, on: bool) -> None:
+    """Else it would change at the next reset, when nobody asks for it any more."""
+    node.fake.set_mode(0, on=on)
+    node.fake.occupy_gpu(0, PID)
+    act = (lambda: node.backend.make_whole("gpu-0")) if on else (lambda: node.backend.create(WANTED))
+    with pytest.raises(Busy, match="while programs use the GPU"):
+        act()
+    assert node.fake.mode(0) == (on, on)
+
+
+def test_a_mode_that_cannot_be_taken_back_is_refused_with_the_same_reason(node: Node) -> None:
+    """The second refusal is logged; the first one says what is to be done."""
+    virtualize(node, pynvml.NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH)
+    node.fake.fail("nvmlDeviceSetMigMode", 999, skip=1)
+    with pytest.raises(Unsupported, match="wants a reset"):
+        node.backend.create(WANTED)
+
+
+def test_a_virtual_gpu_is_published_whole(node: Node) -> None:
+    """Its host cuts, the guest cannot; the attribute says why."""
+    virtualize(node, pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU)
+    virtual, other = node.backend.devices()
+    assert (virtual.profiles, virtual.attributes[UNCUT]) == ((), "VirtualGPU")
+    assert other.profiles
+
+
+def test_a_driver_that_does_not_know_of_virtualization_has_none(node: Node) -> None:
+    """Older ones lack the function."""
+    node.fake.fail("nvmlDeviceGetVirtualizationMode", 13, times=-1)
+    assert all(card.profiles for card in node.backend.devices())
