@@ -5,6 +5,7 @@ import pytest
 from apportion.api.contract import AGENT_FINALIZER, STATIC_SUFFIX
 from testbed.api import Json
 from testbed.eventually import eventually
+from testbed.fakes.nvml.host import contain
 from tests.agent.killablenode import KillableNode, place
 
 PLACE = place("3g.40gb", 4)
@@ -166,4 +167,29 @@ async def test_theirs_stands_for_a_layouts_where_that_is_the_policy(
         await killable.tainted(device)
     else:
         await eventually(said, lambda found: found == ("", "NoRoom"))
+    assert [cut.uuid for cut in killable.cuts()] == [stranger]
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_theirs_is_not_adopted_by_an_agent_that_does_not_see_processes(
+    killable: KillableNode, *, used: bool
+) -> None:
+    """In a pod without hostPID the driver's list is empty, so nobody knows that no program runs on it; the reason names the setting."""
+    node = killable.node
+    stranger = node.hardware.create_foreign(THEIRS)
+    contain(killable.fake, node.folder / "root")
+    if used:
+        killable.fake.occupy(stranger, 4711)
+    node.start(arguments=["--foreign", "adopt"])
+    await _static(killable, "ones", "1g.5gb", 6)
+
+    async def said() -> tuple[str, str, str]:
+        (item,) = await node.partitions()
+        status = item.get("status") or {}
+        (about, *_) = status.get("conditions") or [{}]
+        return status.get("uuid", ""), about.get("reason", ""), about.get("message", "")
+
+    found = await eventually(said, lambda found: found[0] != "" or found[1] == "NoRoom")
+    assert found[:2] == ("", "NoRoom")
+    assert "hostPID" in found[2]
     assert [cut.uuid for cut in killable.cuts()] == [stranger]

@@ -1,5 +1,6 @@
 """Every path, flag, name and make target in Dockerfile, Tiltfile and manifests exists."""
 
+import os
 import re
 from pathlib import Path
 
@@ -278,3 +279,16 @@ def test_tilt_names_objects_and_targets_that_exist(binaries: Binaries) -> None:
     for _, words in [*resources, *tiltfile.all("local_resource")]:
         assert set(words.get("resource_deps", [])) <= known
         assert all((ROOT / path).exists() for path in words.get("deps", []))
+
+
+def test_an_agent_that_adopts_sees_the_hosts_processes(binaries: Binaries, tmp_path: Path) -> None:
+    """Without hostPID it adopts nothing; nobody else gets the right to see them."""
+    (tmp_path / "kustomization.yaml").write_text(
+        f"resources: [{os.path.relpath(ROOT / 'manifests', tmp_path)}]\n"
+        f"components: [{os.path.relpath(ROOT / 'manifests/components/adopt-foreign', tmp_path)}]\n"
+    )
+    for folder in (*OVERLAYS, str(tmp_path)):
+        for pod in pods(rendered(binaries, folder)):
+            variables = {one["name"]: one.get("value") for one in pod["containers"][0].get("env", [])}
+            assert (variables.get("FOREIGN") == "adopt") == pod.get("hostPID", False)
+            assert pod.get("hostPID", False) == (folder == str(tmp_path) and "NODE_NAME" in variables)

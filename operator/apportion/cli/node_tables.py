@@ -52,7 +52,7 @@ def partitions(found: Json, console: Console) -> None:
             row["uuid"] if row["complete"] else "[red]half made[/]",
             owner,
             row["step"] or "-",
-            "yes" if row["inUse"] else "no",
+            {True: "yes", False: "no", None: "unknown"}[row["inUse"]],
             escape(", ".join(row["claims"])) or "-",
         )
     console.print(table)

@@ -104,11 +104,14 @@ struct process_info { /* nvmlProcessInfo_t, version 3 of the call */
     unsigned instance, compute;
 };
 
-int pids_out(const uint32_t *pids, unsigned *count, void *out, uint32_t instance, uint32_t compute) {
+int pids_out(const struct call *call, const uint32_t *pids, unsigned *count, void *out, uint32_t instance,
+             uint32_t compute) {
     unsigned room = *count, found = 0;
     struct process_info *rows = out;
     for (int i = 0; i < PROCESSES; i++) {
-        if (pids[i] == 0) continue;
+        /* The driver leaves out processes that the caller's PID namespace does not have, and says nothing of it (open-gpu-kernel-modules
+         * 595.45.04, gpu_rmapi.c:811-818 and 978). */
+        if (pids[i] == 0 || call->state->contained) continue;
         if (rows != NULL && found < room) rows[found] = (struct process_info){pids[i], 1 << 20, instance, compute};
         found++;
     }

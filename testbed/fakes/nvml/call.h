@@ -55,7 +55,7 @@ handle row_handle(const struct call *call, unsigned kind, uint64_t serial);
 int text_out(char *out, unsigned length, const char *text);
 
 /* Give a list the NVML way: *count is the room on entry, the number on return. */
-int pids_out(const uint32_t *pids, unsigned *count, void *out, uint32_t instance, uint32_t compute);
+int pids_out(const struct call *call, const uint32_t *pids, unsigned *count, void *out, uint32_t instance, uint32_t compute);
 
 /* Another number for every session of this process: event sets die with theirs. */
 unsigned session_epoch(void);

@@ -220,8 +220,8 @@ EXPORT int nvmlDeviceGetTotalEccErrors(handle device, unsigned type, unsigned co
 
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(handle device, unsigned *count, void *out) {
     BEGIN(device, ANY_DEVICE);
-    if (call.compute) DONE(pids_out(call.compute->pids, count, out, call.instance->id, call.compute->id));
-    DONE(pids_out(call.gpu->pids, count, out, UINT32_MAX, UINT32_MAX));
+    if (call.compute) DONE(pids_out(&call, call.compute->pids, count, out, call.instance->id, call.compute->id));
+    DONE(pids_out(&call, call.gpu->pids, count, out, UINT32_MAX, UINT32_MAX));
 }
 
 EXPORT int nvmlDeviceGetNvLinkState(handle device, unsigned link, unsigned *active) {

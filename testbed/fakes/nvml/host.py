@@ -18,6 +18,10 @@ _INSTANCE_IDS = range(15)
 _COMPUTE_IDS = range(8)
 
 
+HOST_PIDS = "pid:[4026531836]"
+"""The host's own PID namespace: its number is PROC_PID_INIT_INO (linux/proc_ns.h)."""
+
+
 def lay_out(fake: FakeNvml, root: Path) -> Path:
     """Make the tree and return its root; two GPUs share each PCIe root."""
     state = fake.read()
@@ -29,6 +33,9 @@ def lay_out(fake: FakeNvml, root: Path) -> Path:
         "\nBlock devices:\n  8 sd\n",
         encoding="ascii",
     )
+    namespace = root / "proc" / "self" / "ns" / "pid"
+    namespace.parent.mkdir(parents=True)
+    namespace.symlink_to(HOST_PIDS)
     minors = root / "proc" / "driver" / "nvidia-caps" / "mig-minors"
     minors.parent.mkdir(parents=True)
     numbers = count(1)
@@ -45,6 +52,15 @@ def lay_out(fake: FakeNvml, root: Path) -> Path:
             device_class=GPU,
         )
     return root
+
+
+def contain(fake: FakeNvml, root: Path) -> None:
+    """Put the callers into a PID namespace of their own, as a pod without `hostPID` is: they see no process of others."""
+    with fake.changing() as state:
+        state.contained = 1
+    namespace = root / "proc" / "self" / "ns" / "pid"
+    namespace.unlink()
+    namespace.symlink_to("pid:[4026532001]")
 
 
 def _capabilities(gpus: int) -> Iterator[str]:

@@ -99,7 +99,7 @@ class State(Structure):
 
     _fields_: ClassVar[Fields] = [
         ("header", Header),
-        *words("gpus", "cuda"),
+        *words("gpus", "cuda", "contained", "unused"),
         ("next_serial", c_uint64),
         ("next_event", c_uint64),
         ("driver", c_char * 64),

@@ -76,6 +76,8 @@ struct event {
 struct state {
     struct header header;
     uint32_t gpus, cuda;
+    uint32_t contained; /* callers are in a PID namespace of their own */
+    uint32_t unused;
     uint64_t next_serial, next_event;
     char driver[64];
     struct gpu gpu[GPUS];

@@ -10,6 +10,21 @@ _MOST_LINKS = 40
 """As Linux has it (ELOOP)."""
 
 
+_HOST_PIDS = "pid:[4026531836]"
+"""The host's own PID namespace: its number is PROC_PID_INIT_INO (linux/proc_ns.h)."""
+
+
+def sees_host_processes(root: Path) -> bool:
+    """Say whether this process sees those of the host, and not only those of its pod; no where that cannot be read.
+
+    `root` is where the host's /proc is.
+    """
+    try:
+        return str((root / "proc/self/ns/pid").readlink()) == _HOST_PIDS
+    except OSError:
+        return False
+
+
 class HostFiles:
     """Looks at files of the host; all paths that go in and come out are the host's own."""
 

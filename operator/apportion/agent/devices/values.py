@@ -163,8 +163,8 @@ class LivePartition:
     """The driver's ids: `gpuInstance` and `computeInstance`, or `vnpu`."""
     complete: bool = True
     """False for a GPU instance without its compute instance: a crash came between the two calls."""
-    in_use: bool = False
-    """A process or container holds it, as far as the driver knows."""
+    in_use: bool | None = False
+    """A process or container holds it; None: the driver does not tell this process."""
     edits: Edits = Edits()
 
     @property

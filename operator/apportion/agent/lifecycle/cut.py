@@ -142,7 +142,7 @@ def row_from_hardware(
     if partition.metadata.uid in context.journal.interrupted():
         # The journal was lost between status Creating and Ready: what is at the place is what we were making.
         return _row(partition, card, there, Step.CREATED if there.complete else Step.INTENT)
-    if context.adopt_foreign and layout_of(partition) and there.complete and not there.in_use:
+    if context.adopt_foreign and layout_of(partition) and there.complete and there.in_use is False:
         _log.warning(
             "partition.adopted", partition=partition.metadata.name, uuid=there.uuid, place=str(there.place)
         )
@@ -172,9 +172,12 @@ async def _intend(
     place = PartitionPlace(
         card.name, partition.spec.profile, meant.placement or _free_id(context, card, live)
     )
-    if place in live:
+    found = live.get(place)
+    if found is not None:
         # Not in our journal, so not ours: our Intent comes before the driver call.
-        raise NoRoom(f"{place}: a partition that apportion did not make is there")
+        unseen = context.adopt_foreign and found.in_use is None
+        why = "; it is not adopted: the agent sees no processes of the host (hostPID)" if unseen else ""
+        raise NoRoom(f"{place}: a partition that apportion did not make is there{why}")
     row = PartitionRow(
         uid=partition.metadata.uid,
         name=partition.metadata.name,

@@ -5,13 +5,14 @@ placement with one compute instance that fills it. What is known between calls i
 (but for one that does not answer).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pynvml
 import structlog
 
+from apportion.agent.devices.hostfs import sees_host_processes
 from apportion.agent.devices.lastseen import LastSeen
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
@@ -57,7 +58,7 @@ class NvmlBackend:
         if root != Path("/"):
             self._driver.preload()
         self._session = Session()
-        self._instances = Instances(self._session)
+        self._instances = Instances(self._session, sees_processes=sees_host_processes(root))
         self._monitor = HealthMonitor(self._session, sticky_errors, APPLICATION_XIDS | ignored_xids)
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
@@ -265,6 +266,12 @@ class NvmlBackend:
             uuid=first.uuid if first is not None else "",
             instance=ids,
             complete=first is not None,
-            in_use=any(compute.in_use for compute in instance.computes),
+            in_use=_any(compute.in_use for compute in instance.computes),
             edits=edits,
         )
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    """Say whether one is true; None: none is, as far as is known."""
+    found = set(answers)
+    return True if True in found else None if None in found else False

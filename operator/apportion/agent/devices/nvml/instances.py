@@ -28,7 +28,8 @@ class Compute:
     handle: Any
     id: int
     uuid: str
-    in_use: bool
+    in_use: bool | None
+    """Whether a process has it; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,10 @@ class Instance:
 class Instances:
     """The instances of all GPUs."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, sees_processes: bool) -> None:
+        """`sees_processes`: the driver lists processes of the caller's PID namespace only, and this is the host's."""
         self._session = session
+        self._sees_processes = sees_processes
         self._computes: dict[tuple[str, int], tuple[tuple[int, int, int], ...]] = {}
         """Compute instance profiles (id, slices, most) by GPU and GPU instance profile."""
 
@@ -156,16 +159,16 @@ class Instances:
                 return info
         return None
 
-    def _in_use(self, device: Any, about: str) -> bool:
+    def _in_use(self, device: Any, about: str) -> bool | None:
         try:
-            return bool(
-                self._session.ask(
-                    "nvmlDeviceGetComputeRunningProcesses", device, none_on=_UNTOLD, about=about
-                )
+            found = self._session.ask(
+                "nvmlDeviceGetComputeRunningProcesses", device, none_on=_UNTOLD, about=about
             )
         except HardwareError:
-            # Whether it is used is a hint; that it exists is what matters, and destroying asks the driver anyway.
-            return False
+            # That it exists is what matters, and destroying asks the driver anyway.
+            return None
+        # An empty list is no proof where processes of others are left out.
+        return True if found else False if found is not None and self._sees_processes else None
 
     def _handle(self, gpu: Gpu) -> Any:
         return self._session.handle(gpu.card.uuid, gpu.name)
