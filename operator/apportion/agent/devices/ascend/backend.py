@@ -20,7 +20,6 @@ from apportion.agent.devices.ascend.session import (
     INNER_ERROR,
     INVALID_PARAMETER,
     NO_SUCH_DEVICE,
-    NoLibrary,
     Session,
     refusal,
 )
@@ -57,39 +56,28 @@ class AscendBackend:
         self._monitor = HealthMonitor(self._session)
         self._chips: dict[str, Chip] = {}
         self._left_out: tuple[DcmiAddress, ...] = ()
-        self._refusal = ""
         self._looked = False
         self._seen = LastSeen("ascend")
 
     def present(self) -> bool:
-        """Say whether Huawei's library is on the node, be it that no driver answers it (yet)."""
+        """Say whether Huawei's library is on the node; raises HardwareError when it is and no driver answers it (yet)."""
         return self._session.present()
 
     def devices(self) -> tuple[Card, ...]:
-        """Discover the chips; raises HardwareError when there is no library.
+        """Discover the chips; raises HardwareError when there is no driver.
 
-        A driver that does not answer costs the node's other devices nothing, and a chip that does not, no other chip: those that
-        were found before stay, and a later discovery asks for what is missing.
+        A chip that does not answer costs no other chip anything: one that was found before stays, and a later discovery asks for it.
         """
         self._looked = True
-        try:
-            chips, self._left_out = discover(self._session, self._root)
-        except NoLibrary:
-            raise
-        except HardwareError as error:
-            if str(error) != self._refusal:
-                _log.warning("ascend.not_ready", error=str(error))
-            self._refusal = str(error)
-        else:
-            self._refusal = ""
-            before = self._chips.values()
-            kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
-            self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}
+        chips, self._left_out = discover(self._session, self._root)
+        before = self._chips.values()
+        kept = [chip for chip in before if (chip.address.card, chip.address.device) in self._left_out]
+        self._chips = {chip.name: chip for chip in sorted((*chips, *kept), key=lambda chip: chip.phy)}
         return tuple(chip.card for chip in self._chips.values())
 
     def incomplete(self) -> bool:
-        """Say whether driver or a chip did not answer at discovery: a driver takes its time after a boot."""
-        return bool(self._left_out or self._refusal)
+        """Say whether a chip did not answer at discovery: a driver takes its time after a boot."""
+        return bool(self._left_out)
 
     def edits(self, card: str) -> Edits:
         """Return the chip's device files as they are now, and the driver's."""
@@ -106,11 +94,10 @@ class AscendBackend:
         if card in self._known():
             return self._seen.one(card, self._look)
         if self.incomplete() and card.startswith("npu-"):
-            why = (
-                self._refusal
-                or f"{len(self._left_out)} of the node's chips did not answer when they were looked for"
+            raise Lost(
+                f"{card}: {len(self._left_out)} of the node's chips did not answer when they were looked for; "
+                "nobody knows what is on it"
             )
-            raise Lost(f"{card}: {why}; nobody knows what is on it")
         return ()
 
     def create(self, place: PartitionPlace) -> LivePartition:

@@ -12,12 +12,8 @@ from ctypes import Structure, byref, c_int, c_uint
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from apportion.agent.devices.ascend import interfaces
 from apportion.errors import Busy, HardwareError, Lost, Unsupported
-
-_log = structlog.get_logger()
 
 INVALID_PARAMETER: Final = -8001
 NOT_PERMITTED: Final = -8002
@@ -126,13 +122,11 @@ class Session:
         return out
 
     def present(self) -> bool:
-        """Say whether the library is on this machine, be it that no driver answers it (yet)."""
+        """Say whether the library is on this machine; raises HardwareError when it is and no driver answers it (yet)."""
         try:
             self._ensure()
         except NoLibrary:
             return False
-        except HardwareError as error:
-            _log.warning("ascend.not_ready", error=str(error))
         return True
 
     def _ensure(self) -> None:
