@@ -97,8 +97,8 @@ class SimulatedNode(KubeletCalls):
         return StateFile(self.folder / "node.yaml.state.json").changing()
 
     def cdi(self) -> dict[str, Json]:
-        """Return the CDI files by name."""
-        return {path.name: json.loads(path.read_text()) for path in (self.folder / "cdi").glob("*")}
+        """Return the CDI files by name, as a container runtime reads them: not those that are being written."""
+        return {path.name: json.loads(path.read_text()) for path in (self.folder / "cdi").glob("*.json")}
 
     async def injected(self) -> dict[str, Json]:
         """Return the CDI files, for those who wait."""
