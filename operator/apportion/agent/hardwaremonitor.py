@@ -24,6 +24,8 @@ from apportion.agent.wakeup import Wakeup
 from apportion.errors import ApportionError, HardwareError
 
 _log = structlog.get_logger()
+_PARTITION_LOOKS = 5
+"""Polls between two looks at partitions, which take a driver call or more for each; changes of the agent's own are known at once."""
 _LOOKS = 15
 """Polls between two discoveries of cards that did not answer; a discovery asks every card of the node."""
 
@@ -58,6 +60,8 @@ class HardwareMonitor:
         self._files_interval = files_interval
         self._sleep = sleep
         self._before: tuple[object, object] | None = None
+        self._foreign: tuple[LivePartition, ...] | None = None
+        """Partitions that are not ours, as last seen."""
         self._edits: dict[str | PartitionPlace, Edits] = {}
         """What containers needed at the last poll, by whole card in use and by partition."""
         self._files_due: set[str] = set()
@@ -70,7 +74,7 @@ class HardwareMonitor:
     async def run(self) -> None:
         """Poll until cancelled."""
         for look in itertools.count():
-            await self.check()
+            await self.check(partitions=look % _PARTITION_LOOKS == 0)
             if look % _LOOKS == 0:
                 await self._discover()
                 await self._warn()
@@ -103,24 +107,28 @@ class HardwareMonitor:
         cards, self._files_due = frozenset(self._files_due), set()
         return cards
 
-    async def check(self) -> None:
-        """Poll once."""
+    async def check(self, *, partitions: bool = True) -> None:
+        """Poll the health of all cards once, and what is cut of them."""
         try:
-            health_changed = await self._inventory.read_health()
-            live = await self._context.hardware.partitions()
+            if await self._inventory.read_health():
+                self.health.wake()
+                self._changed()
+            self._update_claims(self._inventory.health)
+            if partitions or self._foreign is None:
+                await self._check_partitions()
         except HardwareError as error:
             _log.warning("hardware.unreadable", error=str(error))
             return
+        await self._events.report(self._inventory.health, self._foreign or ())
+
+    async def _check_partitions(self) -> None:
+        live = await self._context.hardware.partitions()
         rows = self._context.journal.partitions()
-        foreign = _foreign(live, rows)
-        now = (frozenset((row.place, row.uuid) for row in foreign), _gone(live, rows))
-        if health_changed:
-            self.health.wake()
-        if health_changed or now != self._before:
+        self._foreign = _foreign(live, rows)
+        now = (frozenset((row.place, row.uuid) for row in self._foreign), _gone(live, rows))
+        if now != self._before:
             self._before = now
             self._changed()
-        self._update_claims(self._inventory.health)
-        await self._events.report(self._inventory.health, foreign)
         await self._follow_edits(live)
 
     async def _warn(self) -> None:

@@ -127,7 +127,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{place}: it vanished while it was being made")
-        return self._live(gpu, made, self._files())
+        return _live(gpu, made, self._files(), self._minor(gpu))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
@@ -190,8 +190,11 @@ class NvmlBackend:
 
     def _look(self, card: str) -> tuple[LivePartition, ...]:
         gpu = self._gpu(card)
-        files = self._files()
-        return tuple(self._live(gpu, instance, files) for instance in self._instances.of(gpu))
+        found = self._instances.of(gpu)
+        if not found:
+            return ()
+        files, minor = self._files(), self._minor(gpu)
+        return tuple(_live(gpu, instance, files, minor) for instance in found)
 
     def _mig_profile(self, place: PartitionPlace) -> tuple[Gpu, MigProfile]:
         gpu = self._gpu(place.card)
@@ -252,26 +255,27 @@ class NvmlBackend:
         )
         return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
 
-    def _live(self, gpu: Gpu, instance: Instance, files: DeviceFiles) -> LivePartition:
-        first = instance.computes[0] if instance.computes else None
-        ids = {"gpuInstance": str(instance.id)}
-        edits = Edits()
-        if first is not None:
-            ids["computeInstance"] = str(first.id)
-            edits = files.partition(self._minor(gpu), instance.id, first.id)
-        return LivePartition(
-            card=gpu.name,
-            profile=instance.mig.profile.name,
-            placement=Placement(instance.placement.start, instance.placement.size),
-            uuid=first.uuid if first is not None else "",
-            instance=ids,
-            complete=first is not None,
-            in_use=_any(compute.in_use for compute in instance.computes),
-            edits=edits,
-        )
-
 
 def _any(answers: Iterable[bool | None]) -> bool | None:
     """Say whether one is true; None: none is, as far as is known."""
     found = set(answers)
     return True if True in found else None if None in found else False
+
+
+def _live(gpu: Gpu, instance: Instance, files: DeviceFiles, minor: int) -> LivePartition:
+    first = instance.computes[0] if instance.computes else None
+    ids = {"gpuInstance": str(instance.id)}
+    edits = Edits()
+    if first is not None:
+        ids["computeInstance"] = str(first.id)
+        edits = files.partition(minor, instance.id, first.id)
+    return LivePartition(
+        card=gpu.name,
+        profile=instance.mig.profile.name,
+        placement=Placement(instance.placement.start, instance.placement.size),
+        uuid=first.uuid if first is not None else "",
+        instance=ids,
+        complete=first is not None,
+        in_use=_any(compute.in_use for compute in instance.computes),
+        edits=edits,
+    )

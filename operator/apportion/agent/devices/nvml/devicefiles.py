@@ -6,8 +6,9 @@ in /proc/driver/nvidia-caps/mig-minors, or per instance below /proc/driver/nvidi
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from apportion.agent.devices.values import DeviceNode, Edits
@@ -73,9 +74,8 @@ class DeviceFiles:
         return {"nvidia": found["nvidia-frontend"], **found} if "nvidia-frontend" in found else found
 
     @cached_property
-    def _minors(self) -> dict[str, int]:
-        text = _read(self._root / "proc" / "driver" / "nvidia-caps" / "mig-minors")
-        return {name: int(number) for name, number in re.findall(r"^(\S+) (\d+)$", text, re.MULTILINE)}
+    def _minors(self) -> Mapping[str, int]:
+        return _numbers(_read(self._root / "proc" / "driver" / "nvidia-caps" / "mig-minors"))
 
     def _capability(self, name: str) -> int | None:
         if name in self._minors:
@@ -84,6 +84,12 @@ class DeviceFiles:
         file = self._root / "proc" / "driver" / "nvidia" / "capabilities" / gpu / "mig" / rest
         found = re.search(r"^DeviceFileMinor:\s*(\d+)$", _read(file), re.MULTILINE)
         return int(found[1]) if found is not None else None
+
+
+@lru_cache(maxsize=2)
+def _numbers(text: str) -> Mapping[str, int]:
+    """Read lines of a name and a number; thousands of them, which stay the same as long as the module is loaded."""
+    return {name: int(number) for name, number in re.findall(r"^(\S+) (\d+)$", text, re.MULTILINE)}
 
 
 def _read(path: Path) -> str:

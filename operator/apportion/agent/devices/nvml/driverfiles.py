@@ -7,6 +7,8 @@ that have it in their name; links are those that the host has. Rules: NVIDIA's c
 
 import ctypes
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -32,6 +34,8 @@ _FOLDERS = (
     "usr/local/nvidia/lib64",
     "usr/lib",
 )
+_LOOK = 5.0
+"""Seconds between two looks at folders, each of which takes milliseconds; the files of claims follow what is found."""
 _TOOL_FOLDERS = ("usr/bin", "bin")
 _TOOLS = (
     "nvidia-smi",
@@ -61,8 +65,17 @@ class _Found:
 class DriverFiles:
     """Looks again only when the driver's version or a folder has changed."""
 
-    def __init__(self, root: Path = Path("/"), driver_root: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        driver_root: Path | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`root` is where the host's `/` is; `driver_root` where the host has the driver, None: looked for at the usual places."""
+        self._clock = clock
+        self._folders: tuple[float, tuple[int, ...]] = (float("-inf"), ())
+        """When folders were looked at, and when each had changed."""
         self._host = HostFiles(root)
         self._roots = _ROOTS if driver_root is None else (str(driver_root),)
         self._last: tuple[tuple[object, ...], Edits] = ((), Edits())
@@ -101,11 +114,13 @@ class DriverFiles:
         return True
 
     def _signature(self) -> tuple[object, ...]:
-        folders = [str(PurePosixPath(root) / folder) for root in self._roots for folder in _FOLDERS]
-        return (
-            self._version(),
-            *(self._host.changed(path) for path in (*folders, *_HOOK_FOLDERS, *_SOCKETS)),
-        )
+        looked, changes = self._folders
+        now = self._clock()
+        if now - looked >= _LOOK:
+            folders = [str(PurePosixPath(root) / folder) for root in self._roots for folder in _FOLDERS]
+            changes = tuple(self._host.changed(path) for path in (*folders, *_HOOK_FOLDERS, *_SOCKETS))
+            self._folders = now, changes
+        return self._version(), changes
 
     def _version(self) -> str:
         """Return the version of the loaded kernel module, "" when it is unknown."""

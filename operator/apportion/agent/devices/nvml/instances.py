@@ -160,6 +160,9 @@ class Instances:
         return None
 
     def _in_use(self, device: Any, about: str) -> bool | None:
+        if not self._sees_processes:
+            # An empty list would be no proof, because processes of others are left out; the query is the dearest of all.
+            return None
         try:
             found = self._session.ask(
                 "nvmlDeviceGetComputeRunningProcesses", device, none_on=_UNTOLD, about=about
@@ -167,8 +170,7 @@ class Instances:
         except HardwareError:
             # That it exists is what matters, and destroying asks the driver anyway.
             return None
-        # An empty list is no proof where processes of others are left out.
-        return True if found else False if found is not None and self._sees_processes else None
+        return bool(found) if found is not None else None
 
     def _handle(self, gpu: Gpu) -> Any:
         return self._session.handle(gpu.card.uuid, gpu.name)
