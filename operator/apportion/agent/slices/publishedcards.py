@@ -16,9 +16,16 @@ def published_gpus(slices: Iterable[dict[str, Any]], node: str, drivers: Collect
         for item in slices
         if item["spec"]["driver"] in drivers and item["spec"]["pool"]["name"] == node
     ]
-    return {
-        device["name"]: device["attributes"]["uuid"]["string"]
+    found = {
+        device["name"]: _text(device, "uuid")
         for spec in sorted(ours, key=lambda spec: int(spec["pool"]["generation"]))
         for device in spec.get("devices") or ()
-        if device["attributes"].get("type", {}).get("string") == CardKind.GPU
+        if _text(device, "type") == CardKind.GPU
     }
+    # A driver of another vendor may have published under this name: what it does not tell is not known.
+    return {name: uuid for name, uuid in found.items() if uuid}
+
+
+def _text(device: dict[str, Any], name: str) -> str:
+    value = (device.get("attributes") or {}).get(name) or {}
+    return str(value.get("string", ""))

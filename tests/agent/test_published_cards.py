@@ -1,0 +1,36 @@
+"""What the node's slices tell about the names of GPUs."""
+
+from typing import Any
+
+from apportion.agent.slices.publishedcards import published_gpus
+
+GPU = "gpu.nvidia.com"
+
+
+def slice_of(
+    generation: int, *devices: dict[str, Any], driver: str = GPU, pool: str = "n1"
+) -> dict[str, Any]:
+    spec = {"driver": driver, "pool": {"name": pool, "generation": generation}, "devices": [*devices]}
+    return {"spec": spec}
+
+
+def gpu(name: str, uuid: str) -> dict[str, Any]:
+    return {"name": name, "attributes": {"type": {"string": "gpu"}, "uuid": {"string": uuid}}}
+
+
+def test_names_are_those_of_the_newest_generation() -> None:
+    """While an agent publishes anew, slices of both are there."""
+    found = [slice_of(2, gpu("gpu-0", "GPU-b")), slice_of(1, gpu("gpu-0", "GPU-a"), gpu("gpu-1", "GPU-c"))]
+    assert published_gpus(found, "n1", [GPU]) == {"gpu-0": "GPU-b", "gpu-1": "GPU-c"}
+
+
+def test_devices_of_others_tell_nothing_and_stop_nothing() -> None:
+    """With the names of NVIDIA's driver its slices may be left on the node, and attributes are optional in the API."""
+    found = [
+        slice_of(1, {"name": "gpu-0"}, {"name": "gpu-1", "attributes": {"type": {"string": "gpu"}}}),
+        slice_of(1, gpu("gpu-2", "GPU-c"), driver="other.example.com"),
+        slice_of(1, gpu("gpu-3", "GPU-d"), pool="n2"),
+        slice_of(1, {"name": "gpu-4", "attributes": {"type": {"int": 1}, "uuid": {"bool": True}}}),
+        {"spec": {"driver": GPU, "pool": {"name": "n1", "generation": 1}, "sharedCounters": []}},
+    ]
+    assert published_gpus(found, "n1", [GPU]) == {}
