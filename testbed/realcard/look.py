@@ -44,10 +44,10 @@ def look(options: AgentOptions) -> tuple[Report, tuple[Found, ...]]:
     found: list[Found] = []
     for name, make in REAL.items():
         backend = make(options, UnkeptNames())
-        if not backend.present():
-            backends.append(BackendReport(name, present=False))
-            continue
         try:
+            if not backend.present():
+                backends.append(BackendReport(name, present=False))
+                continue
             report, cards = _discovered(name, backend)
         except ApportionError as error:
             backends.append(BackendReport(name, present=True, error=str(error)))

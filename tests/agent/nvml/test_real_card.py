@@ -104,3 +104,12 @@ def test_only_a_card_that_is_idle_and_empty_is_cut(node: Node) -> None:
     assert chosen.card.name == "gpu-1"
     node.fake.occupy_gpu(1, os.getpid())
     assert candidate(found) is None
+
+
+def test_a_driver_that_does_not_answer_is_in_the_report(node: Node) -> None:
+    """Its library is there: that is what the report is asked for."""
+    node.fake.unload()
+    report, found = looked(node)
+    assert found == ()
+    assert report.backends[0].error
+    assert "nvml: discovery" in bad(report)
