@@ -64,6 +64,17 @@ def test_a_pod_with_a_missing_claim_is_not_ready() -> None:
     assert names(made) == []
 
 
+def test_a_pod_with_a_claim_of_an_unknown_class_gets_nothing_until_the_class_is_there() -> None:
+    """It would hold its devices for as long as nobody makes the class."""
+    made = world()
+    made.claim("gpus")
+    made.claim("channel", request("imex"))
+    made.pod("p", "gpus", "channel", gates=[GATE])
+    assert names(made) == []
+    made.device_class("imex", unmanaged="yes")
+    assert names(made) == [["gpus"]]
+
+
 def test_a_template_claim_of_an_older_namesake_is_not_taken_for_the_pods() -> None:
     """The owner's UID must be the pod's."""
     made = world()

@@ -239,6 +239,8 @@ def _ready_users(claim: Claim, snapshot: Snapshot) -> Iterator[tuple[Pod, tuple[
     for pod in snapshot.users(claim):
         if ready(pod) and _has_scheduler(pod, snapshot):
             others = claims_of(pod, snapshot)
-            # A pod with a claim that mixes classes can never start: serving its other claims would waste them.
-            if others is not None and not any(snapshot.managed.mixes(other) for other in others):
+            # A pod with a claim that nobody can allocate does not start: serving its other claims would waste them.
+            if others is not None and not any(
+                snapshot.managed.mixes(other) or snapshot.managed.unknown(other) for other in others
+            ):
                 yield pod, others
