@@ -285,3 +285,17 @@ async def test_a_claim_that_is_prepared_stays_so_whatever_its_parameters(
         await node.deallocate(claim)
         await node.allocate(claim, "gpu-0", config=[parameters(strategy="MPS")])
         assert await node.prepare(claim) == first
+
+
+async def test_parameters_are_read_when_a_claim_gets_other_devices_than_were_begun(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Nobody runs on the first ones: what the second allocation says counts as much as in a first prepare."""
+    async with make_node(cards=[H100]) as node, node.agent():
+        claim = await node.claim(namespace, "moved", "gpu-0-mig-2g20gb-14-0")
+        uid = claim["metadata"]["uid"]
+        assert "no Partition object" in (await node.prepare(claim))[uid].error
+        await node.deallocate(claim)
+        await node.allocate(claim, "gpu-0", config=[parameters(strategy="MPS")])
+        assert "MPS is not offered" in (await node.prepare(claim))[uid].error
+        assert node.cdi() == {}

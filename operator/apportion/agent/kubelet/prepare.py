@@ -145,10 +145,7 @@ class Preparer:
         """Wait for the devices and write the claim's files. Raises NotReady."""
         if claim is None:
             raise NotReady(f"ResourceClaim {ref.key} does not exist")
-        if self._context.journal.claim(ref.uid, self.driver) is None:
-            # One that runs already keeps what it has, also after an upgrade to an agent that refuses more.
-            check_configuration(claim, self.driver, results, self._context.hardware.cards, self._kind)
-        row = await self._reserve(ref, results)
+        row = await self._reserve(claim, ref, results)
         rows = [await self._waiter.wait(row, device, seconds) for device in row.devices]
         row = replace(row, devices=tuple(device for device, _ in rows))
         injections = [injection for _, injection in rows]
@@ -208,9 +205,13 @@ class Preparer:
             self._on_unprepared(row)
             _log.info("claim.unprepared", claim=ref.key, driver=self.driver)
 
-    async def _reserve(self, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
-        """Write the claim's first row, or return the known one. Raises NotReady naming the holder of a device."""
-        devices = claim_devices(ref, results, self._context.hardware.cards, self._kind)
+    async def _reserve(self, claim: Claim, ref: ClaimRef, results: Sequence[DeviceResult]) -> ClaimRow:
+        """Write the claim's first row, or return the known one.
+
+        Raises NotReady naming the holder of a device, BrokenInput for a configuration that would not be honoured.
+        """
+        cards = self._context.hardware.cards
+        devices = claim_devices(ref, results, cards, self._kind)
         known = self._context.journal.claim(ref.uid, self.driver)
         if known is not None:
             check_cards(known, devices)
@@ -222,6 +223,8 @@ class Preparer:
             raise NotReady(
                 f"ResourceClaim {ref.key} was prepared with other devices before; it is unprepared first"
             )
+        # Only here: a claim that runs keeps what it has, also after an upgrade to an agent that refuses more.
+        check_configuration(claim, self.driver, results, cards, self._kind)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
         await asyncio.to_thread(self._context.journal.reserve, row)
         self._context.at("claim.preparing")
