@@ -17,7 +17,7 @@ from apportion.agent.agentmetrics import AgentMetrics
 from apportion.agent.backends import Found, arrived, find
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
-from apportion.agent.devices.ownthread import in_own_thread
+from apportion.agent.devices.threads import in_own_thread
 from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.foreign import ForeignPolicy
 from apportion.agent.hardwaremonitor import HardwareMonitor

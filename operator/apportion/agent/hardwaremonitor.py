@@ -107,7 +107,7 @@ class HardwareMonitor:
         cards, self._files_due = frozenset(self._files_due), set()
         return cards
 
-    async def check(self, *, partitions: bool = True) -> None:
+    async def check(self, *, partitions: bool) -> None:
         """Poll the health of all cards once, and what is cut of them."""
         try:
             if await self._inventory.read_health():

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 import structlog
 
 from apportion.agent.devices.backend import Backend
-from apportion.agent.devices.ownthread import Threads
+from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, CardKind, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
 
