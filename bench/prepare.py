@@ -25,9 +25,10 @@ from bench.h100node import CARDS, MODEL, PROFILE
 from testbed.api import Json
 from testbed.binaries import Binaries, provide
 from testbed.chaos.agentpool import AgentPool
-from testbed.chaos.fakehardware import Placement, SimulatedHardware, placements
+from testbed.chaos.fakehardware import Placement, placements
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.nodesetup import chaos_node
+from testbed.chaos.simulatedhardware import SimulatedHardware
 from testbed.components import APISERVER, ETCD
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually

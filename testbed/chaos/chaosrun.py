@@ -11,16 +11,19 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from testbed.chaos.agentpool import AgentPool
-from testbed.chaos.fakehardware import FakeHardware, NvmlHardware, SimulatedHardware
+from testbed.chaos.fakehardware import FakeHardware
 from testbed.chaos.invariants import KINDS, Violation
 from testbed.chaos.killpoints import RANDOM_MOMENT, KillPoint, boundaries
 from testbed.chaos.killrounds import KillRounds
 from testbed.chaos.nodesetup import chaos_node, loader_environment
+from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.chaos.report import Kill, Report
+from testbed.chaos.simulatedhardware import SimulatedHardware
 from testbed.controlplane import ControlPlane
 from testbed.errors import TestbedError
 
@@ -118,7 +121,7 @@ class ChaosRun:
     def _hardware(self, folder: Path) -> FakeHardware:
         folder.mkdir()
         kinds: dict[str, Callable[[Path], FakeHardware]] = {
-            "nvml": NvmlHardware,
+            "nvml": partial(NvmlHardware, second_driver=True),
             "simulated": SimulatedHardware,
         }
         return kinds[self._options.backend](folder)

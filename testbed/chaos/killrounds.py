@@ -12,6 +12,7 @@ from typing import Final
 
 from testbed.chaos import invariants
 from testbed.chaos.agentpool import AgentProcess
+from testbed.chaos.faults import RoundFaults
 from testbed.chaos.invariants import LEAKED, Violation
 from testbed.chaos.killpoints import KillPoint
 from testbed.chaos.node import ChaosNode
@@ -27,8 +28,6 @@ _P_REBOOT: Final = 0.06
 _P_OUTAGE: Final = 0.1
 _P_REORDER: Final = 0.5
 """Probability that cards come up in another order after a reboot."""
-_P_HANG: Final = 0.03
-"""Probability that a card answers late once, in one round."""
 _P_SECOND_AGENT: Final = 0.1
 """Probability that a second agent runs next to the first, as in a rolling update."""
 
@@ -41,6 +40,7 @@ class KillRounds:
     ) -> None:
         self.node = node
         self._scenarios = Scenarios(node)
+        self._faults = RoundFaults(node)
         self._seed = seed
         self._patience = patience
         self._on_kill = on_kill
@@ -71,9 +71,8 @@ class KillRounds:
         if point.kind == "moment" and random.random() < _P_SECOND_AGENT:
             second = self.node.start_second(instance="second")
             doing += " under two agents"
-        if point.kind == "moment" and random.random() < _P_HANG:
-            self.node.hardware.hang()
-            doing += " with a card that answers late"
+        if point.kind == "moment":
+            doing += self._faults.begin(random)
         began = time.monotonic()
         tasks = [asyncio.create_task(scenario) for _, scenario in scenarios]
         outage = asyncio.create_task(self._cut_connection(random)) if random.random() < _P_OUTAGE else None
@@ -100,12 +99,14 @@ class KillRounds:
         if random.random() < _P_REBOOT:
             await self._reboot(random, second)
             kills[-1].reboot = True
+        kills[-1].doing += self._faults.change(random)
         while random.random() < _P_SECOND_KILL and budget():
             self.node.start()
             pause = random.uniform(0, 0.5)
             await asyncio.sleep(pause)
             await self.node.kill()
             killed("moment", f"{pause * 1000:.0f} ms after a start")
+        self._faults.end()
         self.node.start()
         await self._finish(tasks, outage)
         after = await self._settle()

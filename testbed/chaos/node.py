@@ -16,6 +16,7 @@ from testbed.chaos.invariants import CdiFile, Container, Observation
 from testbed.chaos.objects import DRIVER, NodeObjects
 from testbed.chaos.relay import TcpRelay
 from testbed.plugin import ClaimKey, Plugin, PluginError
+from testbed.smalldisk import SmallDisk
 
 _OPTIONS: Final = {
     "health_interval": 0.5,
@@ -51,6 +52,8 @@ class ChaosNode(NodeObjects):
         """UUID of each card, as published."""
         self.boot_number = 1
         self._pool = pool
+        self.disk: SmallDisk | None = None
+        """Where the journal is, if it is a disk of its own."""
         self.folder = folder
         self.boot_id_file = folder / "boot"
         self.boot_id_file.write_text("boot 1")

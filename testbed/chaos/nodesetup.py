@@ -5,7 +5,7 @@ manifests, a token bound to the node, and a relay of their own to the API server
 """
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from testbed import kubeconfig
@@ -15,7 +15,9 @@ from testbed.chaos.node import ChaosNode
 from testbed.chaos.objects import PARTITIONS
 from testbed.chaos.relay import TcpRelay
 from testbed.controlplane import ControlPlane
+from testbed.errors import Unavailable
 from testbed.installation import NAMESPACE
+from testbed.smalldisk import small_disk
 
 
 @asynccontextmanager
@@ -46,12 +48,16 @@ async def chaos_node(
             lose=lose,
             patience=patience,
         )
-        try:
-            yield node
-        finally:
-            await node.kill()
-            await node.close_connections()
-            await _delete_objects(cluster, node)
+        with ExitStack() as stack:
+            # Without the right to mount one there is no full disk in the run.
+            with suppress(Unavailable):
+                node.disk = stack.enter_context(small_disk(folder / "state", megabytes=16))
+            try:
+                yield node
+            finally:
+                await node.kill()
+                await node.close_connections()
+                await _delete_objects(cluster, node)
 
 
 def loader_environment(hardware: Iterable[FakeHardware]) -> dict[str, str]:

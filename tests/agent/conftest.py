@@ -11,8 +11,8 @@ import yaml
 
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from testbed.chaos.agentpool import AgentPool
-from testbed.chaos.fakehardware import NvmlHardware
 from testbed.chaos.nodesetup import chaos_node
+from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.controlplane import ControlPlane
 from testbed.fakes.nvml.library import FakeNvml
 from tests.agent.killablenode import KillableNode

@@ -4,8 +4,9 @@ import sqlite3
 from typing import Any
 
 from testbed.api import Json
-from testbed.chaos.fakehardware import LivePartition, NvmlHardware, Placement, placements
+from testbed.chaos.fakehardware import LivePartition, Placement, placements
 from testbed.chaos.node import ChaosNode
+from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.eventually import eventually
 from testbed.fakes.nvml.library import FakeNvml
 

@@ -1,48 +1,22 @@
-"""A file system of one megabyte, which tests fill up."""
+"""A disk that fills up, for tests that are skipped where none can be mounted."""
 
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-
-class SmallDisk:
-    """Mounted at `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._filler = folder / "filler"
-
-    def fill(self) -> None:
-        """Take what is left of it."""
-        with self._filler.open("wb", buffering=0) as file:
-            for size in (4096, 1):
-                try:
-                    while True:
-                        file.write(b"x" * size)
-                except OSError:
-                    continue
-
-    def free(self) -> None:
-        """Give it back."""
-        self._filler.unlink()
-
-    def writable(self, *, on: bool) -> None:
-        """Mount it anew, read-only or not."""
-        subprocess.run(["mount", "-o", f"remount,{'rw' if on else 'ro'}", self.folder], check=True)
+from testbed import smalldisk
+from testbed.errors import Unavailable
+from testbed.smalldisk import SmallDisk
 
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[SmallDisk]:
     """Mount one; skips the test where this process may not."""
-    folder.mkdir(exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
-    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode != 0:
-        pytest.skip("a file system that fills up takes the right to mount one")
-    try:
-        yield SmallDisk(folder)
-    finally:
-        subprocess.run(["umount", folder], check=True)
+    with ExitStack() as stack:
+        try:
+            disk = stack.enter_context(smalldisk.small_disk(folder))
+        except Unavailable as error:
+            pytest.skip(str(error))
+        yield disk

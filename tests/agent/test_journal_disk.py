@@ -14,8 +14,9 @@ import pytest
 
 from apportion.agent.journal import Journal
 from apportion.errors import NotReady
+from testbed.smalldisk import SmallDisk
 from tests.agent.journalrow import ROW
-from tests.agent.smalldisk import SmallDisk, small_disk
+from tests.agent.smalldisk import small_disk
 
 
 @pytest.fixture
