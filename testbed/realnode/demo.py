@@ -12,9 +12,10 @@ from rich.table import Table
 
 from testbed.binaries import provide
 from testbed.errors import TestbedError
+from testbed.realnode.faults import TRIALS
 from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.probe import unsupported_reason
-from testbed.realnode.workload import MANAGED, PartitionRequest, RunningPod, Workload, mig, vnpu
+from testbed.realnode.workload import MANAGED, DeviceRequest, RunningPod, Workload, mig, vnpu
 from testbed.versions import CONTROL_PLANE, NODE
 
 REQUESTS = (mig("1g.10gb"), vnpu("vir05_1c_8g"))
@@ -34,7 +35,7 @@ class RealNodeDemo:
             self._console.print(f"[yellow]no real node:[/] {reason}", highlight=False)
             return False
         binaries = await provide(names=[*CONTROL_PLANE, *NODE], console=Console(stderr=True))
-        installation = RealNodeInstallation(binaries=binaries)
+        installation = RealNodeInstallation(gpus=("H100-80GB",) * 2, binaries=binaries, small_disk=True)
         async with self._step("control plane, node, operator and agent"):
             await installation.__aenter__()
         try:
@@ -63,13 +64,16 @@ class RealNodeDemo:
                     f"{wanted.name}-{state}", seen.device, f"{seen.allocated:.2f} s", f"{seen.started:.2f} s"
                 )
         self._console.print(times)
+        for title, trial in TRIALS.items():
+            async with self._step(f"{title}: pods run all the same, each with its own device"):
+                await trial(installation, work)
         async with self._step("keep nothing warm, delete: nothing at all is left"):
             await installation.keep_nothing_warm()
             for wanted in REQUESTS:
                 await work.delete(f"{wanted.name}-warm")
             await installation.nothing_left(warm=False)
 
-    def _print(self, wanted: PartitionRequest, seen: RunningPod) -> None:
+    def _print(self, wanted: DeviceRequest, seen: RunningPod) -> None:
         if seen.environment.get("APPORTION_PART") != seen.device:
             raise TestbedError(
                 f"the container of {wanted.title} was not given {seen.device}: {seen.environment}"

@@ -53,6 +53,17 @@ class Hardware:
         gpus = [f"gpu-{each.gpu} {each.profile} at {each.start}" for each in self.nvml.instances()]
         return gpus + [f"npu {each.phy} {each.template} as {each.id}" for each in self.dcmi.vnpus()]
 
+    def minors(self, uuid: str) -> set[int]:
+        """Return the minor of the GPU with this UUID, or of the GPU that a MIG device with this UUID lies on; empty for others."""
+        gpus = self.nvml.read().gpu
+        cards = {int(gpu.minor) for gpu in gpus if gpu.uuid.decode() == uuid}
+        parts = {
+            int(gpus[row.gpu].minor)
+            for row in self.nvml.instances()
+            if uuid in [compute.uuid for compute in row.compute]
+        }
+        return cards | parts
+
     def reboot(self) -> None:
         """Remove what a reboot of the node removes."""
         self.nvml.reboot()

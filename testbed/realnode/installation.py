@@ -17,6 +17,7 @@ from testbed.installation import NAMESPACE, Installation
 from testbed.realnode.agent import NodeAgent
 from testbed.realnode.hardware import Hardware
 from testbed.realnode.node import RealNode
+from testbed.smalldisk import SmallDisk, small_disk
 from testbed.versions import NODE
 
 PARTITIONS: Final = "/apis/apportion.dev/v1alpha1/partitions"
@@ -34,10 +35,14 @@ class RealNodeInstallation:
         gpus: tuple[str, ...] = ("H100-80GB",),
         npus: tuple[str, ...] = ("910B4",),
         name: str = "real",
+        small_disk: bool = False,
         binaries: Binaries | None = None,
         programs: Binaries | None = None,
     ) -> None:
-        """`binaries` are those of the control plane, `programs` those of the node; they are looked for if not given."""
+        """`binaries` are those of the control plane, `programs` those of the node; they are looked for if not given.
+
+        `small_disk`: the agent's journal is on a disk of its own, which can be filled.
+        """
         self.name = name
         self.agents: list[NodeAgent] = []
         self.cluster = ControlPlane(binaries=binaries)
@@ -47,6 +52,8 @@ class RealNodeInstallation:
         self._gpus = gpus
         self._npus = npus
         self._programs = programs
+        self._small_disk = small_disk
+        self.disk: SmallDisk | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -58,7 +65,12 @@ class RealNodeInstallation:
             self.product = await enter(Installation(self.cluster, [], agents=False))
             # Operator and agent run as processes: the node reaches no registry with their image.
             await self.cluster.kubectl("delete", "-n", NAMESPACE, "deployments,daemonsets", "--all")
-            self.node = await enter(RealNode(self.cluster, self.name, programs))
+            self.node = RealNode(self.cluster, self.name, programs)
+            if self._small_disk:
+                folder = self.node.host.library("apportion")
+                folder.mkdir(parents=True)
+                self.disk = self._stack.enter_context(small_disk(folder, megabytes=16))
+            await enter(self.node)
             self.hardware = Hardware(self.node.host, gpus=self._gpus, npus=self._npus)
             await self.agent()
         except BaseException:
@@ -102,6 +114,14 @@ class RealNodeInstallation:
         """Return all Partition objects."""
         found, _ = await self.cluster.api.items(PARTITIONS)
         return found
+
+    async def taints(self, device: str) -> set[str] | None:
+        """Return the keys of a device's taints, None while it is not published."""
+        for each in await self.slices():
+            for found in each["spec"].get("devices", ()):
+                if found["name"] == device:
+                    return {taint["key"] for taint in found.get("taints", ())}
+        return None
 
     def cdi(self) -> list[str]:
         """Return the names of the CDI files on the node."""

@@ -35,15 +35,14 @@ class RealNode:
         self.cluster = cluster
         self.name = name
         self._binaries = binaries
-        self.host: IsolatedHost
+        folder = Path(tempfile.mkdtemp(prefix="apportion-node-"))
+        self.host = IsolatedHost(folder, folder.name)
         self.containerd: Containerd
         self.kubelet: Kubelet
 
     async def __aenter__(self) -> Self:
         """Start it. Raises OSError or TestbedError; then nothing of it is left."""
         await records.sweep()
-        folder = Path(tempfile.mkdtemp(prefix="apportion-node-"))
-        self.host = IsolatedHost(folder, folder.name)
         self.containerd = Containerd(self.host, self._binaries)
         config = self.cluster.client_kubeconfig(f"system:node:{self.name}", ["system:nodes"])
         self.kubelet = Kubelet(self.host, self._binaries, name=self.name, kubeconfig=config)

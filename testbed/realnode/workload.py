@@ -1,6 +1,6 @@
 """Pods on a real node.
 
-In: a installation, a namespace, which partition is wanted. Out: a running pod with what its container saw: environment, device files.
+In: an installation, a namespace, which device is wanted. Out: a running pod with what its container saw: environment, device files.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ MANAGED: Final = {"apportion.dev/managed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRequest:
-    """The partition that a claim asks for."""
+class DeviceRequest:
+    """The device that a claim asks for."""
 
     title: str
     device_class: str
@@ -34,16 +34,22 @@ class PartitionRequest:
         return self.device_class.split(".")[0]
 
 
-def mig(profile: str) -> PartitionRequest:
+def mig(profile: str) -> DeviceRequest:
     """Ask for a MIG partition."""
     attribute = f'device.attributes["gpu.apportion.dev"].profile == "{profile}"'
-    return PartitionRequest(f"MIG {profile}", "mig.apportion.dev", attribute)
+    return DeviceRequest(f"MIG {profile}", "mig.apportion.dev", attribute)
 
 
-def vnpu(template: str) -> PartitionRequest:
+def gpu(uuid: str) -> DeviceRequest:
+    """Ask for a whole GPU, by its UUID."""
+    attribute = f'device.attributes["gpu.apportion.dev"].uuid == "{uuid}"'
+    return DeviceRequest(f"GPU {uuid}", "gpu.apportion.dev", attribute)
+
+
+def vnpu(template: str) -> DeviceRequest:
     """Ask for a vNPU."""
     attribute = f'device.attributes["npu.apportion.dev"].template == "{template}"'
-    return PartitionRequest(f"vNPU {template}", "vnpu.apportion.dev", attribute)
+    return DeviceRequest(f"vNPU {template}", "vnpu.apportion.dev", attribute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class RunningPod:
 
 
 class Workload:
-    """Pods in one namespace of a installation."""
+    """Pods in one namespace of an installation."""
 
     def __init__(self, cluster: ControlPlane, node: RealNode, namespace: str) -> None:
         self._api = cluster.api
@@ -79,7 +85,7 @@ class Workload:
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._claims = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
-    async def create(self, name: str, wanted: PartitionRequest, *, restart: str = "Never") -> None:
+    async def create(self, name: str, wanted: DeviceRequest, *, restart: str = "Never") -> None:
         """Create a claim and a pod of the same name that uses it."""
         exactly = {
             "deviceClassName": wanted.device_class,
@@ -106,7 +112,7 @@ class Workload:
         }
         await self._api.create(self._pods, {"metadata": {"name": name}, "spec": spec})
 
-    async def run(self, name: str, wanted: PartitionRequest, *, restart: str = "Never") -> RunningPod:
+    async def run(self, name: str, wanted: DeviceRequest, *, restart: str = "Never") -> RunningPod:
         """Create claim and pod, and wait until the container has printed what it sees."""
         began = time.monotonic()
         await self.create(name, wanted, restart=restart)
@@ -187,6 +193,13 @@ class Workload:
     async def claim(self, name: str) -> Json:
         """Read a claim."""
         return await self._api.get(f"{self._claims}/{name}")
+
+    async def events(self, name: str) -> str:
+        """Return the messages of a pod's Events, in one text."""
+        found, _ = await self._api.items(
+            self._pods.replace("/pods", "/events"), fieldSelector=f"involvedObject.name={name}"
+        )
+        return "\n".join(each.get("message", "") for each in found)
 
     async def _absent(self, path: str) -> bool:
         return await self._api.find(path) is None

@@ -149,3 +149,24 @@ async def test_a_full_disk_costs_no_partition(killable: KillableNode) -> None:
         assert [cut.uuid for cut in killable.cuts()] == [ready["status"]["uuid"]]
         assert not list(state.glob("*.broken*"))
         await node.kill()
+
+
+async def test_a_partition_that_cannot_be_written_down_says_so_and_is_cut_once_there_is_room(
+    killable: KillableNode,
+) -> None:
+    """The disk fills under the running agent: the Partition fails with the reason, so that its claim may go elsewhere; nothing is cut unnoticed."""
+    node = killable.node
+    with small_disk(killable.journal.parent) as disk:
+        node.start()
+        await node.wait_published()
+        disk.fill()
+        await node.create_partition(PLACE, None)
+        failed = await killable.phase(PLACE, "Failed")
+        (ready,) = [row for row in failed["status"]["conditions"] if row["type"] == "Ready"]
+        assert ready["reason"] == "NoJournal"
+        assert "full" in ready["message"]
+        assert not killable.cuts()
+        disk.free()
+        await killable.phase(PLACE, "Idle")
+        assert len(killable.cuts()) == 1
+        await node.kill()

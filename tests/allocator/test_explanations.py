@@ -221,3 +221,14 @@ def test_nodes_that_fail_on_different_alternatives_make_different_groups() -> No
 
     steps = {group.request.request: len(group.request.steps) for group in explanation.groups if group.request}
     assert steps.keys() == {"r/old", "r/new"}
+
+
+def test_a_device_left_out_after_a_failure_is_the_reason_and_not_the_number_of_requests() -> None:
+    """One request, one free device, which is left out: nothing is said of requests that do not fit together."""
+    state = cluster(device_slice("s", "n1", [device("gpu-0")]))
+    demand = Demand((claim("c", device_request()),), excluded=frozenset({DeviceId(GPU, "n1", "gpu-0")}))
+    refusal = allocate(state, demand)
+    assert isinstance(refusal, Refusal)
+    text = summary(refusal.explanation)
+    assert "left out for a while, because they failed" in text
+    assert "all of them together" not in text

@@ -19,6 +19,7 @@ async def test_a_failed_cut_is_tried_elsewhere(installation: Installation, team:
     await team.running("patient")
 
     given = await team.event("gpu", "GivenBack", "could not be cut")
+    assert "could not be cut: injected at create" in given["message"], "with the driver's own words"
     [device] = await team.allocated("gpu")
     failed = given["message"].split()[1].removeprefix(f"{NODE}-")
 

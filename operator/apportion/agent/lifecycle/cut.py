@@ -17,7 +17,7 @@ from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.slices.naming import PartitionDevice, partition_device
 from apportion.api.partition import Origin, Partition, Phase
-from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
+from apportion.errors import Busy, HardwareError, Lost, NoRoom, NotReady, Unsupported
 
 Live = Mapping[PartitionPlace, LivePartition]
 _log = structlog.get_logger()
@@ -68,6 +68,9 @@ async def cut(
                 context.slices_changed()
     except HardwareError as error:
         return _refusal(error, may_wait=may_wait)
+    except NotReady as error:
+        # The journal could not be written: what cannot be written down is not done here, and may be done elsewhere.
+        return PartitionOutcome(Phase.FAILED, "NoJournal", str(error), retry=True)
     return PartitionOutcome(Phase.READY if spec.holder is not None else Phase.IDLE, "Cut")
 
 

@@ -18,6 +18,10 @@ EXAMINED = 128
 """Nodes examined for one explanation; about 10 ms."""
 MOST_GROUPS = 8
 """Groups of nodes reported."""
+WITHOUT_FAILED = (
+    "it could be served, but not without the devices that are left out for a while, because they failed"
+)
+"""Why a node that has what is asked for does not give it."""
 NAMES = 5
 """Node names listed per group."""
 
@@ -45,6 +49,8 @@ def explain(
         found = _kept_diagnosis(
             state, named, name, outcomes.get(name, NOTHING), None if name in special else diagnoses
         )
+        if name in special and found.kind == "together":
+            found = replace(found, message=WITHOUT_FAILED)
         groups.setdefault(
             (found.kind, found.slot, found.alternative, found.constraint_index, found.message), []
         ).append((name, found))
@@ -56,6 +62,8 @@ def explain(
         place = max(range(len(rows)), key=lambda number: rows[number][1].progress)
         name = rows[place][0]
         best = _diagnose(state, named, name, outcomes.get(name, NOTHING))
+        if best.kind == "together":
+            best = replace(best, message=rows[place][1].message)
         rows[place] = name, best
         if nearest is None and rows is ranked[0]:
             nearest = nearest_miss(state, named, name, best)

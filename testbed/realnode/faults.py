@@ -1,0 +1,121 @@
+"""What real cards and disks do to a node while pods come and go, each as one trial on a real node with two GPUs and an NPU.
+
+In: an installation, pods. Out: nothing; a TestbedError says what a pod was given or denied wrongly. Every trial leaves the node as it was.
+Whether a container's device file belongs to the UUID of its claim is read from the fake drivers, without the product's code.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from testbed.errors import TestbedError
+from testbed.eventually import eventually
+from testbed.realnode.installation import RealNodeInstallation
+from testbed.realnode.workload import DeviceRequest, RunningPod, Workload, gpu, mig, vnpu
+
+_GPU_FILE: Final = re.compile(r"/dev/nvidia[0-9]+")
+_SICK: Final = "apportion.dev/unhealthy"
+_INNER_ERROR: Final = -8005
+"""What every function of DCMI may answer (its header: DCMI_ERR_CODE_INNER_ERR)."""
+
+Trial = Callable[[RealNodeInstallation, Workload], Awaitable[None]]
+
+
+async def shift_indices(installation: RealNodeInstallation, work: Workload) -> None:
+    """The first GPU leaves the driver's list, as when it is bound to VFIO: a pod with the second one still gets that one."""
+    nvml = installation.hardware.nvml
+    second = gpu(_uuid(installation, 1))
+    nvml.take(0)
+    try:
+        await _run(installation, work, "shifted", second)
+    finally:
+        nvml.give_back(0)
+    await _well(installation, "gpu-0")
+    await _run(installation, work, "shifted-back", second)
+
+
+async def swap_minors(installation: RealNodeInstallation, work: Workload) -> None:
+    """Both GPUs get each other's device file, as after a reload of the driver's module: a pod gets the file of its claim's GPU."""
+    installation.hardware.nvml.rebind(0, 1)
+    try:
+        for index in range(2):
+            await _run(installation, work, f"swapped-{index}", gpu(_uuid(installation, index)))
+    finally:
+        installation.hardware.nvml.rebind(0, 1)
+
+
+async def fill_disk(installation: RealNodeInstallation, work: Workload) -> None:
+    """The journal's disk is full: a pod waits and its Event says why, and runs once there is room."""
+    if installation.disk is None:
+        raise TestbedError("the installation has no disk of its own for the journal")
+    installation.disk.fill()
+    try:
+        await work.create("waiting", mig("1g.10gb"))
+        await eventually(lambda: work.events("waiting"), lambda said: "full" in said, within=60)
+    finally:
+        installation.disk.free()
+    await work.running("waiting")
+    await work.delete("waiting")
+
+
+async def hang_call(installation: RealNodeInstallation, work: Workload) -> None:
+    """The driver never answers about the second GPU: that one is sick, and a pod with the first one runs."""
+    nvml = installation.hardware.nvml
+    nvml.hang("nvmlDeviceGetMemoryInfo", card=1)
+    nvml.hang("nvmlDeviceGetTotalEccErrors", card=1)
+    try:
+        await eventually(lambda: installation.taints("gpu-1"), lambda keys: _SICK in (keys or ()), within=60)
+        await _run(installation, work, "beside", gpu(_uuid(installation, 0)))
+    finally:
+        nvml.drop_rules()
+    await _well(installation, "gpu-1")
+
+
+async def fail_other_driver(installation: RealNodeInstallation, work: Workload) -> None:
+    """The NPU's driver fails: a pod with a MIG device runs; once the driver is back, one with a vNPU does."""
+    dcmi = installation.hardware.dcmi
+    dcmi.fail("dcmi_get_device_health", _INNER_ERROR, times=-1)
+    dcmi.fail("dcmi_create_vdevice", _INNER_ERROR, times=-1)
+    try:
+        await eventually(lambda: installation.taints("npu-0"), lambda keys: _SICK in (keys or ()), within=60)
+        await _run(installation, work, "other", mig("1g.10gb"))
+    finally:
+        dcmi.drop_rules()
+    await _well(installation, "npu-0")
+    await _run(installation, work, "back", vnpu("vir05_1c_8g"))
+
+
+TRIALS: Final[Mapping[str, Trial]] = {
+    "a GPU leaves the driver's list": shift_indices,
+    "device files are swapped": swap_minors,
+    "the disk is full": fill_disk,
+    "a driver's call hangs": hang_call,
+    "one driver of two fails": fail_other_driver,
+}
+"""By what a person calls them."""
+
+
+async def _run(
+    installation: RealNodeInstallation, work: Workload, name: str, wanted: DeviceRequest
+) -> RunningPod:
+    """Run a pod to its end, and compare the GPU file in its container with the driver's."""
+    seen = await work.run(name, wanted)
+    given = {number for path, number in seen.devices.items() if _GPU_FILE.fullmatch(path)}
+    right = {
+        f"195:{minor}" for minor in installation.hardware.minors(seen.environment["APPORTION_PART_UUID"])
+    }
+    if given != right:
+        raise TestbedError(f"the container of pod {name} has the GPU files {given}, and its claim {right}")
+    await work.delete(name)
+    return seen
+
+
+async def _well(installation: RealNodeInstallation, device: str) -> None:
+    await eventually(
+        lambda: installation.taints(device), lambda keys: keys is not None and _SICK not in keys, within=60
+    )
+
+
+def _uuid(installation: RealNodeInstallation, index: int) -> str:
+    uuid: str = installation.hardware.nvml.read().gpu[index].uuid.decode()
+    return uuid
