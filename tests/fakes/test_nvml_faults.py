@@ -91,3 +91,47 @@ def test_an_xid_reaches_those_who_listen(h100: FakeNvml, vendor: Vendor) -> None
     timeout = 10
     assert vendor(h100, script % str(listening)) == [timeout, 8, 94, 3, timeout]
     reporter.join()
+
+
+def test_a_module_that_a_session_holds_is_not_exchanged(h100: FakeNvml, vendor: Vendor) -> None:
+    """It is free when the session ends, and when the process dies with it."""
+    (ready := h100.path.with_name("ready")).unlink(missing_ok=True)
+    script = f"""
+    import time, pathlib
+    pathlib.Path({str(ready)!r}).touch()
+    while pathlib.Path({str(ready)!r}).exists():
+        time.sleep(0.02)
+    """
+    holding = threading.Thread(target=vendor, args=(h100, script))
+    holding.start()
+    while not ready.exists():
+        time.sleep(0.02)
+    with pytest.raises(RuntimeError, match="in use"):
+        h100.exchange("580.65.06")
+    ready.unlink()
+    holding.join()
+    h100.exchange("580.65.06")
+    assert vendor(h100, "answer = nvmlSystemGetDriverVersion()") == "580.65.06"
+
+
+def test_a_library_that_was_loaded_before_the_exchange_does_not_fit(h100: FakeNvml, vendor: Vendor) -> None:
+    """A session opens in processes only that load the library afterwards (NVML_ERROR_LIB_RM_VERSION_MISMATCH)."""
+    ready = h100.path.with_name("ready")
+    script = f"""
+    import time, pathlib
+    nvmlShutdown()
+    pathlib.Path({str(ready)!r}).touch()
+    while pathlib.Path({str(ready)!r}).exists():
+        time.sleep(0.02)
+    answer = refused(nvmlInit)
+    """
+    answers: list[int] = []
+    holding = threading.Thread(target=lambda: answers.append(vendor(h100, script)))
+    holding.start()
+    while not ready.exists():
+        time.sleep(0.02)
+    h100.exchange("580.65.06")
+    ready.unlink()
+    holding.join()
+    assert answers == [18]
+    assert vendor(h100, "answer = nvmlDeviceGetCount()") == 1

@@ -7,18 +7,20 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import structlog
 
 from apportion.agent.agentmetrics import AgentMetrics
-from apportion.agent.backends import Found, arrived, find
+from apportion.agent.backends import Found, find
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.threads import in_own_thread
-from apportion.agent.devices.values import Card, CardKind
+from apportion.agent.devices.values import CardKind
+from apportion.agent.discovery import Discovery
+from apportion.agent.driverpause import DriverPause, asked_pause
 from apportion.agent.foreign import ForeignPolicy
 from apportion.agent.hardwaremonitor import HardwareMonitor
 from apportion.agent.inventorybuilder import InventoryBuilder
@@ -38,7 +40,6 @@ from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.settings import AgentOptions
-from apportion.agent.slices.publishedcards import published_gpus
 from apportion.agent.slices.publisher import Publisher
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.client import Client, Object, connect
@@ -56,7 +57,9 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
         journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
         stack.callback(journal.close)
-        agent = Agent(options, client, await in_own_thread(find, options, journal), journal)
+        paused = await asked_pause(client, options.node) or ""
+        found = await in_own_thread(lambda: find(options, journal, paused=paused))
+        agent = Agent(options, client, found, journal, paused=paused)
         try:
             await agent.run(stop)
         except ExceptionGroup as group:
@@ -74,9 +77,11 @@ def _first(group: BaseException) -> BaseException:
 class Agent:
     """All parts of one agent, wired."""
 
-    def __init__(self, options: AgentOptions, client: Client, found: Found, journal: Journal) -> None:
+    def __init__(
+        self, options: AgentOptions, client: Client, found: Found, journal: Journal, *, paused: str = ""
+    ) -> None:
         self._options = options
-        self._absent = found.absent
+        self._found = found
         self._hardware = hardware = Hardware(found.backends, awaited=found.awaited)
         self.context = AgentContext(
             client,
@@ -116,6 +121,10 @@ class Agent:
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
+        self._pause = DriverPause(
+            client, options.node, hardware, why=paused, interval=options.health_interval
+        )
+        self._discovery = Discovery(options, self.context, found, self._pause)
         self._partitions = Reflector(client, PARTITIONS, self._partition_seen, fieldSelector=node)
         self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
         self._workers: dict[str, CardWorker] = {}
@@ -138,8 +147,7 @@ class Agent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
-        await self._learn_names()
-        cards = await self._discover()
+        cards = await self._discovery.first()
         await self._inventory.read_health()
         self._served = frozenset(card.kind for card in cards.values())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
@@ -158,10 +166,13 @@ class Agent:
                     self._worker(card)
                 self._start(self.publisher.run(), self._held_claims.run())
                 self._start(self._recorder.run(), self._claim_status.run())
+                if self._found.pausable:
+                    self._start(self._pause.run())
                 self.plugins = tuple(
                     self._plugin(driver, kind)
                     for kind, driver in self._options.drivers.items()
-                    if kind in self._served
+                    # Also where a driver is awaited: claims are unprepared without it.
+                    if kind in self._served or kind in self._found.awaited
                 )
                 preparers = [plugin.preparer for plugin in self.plugins]
                 self._start(self._monitor.run(), self._monitor.keep_files(preparers))
@@ -180,21 +191,6 @@ class Agent:
 
     def _start(self, *runs: Coroutine[object, None, None]) -> None:
         self._running += [self._tasks.create_task(run) for run in runs]
-
-    async def _learn_names(self) -> None:
-        """Take the names of cards from the node's slices where the journal has none: it is new, was lost, or is of an older release."""
-        journal, options = self.context.journal, self._options
-        if journal.known():
-            return
-        found = await self.context.client.list(SLICES, fieldSelector=f"spec.nodeName={options.node}")
-        gpus = published_gpus(found.get("items") or (), options.node, options.drivers.values())
-        await asyncio.to_thread(journal.learn_names, gpus)
-
-    async def _discover(self) -> Mapping[str, Card]:
-        cards = await self._hardware.discover()
-        uuids = {card.name: card.uuid for card in cards.values()}
-        await asyncio.to_thread(self.context.journal.note_cards, uuids)
-        return cards
 
     async def _recover_claims(self) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
@@ -274,24 +270,14 @@ class Agent:
         return self._workers[card]
 
     async def _rediscover(self) -> None:
-        """Take up cards that did not answer before: after a reset, or when their driver is there at last."""
-        name = await in_own_thread(arrived, self._options, self._absent)
-        if name:
-            raise NotReady(f"the driver of {name} answers now: the agent starts anew to serve its cards")
-        if not self._hardware.incomplete:
-            return
-        known = self._hardware.cards
-        try:
-            found = await self._discover()
-        except NotReady as error:
-            _log.warning("journal.unwritable", error=str(error))
-            return
-        for name in found.keys() - known.keys():
+        """Take up cards that did not answer before. Raises NotReady when the agent is to start anew for them."""
+        changed = await self._discovery.later()
+        for name in changed & self._hardware.cards.keys():
             _log.info("agent.card_answers", node=self._options.node, card=name)
-            if found[name].kind not in self._served:
+            if self._hardware.cards[name].kind not in self._served:
                 raise NotReady(
                     f"{name} answers now, the first of its kind: the agent starts anew to serve it"
                 )
             self._worker(name).wake()
-        if found.keys() != known.keys():
+        if changed:
             self.publisher.wake()

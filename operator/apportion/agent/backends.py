@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
-from apportion.agent.devices.backend import Backend
+from apportion.agent.devices.backend import Backend, Releasable
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
@@ -32,7 +32,8 @@ REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBacke
 }
 """Backends of real hardware; `present()` says whether the vendor's library or devices are on the node."""
 KNOWN = ("auto", *REAL, "simulated")
-
+PAUSABLE = "nvml"
+"""The backend whose driver is let go of while the Node asks for it."""
 
 _ON_THE_BUS: Mapping[str, tuple[CardKind, int, str]] = {
     "nvml": (CardKind.GPU, 0x10DE, "0x03"),
@@ -52,6 +53,11 @@ class Found:
     awaited: Mapping[CardKind, str] = field(default_factory=dict)
     """Why, for those kinds of cards that the node has, or may have, all the same."""
 
+    @property
+    def pausable(self) -> bool:
+        """Whether the node has a driver that may be let go of, or awaits it."""
+        return CardKind.GPU in self.awaited or any(isinstance(one, Releasable) for one in self.backends)
+
 
 def backends(options: AgentOptions, names: CardNames | None = None) -> tuple[Backend, ...]:
     """Return the backends that the options ask for; with `auto` there may be none.
@@ -68,14 +74,18 @@ def backends(options: AgentOptions, names: CardNames | None = None) -> tuple[Bac
     )
 
 
-def find(options: AgentOptions, names: CardNames | None = None) -> Found:
-    """Return the backends whose hardware answers, and which others are awaited; `names` as above. Raises BrokenInput."""
+def find(options: AgentOptions, names: CardNames | None = None, *, paused: str = "") -> Found:
+    """Return the backends whose hardware answers, and which others are awaited; `names` as above. Raises BrokenInput.
+
+    `paused`: why NVIDIA's driver is not to be asked; "": it is.
+    """
     there: list[Backend] = []
     absent: list[str] = []
     awaited: dict[CardKind, str] = {}
     for name in _wanted(options):
         backend = _backend(name, options, names or UnkeptNames())
-        why = "" if isinstance(backend, SimulatedBackend) else _why_absent(backend)
+        why = paused if name == PAUSABLE else ""
+        why = why or ("" if isinstance(backend, SimulatedBackend) else _why_absent(backend))
         if not why:
             there.append(backend)
             continue

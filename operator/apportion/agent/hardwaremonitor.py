@@ -170,6 +170,11 @@ class HardwareMonitor:
     def _update_claims(self, health: Mapping[str, Health]) -> None:
         """Write the health of changed cards into the statuses of the claims that use them."""
         before = self._health_written
+        # What nobody asks is as it was: the claims that have it keep what their statuses say.
+        health = {
+            name: before.get(name, Health.HEALTHY) if state is Health.RELEASED else state
+            for name, state in health.items()
+        }
         changed = {
             name: health.get(name, Health.HEALTHY)
             for name in {**health, **before}

@@ -71,8 +71,7 @@ class NodeEvents:
             if state is Health.HEALTHY:
                 self._recorder.normal(about, "CardRecovered", f"{name} is healthy again")
             else:
-                reason = "CardLost" if state is Health.LOST else "CardSick"
-                self._recorder.warning(about, reason, health_message(name, state))
+                self._recorder.warning(about, f"Card{state}", health_message(name, state))
         rows = {(str(row.place), row.uuid) for row in foreign}
         for place, uuid in sorted(rows - self._foreign):
             self._recorder.warning(

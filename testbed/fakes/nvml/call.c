@@ -1,25 +1,54 @@
 /* Begin and end of every call: session, lock, count, faults, handles. See call.h. */
 #include "call.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 const struct fake fake = {"fake NVML", "APPORTION_FAKE_NVML", MAGIC, LAYOUT, sizeof(struct state)};
 
 static struct state *mapped(void) { return (struct state *)statefile_header(); }
 
+static char library[64], host[4096]; /* version of the library that this process has mapped, and of which host */
+static int client = -1;              /* what keeps the kernel module loaded: an open file, gone with its process */
+
+/* Whether library and kernel module are of one version. A process maps a library once, whatever is installed later. */
+static int matches(void) {
+    if (strcmp(host, getenv(fake.variable)) != 0) {
+        snprintf(host, sizeof host, "%s", getenv(fake.variable));
+        snprintf(library, sizeof library, "%s", mapped()->driver);
+    }
+    return strcmp(library, mapped()->driver) == 0;
+}
+
+/* A session has device files open, and a module with open files is not unloaded (delete_module(2), EWOULDBLOCK). */
+static void hold(void) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s.clients", getenv(fake.variable));
+    if (client < 0 && (client = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) >= 0) flock(client, LOCK_SH);
+}
+
 EXPORT int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     int opened = statefile_open();
-    return opened == OPENED ? SUCCESS : opened == NO_DRIVER ? DRIVER_NOT_LOADED : UNKNOWN;
+    if (opened != OPENED) return opened == NO_DRIVER ? DRIVER_NOT_LOADED : UNKNOWN;
+    if (!matches()) return statefile_close(), LIB_RM_VERSION_MISMATCH;
+    hold();
+    return SUCCESS;
 }
 
 EXPORT int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 
-EXPORT int nvmlShutdown(void) { return statefile_close() ? SUCCESS : UNINITIALIZED; }
+EXPORT int nvmlShutdown(void) {
+    if (!statefile_close()) return UNINITIALIZED;
+    if (mapped() == NULL && client >= 0) client = (close(client), -1);
+    return SUCCESS;
+}
 
 static int resolve(struct call *call, handle device, unsigned kinds) {
     unsigned kind = (unsigned)(device >> 56), index = (device >> 48) & 0xff;

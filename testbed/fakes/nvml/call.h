@@ -18,6 +18,7 @@ enum {
     TIMEOUT = 10,
     GPU_IS_LOST = 15,
     RESET_REQUIRED = 16,
+    LIB_RM_VERSION_MISMATCH = 18, /* nvml.h: "RM detects a driver/library version mismatch" */
     IN_USE = 19,
     INSUFFICIENT_RESOURCES = 23,
     ARGUMENT_VERSION_MISMATCH = 25,

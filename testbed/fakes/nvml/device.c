@@ -20,6 +20,7 @@ static const struct {
     {GPU_IS_LOST, "GPU is lost"},
     {17, "The operating system has blocked the request"},
     {RESET_REQUIRED, "GPU requires reset"},
+    {LIB_RM_VERSION_MISMATCH, "Driver/library version mismatch"},
     {IN_USE, "In use by another client"},
     {INSUFFICIENT_RESOURCES, "Insufficient Resources"},
     {ARGUMENT_VERSION_MISMATCH, "Argument version mismatch"},

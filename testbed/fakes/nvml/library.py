@@ -5,6 +5,7 @@ and writes the state file itself, so tests check the product against it. What th
 """
 
 import ctypes
+import fcntl
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -165,6 +166,26 @@ class FakeNvml(FakeDriver[layout.State]):
         with self.changing() as state:
             for index in gpus:
                 state.gpu[index].link[0] = layout.Link(1, _NVLINK_TO_SWITCH, b"0000:c1:00.0")
+
+    def held(self) -> bool:
+        """Say whether a process has a session, which keeps the kernel module loaded."""
+        with self.path.with_name(f"{self.path.name}.clients").open("a") as clients:
+            try:
+                fcntl.flock(clients, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def exchange(self, version: str) -> None:
+        """Put a driver of another version in the place of this one, as k8s-driver-manager and the driver's container do.
+
+        A process that has the old library loaded finds that it does not fit the module. Raises RuntimeError while a process has a session.
+        """
+        if self.held():
+            raise RuntimeError("the kernel module is in use: a process has a session")
+        self.reboot()
+        with self.changing() as state:
+            state.driver = version.encode()
 
     def set_mode(self, gpu: int, *, on: bool) -> None:
         """Set the MIG mode by hand, as after a reset."""

@@ -5,7 +5,7 @@ vendors' libraries are; `hardware.py` calls them in threads, several at a time, 
 """
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 
@@ -92,3 +92,14 @@ class Backend(Protocol):
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the health of cards by name, of these only if some are named; a card that is not in it is healthy."""
+
+
+@runtime_checkable
+class Releasable(Protocol):
+    """A backend whose driver can be exchanged under the running agent."""
+
+    def release(self, why: str) -> None:
+        """Let go of the driver for the rest of the process; cards are shown as last seen. `why` is for people."""
+
+    def answers(self) -> bool:
+        """Say whether a driver answers since it was let go of: the agent then starts anew."""

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 import structlog
 
-from apportion.agent.devices.backend import Backend
+from apportion.agent.devices.backend import Backend, Releasable
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, CardKind, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
@@ -134,6 +134,17 @@ class Hardware:
         """Return the health of all cards; one that does not say it, or not in time, is sick."""
         found = await _in_turn(self._health, self.cards)
         return dict(zip(self.cards, found, strict=True))
+
+    async def release(self, why: str) -> bool:
+        """Let go of the drivers that can be exchanged under the agent; returns whether there is one."""
+        found = [backend for backend in self._backends if isinstance(backend, Releasable)]
+        await asyncio.gather(*(self._call(backend.release, why) for backend in found))
+        return bool(found)
+
+    async def answers(self) -> bool:
+        """Say whether a driver that was let go of, or the next one, answers."""
+        found = [backend for backend in self._backends if isinstance(backend, Releasable)]
+        return any(await asyncio.gather(*(self._call(backend.answers) for backend in found)))
 
     async def _discovered(self, backend: Backend) -> tuple[Card, ...]:
         looking = self._looking.pop(backend, None) or self._threads.call(backend.devices)

@@ -35,6 +35,8 @@ class Health(StrEnum):
     """New work should stay away; running work may go on."""
     LOST = "Lost"
     """The card does not answer; work on it is lost."""
+    RELEASED = "Released"
+    """Nobody asks the card, because its driver is let go of for an upgrade or a reset: it is as last seen."""
 
 
 @dataclass(frozen=True, slots=True)

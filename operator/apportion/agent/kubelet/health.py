@@ -20,7 +20,11 @@ _PERIOD = 10.0
 _SAID: Mapping[Health, str] = {
     Health.SICK: "{card} reports errors: new work stays away, running work may go on",
     Health.LOST: "{card} does not answer: work on it is lost",
+    Health.RELEASED: "{card} is not asked, because its driver is let go of: a label nvidia.com/gpu.deploy.* of the Node is"
+    " paused-for-driver-upgrade",
 }
+_NAMES: Mapping[Health, str] = {Health.HEALTHY: "HEALTHY", Health.RELEASED: "UNKNOWN"}
+"""Names of the protocol; any other health is UNHEALTHY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,9 @@ class HealthFeed:
             await self._changed.wait(self._period)
 
     def _row(self, messages: ModuleType, row: DeviceHealth) -> Any:
-        well = row.health is Health.HEALTHY
         return messages.DeviceHealth(
             device=messages.DeviceIdentifier(pool_name=self._pool, device_name=row.device),
-            health=messages.HEALTHY if well else messages.UNHEALTHY,
+            health=getattr(messages, _NAMES.get(row.health, "UNHEALTHY")),
             last_updated_time=int(self._last_read()),
             health_check_timeout_seconds=TIMEOUT,
             message=health_message(row.card, row.health),

@@ -19,6 +19,7 @@ MOST_HELD = 4
 """A device may be prepared for several claims (admin access); the API takes 16 taints on a device in all."""
 SICK = Taint("apportion.dev/unhealthy", "NoSchedule", "sick")
 LOST = Taint("apportion.dev/unhealthy", "NoExecute", "lost")
+RELEASED = Taint("apportion.dev/unhealthy", "NoSchedule", "released")
 PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
 """On a whole card that is in MIG mode until a reset: only its partitions can be used."""
 FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
@@ -26,7 +27,11 @@ FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
 REFUSED = Taint("apportion.dev/refused", "NoExecute")
 """On a partition that the driver refused as unsupported; NoExecute evicts pods that wait for it."""
 
-BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {Health.SICK: (SICK,), Health.LOST: (LOST,)}
+BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {
+    Health.SICK: (SICK,),
+    Health.LOST: (LOST,),
+    Health.RELEASED: (RELEASED,),
+}
 
 
 def held_for(claim: str) -> Taint:

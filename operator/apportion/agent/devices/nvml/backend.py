@@ -21,7 +21,7 @@ from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instance, Instances
 from apportion.agent.devices.nvml.profiles import MigProfile
-from apportion.agent.devices.nvml.session import Session
+from apportion.agent.devices.nvml.session import HOW_TO_RESET, Session
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace, Placement
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
@@ -153,8 +153,10 @@ class NvmlBackend:
             self._switch_off(gpu)
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
-        """Return the GPUs that do not answer or have reported errors."""
+        """Return the GPUs that do not answer or have reported errors; all, while the driver is let go of."""
         known = {name: gpu for name, gpu in self._known().items() if cards is None or name in cards}
+        if self._session.released:
+            return dict.fromkeys(known, Health.RELEASED)
         return self._seen.health(known, self._monitor.look(tuple(known.values())))
 
     def make_whole(self, card: str) -> None:
@@ -165,6 +167,15 @@ class NvmlBackend:
         if self._instances.of(gpu):
             raise Busy(f"{card}: it is cut; {self._taken(gpu)}")
         self._set_mode(gpu, _OFF)
+
+    def release(self, why: str) -> None:
+        """Let go of the driver for the rest of this process; GPUs are shown as last seen. `why` is for people."""
+        self._session.release(why)
+        _log.warning("nvml.released", why=why)
+
+    def answers(self) -> bool:
+        """Say whether a driver answers since this one was let go of, perhaps another one."""
+        return self._session.answers()
 
     def close(self) -> None:
         """End the session with the driver."""
@@ -217,7 +228,8 @@ class NvmlBackend:
         word = "on" if mode == _ON else "off"
         if gpu.architecture < HOPPER:
             raise Unsupported(
-                f"{gpu.name}: MIG mode cannot be switched {word} without a reset of the GPU on this architecture"
+                f"{gpu.name}: MIG mode cannot be switched {word} without a reset of the GPU on this architecture;"
+                f" {HOW_TO_RESET}"
             )
         handle = self._session.handle(gpu.card.uuid, gpu.name)
         # The call itself succeeds; whether the mode is active is its answer.
@@ -227,7 +239,9 @@ class NvmlBackend:
         if status == pynvml.NVML_ERROR_IN_USE:
             raise Busy(f"{gpu.name}: MIG mode cannot be switched {word} while programs use the GPU")
         if status == pynvml.NVML_ERROR_RESET_REQUIRED:
-            raise Unsupported(f"{gpu.name}: the driver wants a reset before MIG mode is {word}")
+            raise Unsupported(
+                f"{gpu.name}: the driver wants a reset before MIG mode is {word}; {HOW_TO_RESET}"
+            )
         if status != pynvml.NVML_SUCCESS:
             raise HardwareError(f"{gpu.name}: MIG mode is not {word}: the driver answers {status}")
         _log.info("nvml.mig_mode", card=gpu.name, mode=word)

@@ -15,7 +15,7 @@ from apportion.agent.devices import pci
 from apportion.agent.devices.names import CardNames
 from apportion.agent.devices.nvml import links, profiles
 from apportion.agent.devices.nvml.profiles import MigProfile
-from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
+from apportion.agent.devices.nvml.session import HOW_TO_RESET, NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.values import UNCUT, Card, CardKind
 from apportion.dra.device import Scalar
 from apportion.dra.semver import Semver
@@ -154,7 +154,7 @@ def _mig_profiles(
     if not mode[0] and architecture < HOPPER:
         # Profiles that need a reset first are not offered: the agent could not cut them on demand.
         _log.warning(
-            "nvml.mig_needs_reset", card=name, hint="nvidia-smi -mig 1, then reset the GPU without clients"
+            "nvml.mig_needs_reset", card=name, hint=f"nvidia-smi -mig 1, then a reset; {HOW_TO_RESET}"
         )
         return (), "MIGModeNeedsReset"
     found = profiles.mig_profiles(session, handle, memory, name)

@@ -13,6 +13,10 @@ import pynvml
 
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
+HOW_TO_RESET: Final = (
+    "a reset wants no clients of the GPU, and this agent is one: it lets go of all GPUs while its Node has the label"
+    " nvidia.com/gpu.deploy.client=paused-for-driver-upgrade"
+)
 NOT_THERE: Final = frozenset({pynvml.NVML_ERROR_NOT_FOUND})
 """Gone, or never made."""
 NOT_OFFERED: Final = frozenset(
@@ -29,6 +33,10 @@ NOT_OFFERED: Final = frozenset(
 
 class NoSession(HardwareError):  # noqa: N818 - named after what is missing
     """There is no session with the driver (any more): no card is to blame."""
+
+
+class Released(Lost):
+    """The session is let go of, so that the driver can be exchanged or a GPU reset: what is on the GPUs is unknown."""
 
 
 class _NoLibrary(Unsupported):
@@ -57,7 +65,7 @@ _ADVICE: Mapping[int, str] = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "is the NVIDIA driver installed, and its libraries visible to the agent?",
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "is the NVIDIA kernel module loaded?",
     pynvml.NVML_ERROR_NO_PERMISSION: "it needs root, or the MIG capability files (mig/config, mig/monitor)",
-    pynvml.NVML_ERROR_RESET_REQUIRED: "the GPU needs a reset first",
+    pynvml.NVML_ERROR_RESET_REQUIRED: f"the GPU needs a reset first; {HOW_TO_RESET}",
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "library and kernel module differ: reboot, or reload the module",
 }
 
@@ -68,6 +76,8 @@ class Session:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open = False
+        self.released = ""
+        """Why no session is opened, for people; "": it is when it is needed."""
         self._handles: dict[str, Any] = {}
         self.ended = 0
         """How many sessions are over: what was made in one is not to be used in the next."""
@@ -116,10 +126,29 @@ class Session:
                 self._end()
                 _nvml.nvmlShutdown()
 
+    def release(self, why: str) -> None:
+        """End the session, which closes the driver's device files, and open none any more."""
+        self.released = why
+        self.close()
+
+    def answers(self) -> bool:
+        """Say whether there is a driver for the next process that loads its library.
+
+        Raises nothing. This process has the library of the driver that it let go of, which another one refuses to answer.
+        """
+        try:
+            _nvml.nvmlInitWithFlags(pynvml.NVML_INIT_FLAG_NO_GPUS)
+        except _nvml.NVMLError as error:
+            return bool(error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+        _nvml.nvmlShutdown()
+        return True
+
     def _ensure(self) -> None:
         with self._lock:
             if self._open:
                 return
+            if self.released:
+                raise Released(f"NVML: {self.released}")
             try:
                 # A node whose last GPU fell off the bus is still a node with a driver.
                 _nvml.nvmlInitWithFlags(pynvml.NVML_INIT_FLAG_NO_GPUS)

@@ -1,0 +1,71 @@
+"""The discovery of the node's cards: at the start, and now and then for those that did not answer.
+
+In: options, backends, the journal. Out: cards whose names the journal keeps, or the end of the agent, which then starts anew.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from apportion.agent.backends import PAUSABLE, Found, arrived
+from apportion.agent.devices.threads import in_own_thread
+from apportion.agent.devices.values import Card
+from apportion.agent.driverpause import DriverPause
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.settings import AgentOptions
+from apportion.agent.slices.publishedcards import published_gpus
+from apportion.cluster.kinds import SLICES
+from apportion.errors import NotReady
+
+_log = structlog.get_logger()
+
+
+class Discovery:
+    """Of one agent."""
+
+    def __init__(
+        self, options: AgentOptions, context: AgentContext, found: Found, pause: DriverPause
+    ) -> None:
+        self._options = options
+        self._context = context
+        self._absent = found.absent
+        self._pause = pause
+
+    async def first(self) -> Mapping[str, Card]:
+        """Return the cards. Their names are those that the journal has; where it has none, those of the node's slices.
+
+        It has none when it is new, was lost, or is of an older release.
+        """
+        journal, options = self._context.journal, self._options
+        if not journal.known():
+            found = await self._context.client.list(SLICES, fieldSelector=f"spec.nodeName={options.node}")
+            gpus = published_gpus(found.get("items") or (), options.node, options.drivers.values())
+            await asyncio.to_thread(journal.learn_names, gpus)
+        return await self._discover()
+
+    async def later(self) -> frozenset[str]:
+        """Return the cards that came or went: after a reset, for example.
+
+        Raises NotReady when a driver is there at last: the agent then starts anew.
+        """
+        absent = [name for name in self._absent if name != PAUSABLE or not self._pause.why]
+        name = await in_own_thread(arrived, self._options, absent)
+        if name:
+            raise NotReady(f"the driver of {name} answers now: the agent starts anew to serve its cards")
+        hardware = self._context.hardware
+        if not hardware.incomplete:
+            return frozenset()
+        known = hardware.cards
+        try:
+            found = await self._discover()
+        except NotReady as error:
+            _log.warning("journal.unwritable", error=str(error))
+            return frozenset()
+        return frozenset(found.keys() ^ known.keys())
+
+    async def _discover(self) -> Mapping[str, Card]:
+        cards = await self._context.hardware.discover()
+        uuids = {card.name: card.uuid for card in cards.values()}
+        await asyncio.to_thread(self._context.journal.note_cards, uuids)
+        return cards
