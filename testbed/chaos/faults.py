@@ -12,6 +12,8 @@ _P_HANG: Final = 0.03
 """Probability that a card answers late once, in one round."""
 _P_FULL_DISK: Final = 0.05
 """Probability that the journal's disk is full from a round's begin until after its last kill."""
+_P_PAUSE: Final = 0.05
+"""Probability that the Node asks for the driver to be let go of, from a round's begin until after its last kill."""
 _P_SECOND_DRIVER: Final = 0.2
 """Probability that the node's other driver changes between well, failing and gone, before an agent starts."""
 
@@ -21,8 +23,9 @@ class RoundFaults:
 
     def __init__(self, node: ChaosNode) -> None:
         self._node = node
+        self._paused = False
 
-    def begin(self, random: Random) -> str:
+    async def begin(self, random: Random) -> str:
         """Begin those of one round, while the agent runs; returns their words."""
         words = []
         if random.random() < _P_HANG:
@@ -31,6 +34,10 @@ class RoundFaults:
         if self._node.disk is not None and random.random() < _P_FULL_DISK:
             self._node.disk.fill()
             words.append(" on a full disk")
+        if random.random() < _P_PAUSE:
+            await self._node.pause_driver(on=True)
+            self._paused = True
+            words.append(" while the driver is to be let go of")
         return "".join(words)
 
     def change(self, random: Random) -> str:
@@ -40,7 +47,10 @@ class RoundFaults:
         state = self._node.hardware.change_second_driver(random)
         return f" beside a driver that is {state}" if state else ""
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """End those that would keep the round's scenarios from ending."""
+        if self._paused:
+            await self._node.pause_driver(on=False)
+            self._paused = False
         if self._node.disk is not None:
             self._node.disk.free()

@@ -72,7 +72,7 @@ class KillRounds:
             second = self.node.start_second(instance="second")
             doing += " under two agents"
         if point.kind == "moment":
-            doing += self._faults.begin(random)
+            doing += await self._faults.begin(random)
         began = time.monotonic()
         tasks = [asyncio.create_task(scenario) for _, scenario in scenarios]
         outage = asyncio.create_task(self._cut_connection(random)) if random.random() < _P_OUTAGE else None
@@ -106,7 +106,7 @@ class KillRounds:
             await asyncio.sleep(pause)
             await self.node.kill()
             killed("moment", f"{pause * 1000:.0f} ms after a start")
-        self._faults.end()
+        await self._faults.end()
         self.node.start()
         await self._finish(tasks, outage)
         after = await self._settle()

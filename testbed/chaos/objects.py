@@ -48,6 +48,11 @@ class NodeObjects:
             await asyncio.sleep(_POLL_SECONDS)
         raise StuckError(f"{self.name}: {what} does not succeed: {why}")
 
+    async def pause_driver(self, *, on: bool) -> None:
+        """Ask for NVIDIA's driver to be let go of, as NVIDIA's driver manager does before it exchanges it, or no longer."""
+        labels = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade" if on else "true"}
+        await self.api.patch(f"/api/v1/nodes/{self.name}", {"metadata": {"labels": labels}})
+
     async def create_claim(self, name: str, device: str) -> Json:
         """Create a claim that is allocated to a device and reserved."""
         requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]

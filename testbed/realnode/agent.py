@@ -1,9 +1,12 @@
 """The agent on a real node: on the node's isolated host, with the paths of production and the token of its ServiceAccount."""
 
+import asyncio
 import sys
+import time
 from pathlib import Path
 
 from testbed.controlplane import ControlPlane
+from testbed.errors import NotReadyInTimeError
 from testbed.installation import NAMESPACE, product_environment
 from testbed.ports import free_ports
 from testbed.process import Process
@@ -12,6 +15,8 @@ from testbed.realnode.hardware import Hardware
 from testbed.realnode.node import RealNode
 
 _GRACE_SECONDS = 15.0
+_ENDS_SECONDS = 60.0
+_LOOK_SECONDS = 0.1
 
 
 class NodeAgent:
@@ -44,6 +49,16 @@ class NodeAgent:
         if self._process is not None:
             await self._process.stop(_GRACE_SECONDS)
             self._process = None
+
+    async def ended(self) -> None:
+        """Wait until it has ended by itself, as it does to be started anew. Raises NotReadyInTimeError."""
+        process, self._process = self._process, None
+        end = time.monotonic() + _ENDS_SECONDS
+        while process is not None and process.running():
+            if time.monotonic() > end:
+                self._process = process
+                raise NotReadyInTimeError(f"the agent has not ended within {_ENDS_SECONDS:g} s")
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""

@@ -15,6 +15,9 @@ from testbed.realnode.workload import DeviceRequest, RunningPod, Workload, gpu, 
 
 _GPU_FILE: Final = re.compile(r"/dev/nvidia[0-9]+")
 _SICK: Final = "apportion.dev/unhealthy"
+_DRIVER_USER: Final = "nvidia.com/gpu.deploy.client"
+"""Label by which NVIDIA's driver manager has those leave that use the driver (NVIDIA/k8s-driver-manager)."""
+_NEXT_DRIVER: Final = "580.65.06"
 _INNER_ERROR: Final = -8005
 """What every function of DCMI may answer (its header: DCMI_ERR_CODE_INNER_ERR)."""
 
@@ -85,12 +88,31 @@ async def fail_other_driver(installation: RealNodeInstallation, work: Workload) 
     await _run(installation, work, "back", vnpu("vir05_1c_8g"))
 
 
+async def exchange_driver(installation: RealNodeInstallation, work: Workload) -> None:
+    """NVIDIA's driver manager exchanges the driver: the agent lets go, a pod that is evicted ends meanwhile, and the next one runs on the new driver."""
+    nvml = installation.hardware.nvml
+    evicted = await work.run("evicted", mig("1g.10gb"))
+    await installation.label_node(_DRIVER_USER, "paused-for-driver-upgrade")
+    try:
+        await work.delete("evicted")
+        await eventually(
+            lambda: installation.taints(evicted.device), lambda keys: _SICK in (keys or ()), within=60
+        )
+        nvml.exchange(_NEXT_DRIVER)
+    finally:
+        await installation.label_node(_DRIVER_USER, "true")
+    await installation.agents.pop().ended()
+    await installation.agent()
+    await _run(installation, work, "after", mig("1g.10gb"))
+
+
 TRIALS: Final[Mapping[str, Trial]] = {
     "a GPU leaves the driver's list": shift_indices,
     "device files are swapped": swap_minors,
     "the disk is full": fill_disk,
     "a driver's call hangs": hang_call,
     "one driver of two fails": fail_other_driver,
+    "the driver is exchanged": exchange_driver,
 }
 """By what a person calls them."""
 

@@ -115,6 +115,10 @@ class RealNodeInstallation:
         found, _ = await self.cluster.api.items(PARTITIONS)
         return found
 
+    async def label_node(self, key: str, value: str) -> None:
+        """Label the Node."""
+        await self.cluster.api.patch(f"/api/v1/nodes/{self.name}", {"metadata": {"labels": {key: value}}})
+
     async def taints(self, device: str) -> set[str] | None:
         """Return the keys of a device's taints, None while it is not published."""
         for each in await self.slices():
