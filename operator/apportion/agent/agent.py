@@ -95,7 +95,10 @@ class Agent:
         )
         self._held_claims = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
         self._inventory = InventoryBuilder(
-            self.context, self._held_claims, quarantine=options.foreign is ForeignPolicy.QUARANTINE
+            self.context,
+            self._held_claims,
+            quarantine=options.foreign is ForeignPolicy.QUARANTINE,
+            sticky_errors=options.sticky_errors(),
         )
         self.publisher = Publisher(
             client,

@@ -113,7 +113,9 @@ class HardwareMonitor:
             if await self._inventory.read_health():
                 self.health.wake()
                 self._changed()
-            self._update_claims(self._inventory.health)
+            sick = self._inventory.sick_partitions()
+            self._events.sick_partitions(sick.values())
+            self._update_claims({**self._inventory.health, **dict.fromkeys(sick, Health.SICK)})
             if partitions or self._foreign is None:
                 await self._check_partitions()
         except HardwareError as error:
@@ -168,7 +170,10 @@ class HardwareMonitor:
         return found
 
     def _update_claims(self, health: Mapping[str, Health]) -> None:
-        """Write the health of changed cards into the statuses of the claims that use them."""
+        """Write the health of changed cards and partitions into the statuses of the claims that use them.
+
+        `health` is by card, and for partitions that are sick by themselves by the UID of their Partition.
+        """
         before = self._health_written
         # What nobody asks is as it was: the claims that have it keep what their statuses say.
         health = {
@@ -185,14 +190,16 @@ class HardwareMonitor:
             return
         for row in self._context.journal.claims():
             for device in row.devices:
-                if device.card in changed:
-                    state = changed[device.card]
+                if device.card in changed or device.partition in changed:
+                    own = [health.get(name, Health.HEALTHY) for name in (device.card, device.partition)]
+                    state = next((state for state in own if state is not Health.HEALTHY), Health.HEALTHY)
+                    about = device.card if own[0] is state else device.device
                     condition = DeviceCondition(
                         device.device,
                         HEALTHY,
                         state is Health.HEALTHY,
                         str(state),
-                        health_message(device.card, state),
+                        health_message(about, state),
                     )
                     ref = ClaimRef(row.namespace, row.name, row.uid)
                     self._claim_status.add(ref, row.driver, device.pool, [condition])

@@ -4,10 +4,12 @@ In: the agent's parts, the claims that hold devices. Out: an inventory. Three ki
 subtracted: allocations count them, and warm ones make way), ours for layouts, and foreign ones (both subtracted).
 """
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 
+from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace
 from apportion.agent.kubelet.health import DeviceHealth
 from apportion.agent.kubelet.heldclaims import HeldClaims
@@ -19,6 +21,7 @@ from apportion.agent.slices.nodeinventory import (
     MOST_HELD,
     PARTS_ONLY,
     REFUSED,
+    SICK,
     NodeInventory,
     StaticPartition,
     held_for,
@@ -29,9 +32,18 @@ from apportion.dra.taint import Taint
 class InventoryBuilder:
     """Reads hardware, journal and held claims, and builds what the slices should show."""
 
-    def __init__(self, context: AgentContext, held: HeldClaims, *, quarantine: bool = False) -> None:
-        """`quarantine`: a card with a foreign partition is tainted as a whole."""
+    def __init__(
+        self,
+        context: AgentContext,
+        held: HeldClaims,
+        *,
+        quarantine: bool = False,
+        sticky_errors: StickyErrors | None = None,
+    ) -> None:
+        """`quarantine`: a card with a foreign partition is tainted as a whole; `sticky_errors` has partitions by UUID, too."""
         self._quarantine = quarantine
+        self._sticky_errors = sticky_errors or StickyErrors()
+        self._marked: Mapping[str, str] = {}
         self._context = context
         self._held = held
         self.health: Mapping[str, Health] = {}
@@ -40,15 +52,22 @@ class InventoryBuilder:
         """When the hardware last answered, in seconds since the epoch."""
 
     async def read_health(self) -> bool:
-        """Ask the hardware how it is; returns whether the health of a card changed."""
+        """Ask the hardware how it is; returns whether the health of a card or partition changed."""
         health = await self._context.hardware.health()
-        changed = health != self.health
-        self.health = health
+        marked = await asyncio.to_thread(self._sticky_errors.all)
+        changed = health != self.health or marked != self._marked
+        self.health, self._marked = health, marked
         self.last_read = time.time()
         return changed
 
+    def sick_partitions(self) -> Mapping[str, PartitionRow]:
+        """Return the partitions that an error hit which their cards have not, by the UID of their Partition."""
+        rows = self._context.journal.partitions()
+        return {uid: row for uid, row in rows.items() if row.uuid in self._marked}
+
     def devices(self, kind: CardKind) -> tuple[DeviceHealth, ...]:
         """Return the health of all devices of a kind: whole cards, partitions that can be cut, those of layouts."""
+        hit = {row.device for row in self.sick_partitions().values()}
         layouts = [row for row in self._context.journal.partitions().values() if row.layout]
         found: list[DeviceHealth] = []
         for card in self._context.hardware.cards.values():
@@ -56,7 +75,12 @@ class InventoryBuilder:
                 names = [card.name, *(part.name for part in partition_devices(card))]
                 names += [row.device for row in layouts if row.place.card == card.name]
                 health = self.health.get(card.name, Health.HEALTHY)
-                found += [DeviceHealth(name, card.name, health) for name in names]
+                found += [
+                    DeviceHealth(name, name, Health.SICK)
+                    if name in hit and health is Health.HEALTHY
+                    else DeviceHealth(name, card.name, health)
+                    for name in names
+                ]
         return tuple(found)
 
     async def build(self) -> NodeInventory:
@@ -70,6 +94,7 @@ class InventoryBuilder:
             self._held.rows(),
             self.health,
             frozenset(self._context.unsupported),
+            marked=frozenset(self._marked),
             quarantine=self._quarantine,
         )
 
@@ -82,9 +107,10 @@ def compose(
     health: Mapping[str, Health],
     refused: frozenset[str] = frozenset(),
     *,
+    marked: frozenset[str] = frozenset(),
     quarantine: bool = False,
 ) -> NodeInventory:
-    """Put the inventory together. Pure."""
+    """Put the inventory together. Pure. `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses."""
     by_name = {card.name: card for card in cards}
     ours = {row.place: row for row in rows.values()}
     occupied: list[PartitionPlace] = []
@@ -113,13 +139,19 @@ def compose(
             blocked.add(used.card)
         elif used.partition in rows and not rows[used.partition].layout:
             occupied.append(rows[used.partition].place)
+    # A card that is not well has its own taint on all its devices.
+    sick = {
+        row.device
+        for row in rows.values()
+        if row.uuid in marked and health.get(row.place.card, Health.HEALTHY) is Health.HEALTHY
+    }
     return NodeInventory(
         cards=cards,
         health=health,
         occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
-        taints=_taints(cards, foreign if quarantine else set(), static, held, refused),
+        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick),
     )
 
 
@@ -129,9 +161,12 @@ def _taints(
     static: list[StaticPartition],
     held: tuple[ClaimRow, ...],
     refused: frozenset[str],
+    sick: set[str],
 ) -> dict[str, tuple[Taint, ...]]:
     """Return what keeps claims off devices, by their names."""
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
+    for device in sorted(sick):
+        taints[device] = (*taints[device], SICK)
     for card in cards:
         if card.parts_only:
             taints[card.name] = (*taints[card.name], PARTS_ONLY)

@@ -10,6 +10,7 @@ import structlog
 
 from apportion.agent.devices.values import Health, LivePartition
 from apportion.agent.kubelet.health import health_message
+from apportion.agent.rows import PartitionRow
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, PARTITIONS, ResourceKind
 from apportion.cluster.recorder import About, Recorder
@@ -28,6 +29,8 @@ class NodeEvents:
         self._about: About | None = None
         self._failed: set[str] = set()
         """UIDs of Partitions that were last seen failing."""
+        self._sick: set[str] = set()
+        """UIDs of Partitions that an error hit."""
         self._health: dict[str, Health] = {}
         self._foreign: frozenset[tuple[str, str]] = frozenset()
         self._warned: set[str] = set()
@@ -49,6 +52,18 @@ class NodeEvents:
             self._recorder.normal(
                 about, "PartitionRecovered", "the cut that had failed is not failing any more"
             )
+
+    def sick_partitions(self, rows: Iterable[PartitionRow]) -> None:
+        """Write an Event on each Partition that an error hit, once."""
+        sick = {row.uid: row for row in rows}
+        for uid in sick.keys() - self._sick:
+            row = sick[uid]
+            self._recorder.warning(
+                About(PARTITIONS, row.name, uid),
+                "PartitionSick",
+                f"{row.device} ({row.uuid}) was hit by an error that its card contained: new work stays away until it is removed",
+            )
+        self._sick = set(sick)
 
     async def warn(self, reason: str, warnings: Iterable[str]) -> None:
         """Write an Event on the Node, once for each text."""

@@ -128,12 +128,19 @@ class NodeTools:
         return [device.device for row in rows for device in row.devices]
 
     async def recover(self, name: str) -> Json:
-        """Clear the sticky error of a card, after a reset for example. Raises BrokenInput for an unknown card."""
-        cards = (await self._discovered()).cards
+        """Clear the sticky errors of a card and its partitions, after a reset for example. Raises BrokenInput for an unknown card."""
+        hardware = await self._discovered()
+        cards = hardware.cards
         if name not in cards:
             raise BrokenInput(f"this node has no card {name}; it has {', '.join(cards) or 'none'}")
         reason = self._options.sticky_errors().all().get(cards[name].uuid, "")
         marked = self._options.sticky_errors().remove(cards[name].uuid)
+        for live in await hardware.partitions():
+            if live.card == name and self._options.sticky_errors().remove(live.uuid):
+                marked, reason = (
+                    True,
+                    reason or f"a contained error of {live.profile} at {live.placement.start}",
+                )
         return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
 
     async def forget(self, name: str) -> Json:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from apportion.agent.devices.stickyerrors import StickyErrors
@@ -11,6 +12,12 @@ from apportion.agent.foreign import ForeignPolicy
 from apportion.agent.lifecycle.context import Timeouts
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@lru_cache(maxsize=8)
+def _sticky_errors(folder: Path, boot_id: str) -> StickyErrors:
+    # One for all who ask: what cannot be written is known to all of this process.
+    return StickyErrors(folder, boot_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class AgentOptions:
 
     def sticky_errors(self) -> StickyErrors:
         """Return the sticky errors of cards: they outlive the agent, not a reboot."""
-        return StickyErrors(self.state_dir / "sick", self.read_boot_id())
+        return _sticky_errors(self.state_dir / "sick", self.read_boot_id())
 
     def read_boot_id(self) -> str:
         """Return the boot id; a platform without one counts as never rebooted."""

@@ -1,7 +1,8 @@
 """Sticky errors: errors that the driver reports once and that no later query shows.
 
-In: a folder, the boot id. Out: the cards that have one, for every process and after every restart. A reboot clears them, because
-it resets the hardware, and so does `node recover`. One file per card, so that two agents never write the same.
+In: a folder, the boot id. Out: the cards and partitions that have one, for every process and after every restart. A reboot clears
+them, because it resets the hardware, and so does `node recover`; those of a partition go with it. One file per UUID, so that two agents
+never write the same.
 """
 
 import json
@@ -12,6 +13,7 @@ import structlog
 from apportion.agent import files
 
 _log = structlog.get_logger()
+_CONTAINED = ".contained"
 
 
 class StickyErrors:
@@ -21,9 +23,10 @@ class StickyErrors:
         self._folder = folder
         self._boot_id = boot_id
         self._unkept: dict[str, str] = {}
+        self._unkept_counts: dict[str, int] = {}
 
     def all(self) -> dict[str, str]:
-        """Return the reasons by card UUID."""
+        """Return the reasons by UUID of a card or partition."""
         found = dict(self._unkept)
         if self._folder is None or not self._folder.is_dir():
             return found
@@ -35,19 +38,34 @@ class StickyErrors:
         return found
 
     def add(self, uuid: str, reason: str) -> None:
-        """Keep an error of a card. One that cannot be written lasts as long as the process."""
+        """Keep an error of a card or partition. One that cannot be written lasts as long as the process."""
+        if not self._write(f"{uuid}.json", {"reason": reason}):
+            self._unkept[uuid] = reason
+
+    def contained(self, uuid: str) -> int:
+        """Return how many of a card's memory errors were contained: they hit partitions, whose marks they are."""
+        raw = files.read_json(self._folder / f"{uuid}{_CONTAINED}") if self._folder is not None else {}
+        kept = raw.get("errors", 0) if raw.get("boot") == self._boot_id else 0
+        return int(self._unkept_counts.get(uuid, kept))
+
+    def note_contained(self, uuid: str, errors: int) -> None:
+        """Keep that so many of a card's memory errors were contained."""
+        self._unkept_counts.pop(uuid, None)
+        if not self._write(f"{uuid}{_CONTAINED}", {"errors": errors}):
+            self._unkept_counts[uuid] = errors
+
+    def _write(self, name: str, facts: dict[str, object]) -> bool:
         if self._folder is None:
-            self._unkept[uuid] = reason
-            return
-        text = json.dumps({"boot": self._boot_id, "reason": reason})
+            return False
         try:
-            files.write(self._folder / f"{uuid}.json", text)
+            files.write(self._folder / name, json.dumps({"boot": self._boot_id, **facts}))
         except OSError as error:
-            self._unkept[uuid] = reason
-            _log.warning("card.error_not_kept", uuid=uuid, error=str(error))
+            _log.warning("card.error_not_kept", file=name, error=str(error))
+            return False
+        return True
 
     def remove(self, uuid: str) -> bool:
-        """Clear a card's error; returns whether it had one."""
+        """Clear the error of a card or partition; returns whether it had one."""
         had = uuid in self.all()
         self._unkept.pop(uuid, None)
         if self._folder is not None and self._folder.is_dir():

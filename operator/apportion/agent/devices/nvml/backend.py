@@ -59,7 +59,9 @@ class NvmlBackend:
             self._driver.preload()
         self._session = Session()
         self._instances = Instances(self._session, sees_processes=sees_host_processes(root))
-        self._monitor = HealthMonitor(self._session, sticky_errors, APPLICATION_XIDS | ignored_xids)
+        self._monitor = HealthMonitor(
+            self._session, self._instances, sticky_errors, APPLICATION_XIDS | ignored_xids
+        )
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
         self._seen = LastSeen("nvml")
@@ -148,6 +150,7 @@ class NvmlBackend:
                 raise Busy(f"{live.place}: a process uses it")
             for compute in found.computes:
                 self._instances.remove_compute_instance(compute, str(live.place))
+                self._monitor.forget(compute.uuid)
                 self._at("hardware.half_removed")
             self._instances.remove_gpu_instance(found.handle, str(live.place))
             self._switch_off(gpu)

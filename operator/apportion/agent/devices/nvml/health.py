@@ -2,7 +2,8 @@
 
 In: a session and the GPUs. Out: a health per card that is not healthy. An XID error that is not the application's own
 is sticky until a reboot or `node recover`, because NVML does not report when a GPU is healthy again; memory errors count until
-the GPU is reset (volatile ECC counters); a GPU is lost as long as it does not answer.
+the GPU is reset (volatile ECC counters); a GPU is lost as long as it does not answer. A contained error is one of the partition that it
+hit: its UUID is marked, and the GPU is well.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ import pynvml
 import structlog
 
 from apportion.agent.devices.nvml.cards import Gpu
+from apportion.agent.devices.nvml.instances import ANY_ID, Instances
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Health
@@ -23,9 +25,13 @@ _log = structlog.get_logger()
 
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 """Errors that a program causes in its own context; the GPU is healthy (NVIDIA XID catalogue; NVIDIA's device plugin skips the same)."""
+CONTAINED_XIDS: Final = frozenset({94})
+"""Uncorrected memory errors of which the driver says that they hit one partition only (NVIDIA XID catalogue: contained error).
+
+Any other error that is seen in a partition may concern the whole GPU: 95 is the one that could not be contained.
+"""
 _TYPES: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _TIMED_OUT: Final = frozenset({pynvml.NVML_ERROR_TIMEOUT})
-_WHOLE_GPU: Final = 0xFFFFFFFF
 _LONGEST_DRAIN: Final = 1.0
 """Seconds to wait for another thread that takes the events."""
 
@@ -36,11 +42,13 @@ class HealthMonitor:
     def __init__(
         self,
         session: Session,
+        instances: Instances,
         sticky_errors: StickyErrors | None = None,
         ignored: frozenset[int] = APPLICATION_XIDS,
     ) -> None:
         """`sticky_errors` has the GPUs, by UUID, for which an error was reported."""
         self._session = session
+        self._instances = instances
         self._sticky_errors = sticky_errors or StickyErrors()
         self._ignored = ignored
         self._lock = threading.Lock()
@@ -51,6 +59,8 @@ class HealthMonitor:
         """UUIDs of GPUs whose events go to the set, by the address of their handles: a GPU that is lost tells no UUID."""
         self._names: dict[str, str] = {}
         """Names of cards by UUID."""
+        self._just_contained: set[str] = set()
+        """UUIDs of GPUs with contained errors since their counters were last read."""
         self._silent: set[str] = set()
         """UUIDs of GPUs that have no events, or did not let us listen when they were last asked."""
 
@@ -96,7 +106,26 @@ class HealthMonitor:
         except HardwareError:
             # Some lost GPUs answer "Unknown Error" and the like: new work stays away from what cannot be asked.
             return Health.SICK
-        return Health.SICK if errors or marked else Health.HEALTHY
+        excused = self._excused(gpu.card.uuid, errors or 0)
+        return Health.SICK if (errors or 0) > excused or marked else Health.HEALTHY
+
+    def forget(self, uuid: str) -> None:
+        """Forget the error of a partition that is removed."""
+        self._sticky_errors.remove(uuid)
+
+    def _excused(self, uuid: str, errors: int) -> int:
+        """Return how many of a GPU's memory errors are no errors of the GPU: those that were contained."""
+        known = self._sticky_errors.contained(uuid)
+        if uuid in self._just_contained:
+            # The event and the counter are two ways of the same error.
+            self._just_contained.discard(uuid)
+            known = errors
+            self._sticky_errors.note_contained(uuid, errors)
+        elif known > errors:
+            # The counter began anew with a reset of the GPU.
+            known = errors
+            self._sticky_errors.note_contained(uuid, errors)
+        return known
 
     def _open_set(self) -> Any:
         """Return the set that events come to, None when there is none now. Raises NoSession."""
@@ -156,11 +185,28 @@ class HealthMonitor:
             "nvml.event",
             cards=[self._names.get(uuid, uuid) for uuid in uuids],
             xid=event.eventData if xid else None,
-            gpu_instance=None if event.gpuInstanceId == _WHOLE_GPU else event.gpuInstanceId,
+            gpu_instance=None if event.gpuInstanceId == ANY_ID else event.gpuInstanceId,
             counts=mine,
         )
         for uuid in uuids if mine else ():
-            self._sticky_errors.add(uuid, f"XID {event.eventData}" if xid else "double-bit ECC error")
+            for hit in self._hit(event, uuid):
+                self._sticky_errors.add(hit, f"XID {event.eventData}" if xid else "double-bit ECC error")
+
+    def _hit(self, event: Any, gpu: str) -> tuple[str, ...]:
+        """Return the UUIDs of what an event concerns: its GPU, or the partitions that a contained error hit, if they are there yet.
+
+        The ids are those of instances that the event is attributable to (nvml.h, nvmlEventData_t).
+        """
+        instance = event.gpuInstanceId
+        if instance == ANY_ID or event.eventData not in CONTAINED_XIDS:
+            return (gpu,)
+        try:
+            hit = self._instances.uuids(gpu, instance, event.computeInstanceId)
+        except HardwareError as error:
+            _log.warning("nvml.partition_unknown", gpu=gpu, gpu_instance=instance, error=str(error))
+            return (gpu,)
+        self._just_contained.add(gpu)
+        return hit
 
     def _reporters(self, event: Any) -> tuple[str, ...]:
         """Return the UUID of the GPU that an event is about; of all that are heard when that is unknown. It comes only once."""

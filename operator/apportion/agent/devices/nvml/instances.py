@@ -18,6 +18,10 @@ from apportion.agent.devices.values import Placement
 from apportion.errors import HardwareError, Unsupported
 
 _ENGINES: Final = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+ANY_ID: Final = 0xFFFFFFFF
+"""What stands for no instance (nvml.h, nvmlEventData_t)."""
+_COMPUTE_IDS: Final = 8
+"""Ids of compute instances are below it: an instance has at most seven slices."""
 _UNTOLD: Final = NOT_OFFERED | NOT_THERE | {pynvml.NVML_ERROR_NO_PERMISSION}
 
 
@@ -90,6 +94,34 @@ class Instances:
         computes = sorted(self._computes_of(gpu, mig, handle), key=lambda one: one.id)
         placement = Placement(info.placement.start, info.placement.size)
         return Instance(handle, info.id, mig, placement, tuple(computes))
+
+    def uuids(self, gpu: str, instance: int, compute: int) -> tuple[str, ...]:
+        """Return the UUIDs of a GPU instance's compute instances, of one if its id is known; nothing if it is gone.
+
+        `gpu` is a UUID, the others are the driver's ids.
+        """
+        parent = self._session.ask(
+            "nvmlDeviceGetGpuInstanceById",
+            self._session.handle(gpu, gpu),
+            instance,
+            none_on=NOT_THERE | NOT_OFFERED,
+            about=gpu,
+        )
+        found = []
+        for number in (
+            (range(_COMPUTE_IDS) if compute == ANY_ID else (compute,)) if parent is not None else ()
+        ):
+            one = self._session.ask(
+                "nvmlGpuInstanceGetComputeInstanceById",
+                parent,
+                number,
+                none_on=NOT_THERE | NOT_OFFERED,
+                about=gpu,
+            )
+            if one is not None:
+                device = self._session.call("nvmlComputeInstanceGetInfo", one, about=gpu).device
+                found.append(text(self._session.call("nvmlDeviceGetUUID", device, about=gpu)))
+        return tuple(found)
 
     def remove_compute_instance(self, compute: Compute, about: str) -> None:
         """Remove a compute instance; a missing one is fine. Raises Busy while a process uses it."""
