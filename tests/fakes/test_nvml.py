@@ -222,3 +222,16 @@ def test_without_a_compiler_the_reason_is_clear(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(Unavailable, match=r"libnvidia-ml.so.1 .* no C compiler \(cc\)"):
         FakeNvml.build(tmp_path)
+
+
+def test_versioned_profile_queries_need_mig_mode(h100: FakeNvml, vendor: Vendor) -> None:
+    """The query without a version is answered while it is off, too (nvml.h:12815, 12855)."""
+    script = """
+    answer = [refused(nvmlDeviceGetGpuInstanceProfileInfo, gpu(), 0, version) for version in (1, 2)]
+    """
+    assert vendor(h100, script) == [0, 0]
+    h100.set_mode(0, on=False)
+    assert vendor(h100, script) == [0, NOT_SUPPORTED]
+    with h100.changing() as state:
+        state.versioned_anytime = 1
+    assert vendor(h100, script) == [0, 0]

@@ -129,6 +129,10 @@ class Journal:
         with self._reading() as db:
             return journalcards.names(db)
 
+    def profiles(self, uuid: str) -> Mapping[int, str]:
+        """Return the names of profiles of which partitions exist on a card (`CardNames`); of two names the older one."""
+        return journalrows.profiles(self.partitions().values(), uuid)
+
     def forget_card(self, name: str, there: str) -> tuple[str, list[str]]:
         """Forget the card that had this name, with its partitions; `there` is the UUID of the one that has it now, "" for none.
 

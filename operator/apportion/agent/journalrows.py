@@ -5,11 +5,12 @@ In: a connection, inside a transaction for writes; values of `rows.py`. Out: the
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from apportion.agent import journalcards
+from apportion.agent.devices.names import profile_place
 from apportion.agent.devices.values import PartitionPlace, Placement
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
 
@@ -26,6 +27,16 @@ def claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
     cards = journalcards.of_all(db)
     rows = db.execute("SELECT * FROM claims ORDER BY rowid")
     return tuple(claim(row, cards.get(owner(row["driver"], row["uid"]), {})) for row in rows)
+
+
+def profiles(rows: Iterable[PartitionRow], uuid: str) -> Mapping[int, str]:
+    """Return the names of profiles by number, of partitions on the card with this UUID; of two names the first one."""
+    found: dict[int, str] = {}
+    for row in rows:
+        place = profile_place(row.device)
+        if place is not None and row.card_uuid == uuid:
+            found.setdefault(place[0], row.place.profile)
+    return found
 
 
 def owner(driver: str, uid: str) -> str:

@@ -7,11 +7,13 @@ locks and files: a running agent sees the claim, leaves its devices alone, and t
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kubernetes_asyncio.client import Configuration
 
+from apportion.agent import journalrows
 from apportion.agent.backends import backends
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
@@ -179,8 +181,9 @@ class NodeTools:
 
         Raises HardwareError for a driver that cannot be asked, BrokenInput.
         """
-        _, _, names = read_journal(self._journal_file)
-        hardware = Hardware(backends(self._options, UnkeptNames(names)))
+        rows, _, names = read_journal(self._journal_file)
+        profiles = partial(journalrows.profiles, tuple(rows.values()))
+        hardware = Hardware(backends(self._options, UnkeptNames(names, profiles)))
         await hardware.discover()
         for error in hardware.failures:
             raise error

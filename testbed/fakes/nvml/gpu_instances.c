@@ -90,8 +90,10 @@ static const struct profile *by_constant(const struct gpu *gpu, unsigned constan
     return NULL;
 }
 
-static int fill_v2(const struct profile *found, struct profile_info_v2 *out) {
-    if (found == NULL) return NOT_SUPPORTED;
+/* nvml.h:12855 NOT_SUPPORTED "if device doesn't have MIG mode enabled"; the query without a version has no such limit
+ * (12815). */
+static int fill_v2(const struct call *call, const struct profile *found, struct profile_info_v2 *out) {
+    if (found == NULL || !(call->gpu->mode || call->state->versioned_anytime)) return NOT_SUPPORTED;
     if (out->version != PROFILE_INFO_V2) return ARGUMENT_VERSION_MISMATCH;
     const uint32_t *engines = found->engines;
     *out = (struct profile_info_v2){PROFILE_INFO_V2, found->id, 0, found->slices, found->most, found->multiprocessors,
@@ -114,12 +116,12 @@ EXPORT int nvmlDeviceGetGpuInstanceProfileInfo(handle device, unsigned constant,
 EXPORT int nvmlDeviceGetGpuInstanceProfileInfoV(handle device, unsigned constant, struct profile_info_v2 *out) {
     BEGIN(device, ON(GPU_KIND));
     if (constant >= PROFILES) DONE(INVALID_ARGUMENT);
-    DONE(fill_v2(by_constant(call.gpu, constant), out));
+    DONE(fill_v2(&call, by_constant(call.gpu, constant), out));
 }
 
 EXPORT int nvmlDeviceGetGpuInstanceProfileInfoByIdV(handle device, unsigned id, struct profile_info_v2 *out) {
     BEGIN(device, ON(GPU_KIND));
-    DONE(fill_v2(by_id(call.gpu, id), out));
+    DONE(fill_v2(&call, by_id(call.gpu, id), out));
 }
 
 struct placement {

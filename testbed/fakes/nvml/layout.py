@@ -3,13 +3,13 @@
 In: nothing. Out: structures. `ctypes.sizeof(State)` must be what the library says (`fake_state_size`).
 """
 
-from ctypes import Structure, c_char, c_int32, c_uint32, c_uint64
+from ctypes import Structure, c_char, c_int32, c_uint8, c_uint32, c_uint64
 from typing import ClassVar
 
 from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x4C4D564E
-LAYOUT = 4
+LAYOUT = 5
 GPUS = 16
 PROFILES = 18
 PLACES = 12
@@ -72,11 +72,13 @@ class Gpu(Structure):
         *words("slices", "profiles", "pci_device"),
         ("pids", c_uint32 * PROCESSES),
         *words("keeps_minor", "gone", "virtualization"),
+        *words("fabric_state", "fabric_status", "clique", "fabric_health"),
         ("memory", c_uint64),
         ("ecc", c_uint64),
         ("name", c_char * 64),
         ("uuid", c_char * 48),
         ("bus", c_char * 32),
+        ("cluster", c_uint8 * 16),
         ("profile", Profile * PROFILES),
         ("instance", Instance * INSTANCES),
         ("link", Link * LINKS),
@@ -99,7 +101,7 @@ class State(Structure):
 
     _fields_: ClassVar[Fields] = [
         ("header", Header),
-        *words("gpus", "cuda", "contained", "unused"),
+        *words("gpus", "cuda", "contained", "versioned_anytime"),
         ("next_serial", c_uint64),
         ("next_event", c_uint64),
         ("driver", c_char * 64),

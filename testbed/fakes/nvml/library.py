@@ -7,7 +7,7 @@ and writes the state file itself, so tests check the product against it. What th
 import ctypes
 import fcntl
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,12 +62,17 @@ class FakeNvml(FakeDriver[layout.State]):
         driver: str = "570.86.15",
         cuda: int = 12080,
         mig: bool = False,
+        versioned_anytime: bool = False,
     ) -> "FakeNvml":
-        """Make a state file with one GPU of each model named; `mig`: MIG mode is already on everywhere."""
+        """Make a state file with one GPU of each model named; `mig`: MIG mode is already on everywhere.
+
+        `versioned_anytime`: profile queries with a version are answered while MIG mode is off, too.
+        """
         state = layout.State(
             header=Header(layout.MAGIC, layout.LAYOUT, ctypes.sizeof(layout.State), 1),
             gpus=len(models),
             cuda=cuda,
+            versioned_anytime=int(versioned_anytime),
             next_serial=1,
             next_event=1,
             driver=driver.encode(),
@@ -175,6 +180,13 @@ class FakeNvml(FakeDriver[layout.State]):
             except BlockingIOError:
                 return True
         return False
+
+    def rename(self, names: Mapping[int, str]) -> None:
+        """Give profiles, by their ids, other names, as another version of the driver does (GB200: 1g.24gb, later 1g.23gb)."""
+        with self.changing() as state:
+            for gpu in state.gpu[: state.gpus]:
+                for profile in gpu.profile[: gpu.profiles]:
+                    profile.name = names.get(profile.id, profile.name.decode()).encode()
 
     def exchange(self, version: str) -> None:
         """Put a driver of another version in the place of this one, as k8s-driver-manager and the driver's container do.

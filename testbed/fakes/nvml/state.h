@@ -12,7 +12,7 @@
 
 enum {
     MAGIC = 0x4c4d564e,
-    LAYOUT = 4,
+    LAYOUT = 5,
     GPUS = 16,
     PROFILES = 18, /* NVML_GPU_INSTANCE_PROFILE_COUNT */
     PLACES = 12,
@@ -60,8 +60,10 @@ struct gpu {
     uint32_t keeps_minor; /* SetMigMode does not bind it anew */
     uint32_t gone;            /* taken from the driver (VFIO, PCI remove): it is in no list until it comes back */
     uint32_t virtualization; /* nvmlGpuVirtualizationMode_t */
+    uint32_t fabric_state, fabric_status, clique, fabric_health; /* nvmlGpuFabricInfo_v3_t; state 0: no fabric */
     uint64_t memory, ecc;
     char name[64], uuid[48], bus[32];
+    unsigned char cluster[16];
     struct profile profile[PROFILES];
     struct instance instance[INSTANCES];
     struct link link[LINKS];
@@ -77,7 +79,7 @@ struct state {
     struct header header;
     uint32_t gpus, cuda;
     uint32_t contained; /* callers are in a PID namespace of their own */
-    uint32_t unused;
+    uint32_t versioned_anytime; /* versioned profile queries are answered while MIG mode is off, too */
     uint64_t next_serial, next_event;
     char driver[64];
     struct gpu gpu[GPUS];

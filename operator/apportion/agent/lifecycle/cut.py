@@ -16,6 +16,7 @@ from apportion.agent.lifecycle.desiredpartitions import layout_of
 from apportion.agent.lifecycle.report import PartitionOutcome
 from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.slices.naming import PartitionDevice, partition_device
+from apportion.api.contract import STATIC_SUFFIX
 from apportion.api.partition import Origin, Partition, Phase
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, NotReady, Unsupported
 
@@ -32,7 +33,8 @@ async def cut(
     """
     spec = partition.spec
     meant = partition_device(card, spec.device)
-    if meant is None or meant.profile.name != spec.profile:
+    renamed = meant is not None and meant.name != spec.device.removesuffix(STATIC_SUFFIX)
+    if meant is None or (meant.profile.name != spec.profile and not renamed):
         why = f"{card.name} has no device {spec.device} of profile {spec.profile}"
         return PartitionOutcome(Phase.FAILED, "UnknownDevice", why)
     place, asked = meant.placement, spec.placement
@@ -139,7 +141,7 @@ def row_from_hardware(
     meant = partition_device(card, partition.spec.device)
     if meant is None or meant.placement is None:
         return None
-    there = live.get(PartitionPlace(card.name, partition.spec.profile, meant.placement))
+    there = live.get(PartitionPlace(card.name, meant.profile.name, meant.placement))
     if there is None:
         return None
     if partition.metadata.uid in context.journal.interrupted():
@@ -172,9 +174,7 @@ async def _intend(
     context: AgentContext, card: Card, meant: PartitionDevice, partition: Partition, live: Live
 ) -> PartitionRow:
     """Choose the place and write the row that says that we are about to use it. Raises NoRoom."""
-    place = PartitionPlace(
-        card.name, partition.spec.profile, meant.placement or _free_id(context, card, live)
-    )
+    place = PartitionPlace(card.name, meant.profile.name, meant.placement or _free_id(context, card, live))
     found = live.get(place)
     if found is not None:
         # Not in our journal, so not ours: our Intent comes before the driver call.

@@ -7,6 +7,7 @@ without dots, GPU instance profile id, start; `npu-0-vir05-1c-8g-2`: template, c
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from apportion.agent.devices.names import profile_place
 from apportion.agent.devices.values import Card, CardKind, Placement, Profile
 from apportion.api.contract import STATIC_SUFFIX
 
@@ -34,9 +35,23 @@ def partition_devices(card: Card) -> Iterator[PartitionDevice]:
 
 
 def partition_device(card: Card, device: str) -> PartitionDevice | None:
-    """Return what a device name means on this card, static or not; None when it is none of its partitions."""
+    """Return what a device name means on this card, static or not; None when it is none of its partitions.
+
+    A name that another driver's name of the profile is in means the device of that profile's number and start.
+    """
     dynamic = device.removesuffix(STATIC_SUFFIX)
-    return next((part for part in partition_devices(card) if part.name == dynamic), None)
+    same = next((part for part in partition_devices(card) if part.name == dynamic), None)
+    place = profile_place(dynamic) if same is None else None
+    if place is None:
+        return same
+    return next(
+        (
+            part
+            for part in partition_devices(card)
+            if part.placement is not None and (part.profile.number, part.placement.start) == place
+        ),
+        None,
+    )
 
 
 def card_of(device: str, cards: dict[str, Card]) -> Card | None:

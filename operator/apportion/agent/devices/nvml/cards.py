@@ -4,6 +4,7 @@ In: a session, the root of the host's file system. Out: GPUs: each a card with a
 driver, and its MIG shapes. A GPU keeps the name that its UUID got first: NVML's index is a position in a list which GPUs leave.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def discover(session: Session, root: Path, names: CardNames) -> tuple[tuple[Gpu,
             handle = session.call("nvmlDeviceGetHandleByIndex", index, about=name)
             uuid = text(session.call("nvmlDeviceGetUUID", handle, about=name))
             name = names.name(_STEM, uuid, index)
-            found.append(_gpu(session, handle, uuid, name, root))
+            found.append(_gpu(session, handle, uuid, name, root, names))
         except NoSession:
             raise
         except (HardwareError, BrokenInput) as error:
@@ -112,7 +113,7 @@ def numbers(version: str) -> Semver:
     return Semver.parse(".".join(str(part) for part in (*parts, 0, 0, 0)[:3]))
 
 
-def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path) -> Gpu:
+def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path, names: CardNames) -> Gpu:
     def call(function: str, *args: Any) -> Any:
         return session.call(function, handle, *args, about=name)
 
@@ -120,7 +121,7 @@ def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path) -> Gpu
     info = session.ask("nvmlDeviceGetMemoryInfo", handle, none_on=NOT_OFFERED, about=name)
     memory = int(info.total) if info is not None else 0
     architecture = int(call("nvmlDeviceGetArchitecture"))
-    migs, uncut = _mig_profiles(session, handle, name, memory, architecture)
+    migs, uncut = _mig_profiles(session, handle, name, memory, architecture, names.profiles(uuid))
     totals = profiles.totals(migs)
     card = Card(
         name=name,
@@ -141,7 +142,7 @@ def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path) -> Gpu
 
 
 def _mig_profiles(
-    session: Session, handle: Any, name: str, memory: int, architecture: int
+    session: Session, handle: Any, name: str, memory: int, architecture: int, names: Mapping[int, str]
 ) -> tuple[tuple[MigProfile, ...], str]:
     """Return the shapes, and why there are none on a GPU that could be cut."""
     mode = session.ask("nvmlDeviceGetMigMode", handle, none_on=NOT_OFFERED, about=name)
@@ -157,7 +158,7 @@ def _mig_profiles(
             "nvml.mig_needs_reset", card=name, hint=f"nvidia-smi -mig 1, then a reset; {HOW_TO_RESET}"
         )
         return (), "MIGModeNeedsReset"
-    found = profiles.mig_profiles(session, handle, memory, name)
+    found = profiles.mig_profiles(session, handle, memory, names, name)
     if not found:
         # Drivers of the 535 line report no profiles while MIG mode is off.
         _log.warning("nvml.mig_profiles_unknown", card=name, hint="switch MIG mode on with nvidia-smi -mig 1")

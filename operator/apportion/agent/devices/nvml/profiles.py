@@ -6,15 +6,18 @@ In: a session and a GPU. Out: MIG profiles, one per GPU instance profile. NVML h
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ctypes import byref, c_uint
 from dataclasses import dataclass
 from typing import Any
 
 import pynvml
+import structlog
 
 from apportion.agent.devices.nvml.session import NOT_OFFERED, Session, text
 from apportion.agent.devices.values import MIB, CounterAmounts, Placement, Profile
+
+_log = structlog.get_logger()
 
 _SUFFIXES = {
     pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me",
@@ -47,14 +50,24 @@ class MigProfile:
     """How many rows a list of its instances can have."""
 
 
-def mig_profiles(session: Session, gpu: Any, memory: int, about: str) -> tuple[MigProfile, ...]:
-    """Discover every profile that has a placement; `memory` is the GPU's in bytes, for names that the driver leaves out."""
+def mig_profiles(
+    session: Session, gpu: Any, memory: int, names: Mapping[int, str], about: str
+) -> tuple[MigProfile, ...]:
+    """Discover every profile that has a placement; `memory` is the GPU's in bytes, for names that the driver leaves out.
+
+    `names` are those under which partitions exist on the GPU, by profile id. A profile for which the driver has the name of another
+    one of these is left out: two profiles of one name could be taken for each other.
+    """
     found: dict[int, MigProfile] = {}
     for constant, info in _infos(session, gpu, about):
         placements = _placements(session, gpu, info.id, about)
+        name = names.get(info.id) or _name(info, constant, memory)
+        if info.id not in names and name in names.values():
+            _log.warning("nvml.profile_left_out", card=about, profile=name, id=info.id)
+            continue
         if placements and info.id not in found:
             profile = Profile(
-                name=_name(info, constant, memory),
+                name=name,
                 number=info.id,
                 amounts=_amounts(info),
                 placements=placements,
