@@ -7,7 +7,7 @@ processes with their own ServiceAccount tokens (the agent's bound to its node) a
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,8 @@ class SimulatedNode:
     """Content of the agent's simulation file: which cards the node has."""
     labels: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] | None = None
+    lay_out: Callable[[Path], Path] | None = None
+    """Puts the host's files below a folder, and returns the configuration of generic devices that finds them; None: there are none."""
 
     def shape(self) -> NodeShape:
         """Return the node as the fake kubelet registers it."""
@@ -133,6 +135,9 @@ class Installation:
             *("--registry-dir", kubelet.registry, "--cdi-dir", kubelet.cdi, "--state-dir", folder / "state"),
             *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
         ]
+        if node.lay_out is not None:
+            host = folder / "host"
+            command += ["--generic-devices", node.lay_out(host), "--host-root", host]
         agent = Supervised(
             f"agent-{name}",
             command,

@@ -16,7 +16,7 @@ from apportion.agent.slices.pool import pools
 from apportion.api.contract import GUARD
 from testbed.api import Json
 
-DRIVERS: Mapping[CardKind, str] = {
+DRIVERS: Mapping[str, str] = {
     CardKind.GPU: "gpu.apportion.dev",
     CardKind.NPU: "npu.apportion.dev",
     CardKind.NIC: "rdma.apportion.dev",

@@ -96,6 +96,7 @@ def agent(
     host_root: node.HostRoot = node.HOST_ROOT,
     nvidia_driver_root: node.NvidiaDriverRoot = None,
     simulation: node.Simulation = None,
+    generic_devices: node.GenericDevices = None,
     plugins_dir: node.PluginsDir = node.PLUGINS_DIR,
     registry_dir: Annotated[
         Path, typer.Option(help="Kubelet's folder for registration sockets.", envvar="REGISTRY_DIR")
@@ -137,6 +138,7 @@ def agent(
         host_root=host_root,
         nvidia_driver_root=nvidia_driver_root,
         simulation=simulation,
+        generic_devices=generic_devices,
         plugins_dir=plugins_dir,
         registry_dir=registry_dir,
         cdi_dir=cdi_dir,

@@ -15,7 +15,7 @@ from rich.live import Live
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.demo.display import Step, render
-from testbed.demo.nodes import demo_nodes
+from testbed.demo.nodes import DEMO_MANIFESTS, demo_nodes
 from testbed.example import Example, View
 from testbed.installation import REPOSITORY, Installation
 
@@ -59,7 +59,7 @@ class Demo:
 
     async def _run_examples(self, cluster: ControlPlane) -> bool:
         nodes = demo_nodes()
-        installation = Installation(cluster, nodes)
+        installation = Installation(cluster, nodes, manifests=DEMO_MANIFESTS)
         async with self._step(f"install, {len(nodes)} nodes, operator and agents"):
             await installation.__aenter__()
         try:

@@ -3,6 +3,7 @@
 In: steps, a view of the cluster, the examples. Out: one screen with cards, partitions, claims, pods and step times.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from rich.text import Text
 from testbed.example import Example, View
 
 _CARD_WIDTH = 8
+_CARD = re.compile(r"[a-z][a-z0-9]*-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ def _bound(view: View, example: Example) -> str:
 
 
 def _is_card(device: str) -> bool:
-    kind, _, number = device.partition("-")
-    return kind in ("gpu", "npu") and number.isdigit()
+    """Say whether this is a whole card, and no NIC: their names have more parts."""
+    return _CARD.fullmatch(device) is not None
 
 
 def _used(view: View) -> dict[tuple[str, ...], int]:
@@ -120,10 +122,9 @@ def _used(view: View) -> dict[tuple[str, ...], int]:
     for claim in view.claims.values():
         results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
         for result in results:
-            parts = result["device"].split("-")
-            if parts[0] not in ("gpu", "npu"):
+            card = "-".join(result["device"].split("-")[:2])
+            if not _is_card(card):
                 continue
-            card = "-".join(parts[:2])
             used[result["pool"], card] = used.get((result["pool"], card), 0) + 1
             if result["device"] == card:
                 used[result["pool"], card, "whole"] = 1

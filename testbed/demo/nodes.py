@@ -1,8 +1,16 @@
-"""The demo's nodes: two with eight H100, one with eight Ascend 910B4, one with eight Ascend 310P."""
+"""The demo's nodes: two with eight H100, one with eight Ascend 910B4, one with eight Ascend 310P, one with two FPGA cards.
 
+In: nothing. Out: the nodes, and the manifests that an installation on them needs.
+"""
+
+from pathlib import Path
 from typing import Any
 
-from testbed.installation import SimulatedNode
+from testbed.fakes.fpga import FpgaHost
+from testbed.installation import MANIFESTS, SimulatedNode
+
+DEMO_MANIFESTS = Path(__file__).parent / "manifests"
+"""Those of the product with the component for generic devices."""
 
 
 def h100(name: str) -> SimulatedNode:
@@ -24,11 +32,25 @@ def ascend(name: str, model: str) -> SimulatedNode:
     return SimulatedNode(name, {"cards": [{"model": model, "count": 8, "driverVersion": "25.2.0"}]})
 
 
+def fpga(name: str) -> SimulatedNode:
+    """Return a node with two FPGA cards that no backend knows; one of them has nearly all of its regions in use."""
+
+    def lay_out(host: Path) -> Path:
+        if not host.exists():
+            cards = FpgaHost(host)
+            cards.add("0000:1a:00.0", bridge="18", numa=0, free_regions="1")
+            cards.add("0000:9d:00.0")
+        return MANIFESTS / "components/generic-devices/devices.yaml"
+
+    return SimulatedNode(name, {}, lay_out=lay_out)
+
+
 def demo_nodes() -> list[SimulatedNode]:
-    """Return the four nodes of the demo."""
+    """Return the five nodes of the demo."""
     return [
         h100("h100-a"),
         h100("h100-b"),
         ascend("ascend-910b4-a", "910B4"),
         ascend("ascend-310p-a", "310P"),
+        fpga("fpga-a"),
     ]

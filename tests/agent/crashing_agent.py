@@ -18,6 +18,7 @@ from apportion.agent.settings import AgentOptions
 PATHS = (
     "simulation",
     "host_root",
+    "generic_devices",
     "plugins_dir",
     "registry_dir",
     "cdi_dir",

@@ -1,4 +1,4 @@
-"""One installation for all tests of this folder: four simulated nodes, the operator and agents with their own rights."""
+"""One installation for all tests of this folder: five simulated nodes, the operator and agents with their own rights."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,7 +6,7 @@ import pytest
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.nodes import demo_nodes
+from testbed.demo.nodes import DEMO_MANIFESTS, demo_nodes
 from testbed.installation import Installation
 from tests.e2e.tenant import LEASE, MANAGED, Tenant, serving
 
@@ -20,7 +20,10 @@ async def installation(binaries: Binaries) -> AsyncIterator[Installation]:
     async with (
         ControlPlane(binaries=binaries) as cluster,
         Installation(
-            cluster, demo_nodes(), operator_options=(*LEASE, "--schedulers=default-scheduler,nobody")
+            cluster,
+            demo_nodes(),
+            operator_options=(*LEASE, "--schedulers=default-scheduler,nobody"),
+            manifests=DEMO_MANIFESTS,
         ) as installed,
     ):
         await serving(installed)

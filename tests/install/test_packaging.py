@@ -23,6 +23,7 @@ OVERLAYS = (
     "manifests/overlays/ascend",
     "manifests/overlays/dev",
     "manifests/overlays/nvidia-names",
+    "testbed/demo/manifests",
 )
 
 FOR_THE_LOADER = {"LD_LIBRARY_PATH"}

@@ -13,7 +13,7 @@ import pytest
 from testbed.audit import Request
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.nodes import demo_nodes
+from testbed.demo.nodes import DEMO_MANIFESTS, demo_nodes
 from testbed.installation import REPOSITORY, Installation
 from tests.rbac.paths import Paths
 from tests.rbac.rules import Right, granted, of, right
@@ -45,6 +45,7 @@ async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Re
             cluster,
             demo_nodes(),
             operator_options=("--lease-duration", "9", "--schedulers=nobody,default-scheduler"),
+            manifests=DEMO_MANIFESTS,
         ) as installation:
             namespace = await cluster.make_namespace("rights", {"apportion.dev/managed": "true"})
             paths = Paths(installation, namespace)

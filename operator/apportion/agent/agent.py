@@ -7,7 +7,7 @@ not report what was deleted in a watch gap (a partition whose object vanished th
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
@@ -18,7 +18,6 @@ from apportion.agent.backends import Found, find
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.threads import in_own_thread
-from apportion.agent.devices.values import CardKind
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause, asked_pause
 from apportion.agent.foreign import ForeignPolicy
@@ -39,6 +38,7 @@ from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
+from apportion.agent.servedrivers import drivers_to_serve
 from apportion.agent.settings import AgentOptions
 from apportion.agent.slices.publisher import Publisher
 from apportion.api.partition import Partition, Phase
@@ -81,6 +81,7 @@ class Agent:
         self, options: AgentOptions, client: Client, found: Found, journal: Journal, *, paused: str = ""
     ) -> None:
         self._options = options
+        self._drivers = {**options.drivers, **found.generic.drivers}
         self._found = found
         self._hardware = hardware = Hardware(found.backends, awaited=found.awaited)
         self.context = AgentContext(
@@ -103,7 +104,7 @@ class Agent:
         self.publisher = Publisher(
             client,
             options.node,
-            options.drivers,
+            self._drivers,
             self._inventory.build,
             unknown=lambda: bool(hardware.unknown),
         )
@@ -121,6 +122,7 @@ class Agent:
             self._claim_status,
             changed=self._wake_all,
             rediscover=self._rediscover,
+            misconfigured=found.misconfigured,
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
@@ -134,7 +136,8 @@ class Agent:
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
         self.plugins: tuple[Plugin, ...] = ()
-        self._served: frozenset[CardKind] = frozenset()
+        self._served: Mapping[str, str] = {}
+        """Driver by kind."""
         self._metrics = AgentMetrics(journal, self._held_claims)
 
     @property
@@ -152,7 +155,8 @@ class Agent:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._discovery.first()
         await self._inventory.read_health()
-        self._served = frozenset(card.kind for card in cards.values())
+        kinds = {*(card.kind for card in cards.values()), *self._found.awaited}
+        self._served = drivers_to_serve(self._drivers, kinds, self.context.journal.claims())
         _log.info("agent.discovered", node=self._options.node, cards=sorted(cards))
         async with AsyncExitStack() as stack:
             if self._options.health_port:
@@ -171,12 +175,7 @@ class Agent:
                 self._start(self._recorder.run(), self._claim_status.run())
                 if self._found.pausable:
                     self._start(self._pause.run())
-                self.plugins = tuple(
-                    self._plugin(driver, kind)
-                    for kind, driver in self._options.drivers.items()
-                    # Also where a driver is awaited: claims are unprepared without it.
-                    if kind in self._served or kind in self._found.awaited
-                )
+                self.plugins = tuple(self._plugin(driver, kind) for kind, driver in self._served.items())
                 preparers = [plugin.preparer for plugin in self.plugins]
                 self._start(self._monitor.run(), self._monitor.keep_files(preparers))
                 try:
@@ -205,12 +204,12 @@ class Agent:
                 if partition.status.phase is Phase.CREATING
             ]
             await asyncio.to_thread(journal.note_interrupted, begun)
-        for kind, driver in self._options.drivers.items():
-            if kind in self._served:
+        kinds = {card.kind for card in self._hardware.cards.values()}
+        for kind, driver in self._served.items():
+            if kind in kinds:
                 cdi, metadata = self._files(driver)
-                await recover_claims(
-                    self.context, cdi, metadata, driver=driver, kind=kind, node=self._options.node
-                )
+                node = self._options.node
+                await recover_claims(self.context, cdi, metadata, driver=driver, kind=kind, node=node)
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
         options = self._options
@@ -222,7 +221,7 @@ class Agent:
         found = [plugin.preparer for plugin in self.plugins if plugin.driver == row.driver]
         return bool(found) and await found[0].abandon(ref)
 
-    def _plugin(self, driver: str, kind: CardKind) -> Plugin:
+    def _plugin(self, driver: str, kind: str) -> Plugin:
         options = self._options
         preparer = Preparer(
             self.context,

@@ -1,7 +1,7 @@
 """The backends of one node.
 
-In: the agent's options. Out: the backends that they name; with `auto`, those whose hardware is on this node; and
-which are awaited, because a driver may come after the agent.
+In: the agent's options. Out: the backends that they name; with `auto`, those whose hardware is on this node; those of generic
+devices, if there is a configuration; and which are awaited, because a driver may come after the agent.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from apportion.agent.devices import pci
 from apportion.agent.devices.ascend.backend import AscendBackend
 from apportion.agent.devices.backend import Backend, Releasable
+from apportion.agent.devices.generic import configuration
+from apportion.agent.devices.generic.backend import GenericBackend
+from apportion.agent.devices.generic.configuration import GenericDevices
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.backend import RdmaBackend
@@ -50,13 +53,20 @@ class Found:
     backends: tuple[Backend, ...]
     absent: tuple[str, ...] = ()
     """Names of backends whose driver is not there, or does not answer; it may come later."""
-    awaited: Mapping[CardKind, str] = field(default_factory=dict)
+    awaited: Mapping[str, str] = field(default_factory=dict)
     """Why, for those kinds of cards that the node has, or may have, all the same."""
+    generic: GenericDevices = field(default_factory=GenericDevices)
+    """The configuration of generic devices; what is broken of it is awaited, too."""
 
     @property
     def pausable(self) -> bool:
         """Whether the node has a driver that may be let go of, or awaits it."""
         return CardKind.GPU in self.awaited or any(isinstance(one, Releasable) for one in self.backends)
+
+    def misconfigured(self) -> tuple[str, ...]:
+        """Return what of the configuration of generic devices cannot be taken, and why; nothing when all is well."""
+        unnamed = (each.unnamed for each in self.backends if isinstance(each, GenericBackend))
+        return (*self.generic.broken.values(), *(reason for reasons in unnamed for reason in reasons))
 
 
 def backends(options: AgentOptions, names: CardNames | None = None) -> tuple[Backend, ...]:
@@ -65,13 +75,25 @@ def backends(options: AgentOptions, names: CardNames | None = None) -> tuple[Bac
     `names` are those of cards to which the driver gives none that lasts; without them new ones are given.
     Raises BrokenInput, and HardwareError when a driver's library is there and no driver answers.
     """
-    return tuple(
+    known = names or UnkeptNames()
+    named = (
         backend
         for name in _wanted(options)
-        if isinstance(backend := _backend(name, options, names or UnkeptNames()), SimulatedBackend)
+        if isinstance(backend := _backend(name, options, known), SimulatedBackend)
         or options.backend != "auto"
         or backend.present()
     )
+    return (*named, *_generic(generic_devices(options), options, known))
+
+
+def generic_devices(options: AgentOptions) -> GenericDevices:
+    """Read the configuration of generic devices."""
+    return configuration.read(options.generic_devices, options.drivers.values())
+
+
+def reconfigured(options: AgentOptions, before: GenericDevices) -> bool:
+    """Say whether the configuration of generic devices is another one by now."""
+    return configuration.content(options.generic_devices) != before.content
 
 
 def find(options: AgentOptions, names: CardNames | None = None, *, paused: str = "") -> Found:
@@ -81,9 +103,10 @@ def find(options: AgentOptions, names: CardNames | None = None, *, paused: str =
     """
     there: list[Backend] = []
     absent: list[str] = []
-    awaited: dict[CardKind, str] = {}
+    awaited: dict[str, str] = {}
+    known = names or UnkeptNames()
     for name in _wanted(options):
-        backend = _backend(name, options, names or UnkeptNames())
+        backend = _backend(name, options, known)
         why = paused if name == PAUSABLE else ""
         why = why or ("" if isinstance(backend, SimulatedBackend) else _why_absent(backend))
         if not why:
@@ -93,12 +116,18 @@ def find(options: AgentOptions, names: CardNames | None = None, *, paused: str =
         kind, vendor, device_class = _ON_THE_BUS[name]
         if pci.plugged(options.host_root, vendor, device_class):
             awaited[kind] = f"{name}: {why}"
-    return Found(tuple(there), tuple(absent), awaited)
+    generic = generic_devices(options)
+    there += _generic(generic, options, known)
+    return Found(tuple(there), tuple(absent), {**awaited, **generic.broken}, generic)
 
 
 def arrived(options: AgentOptions, absent: Sequence[str]) -> str:
     """Return the first of these backends whose driver answers now, "" for none."""
     return next((name for name in absent if not _why_absent(REAL[name](options, UnkeptNames()))), "")
+
+
+def _generic(found: GenericDevices, options: AgentOptions, names: CardNames) -> list[GenericBackend]:
+    return [GenericBackend(kind, options.host_root, names) for kind in found.kinds]
 
 
 def _why_absent(backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import structlog
 
-from apportion.agent.backends import PAUSABLE, Found, arrived
+from apportion.agent.backends import PAUSABLE, Found, arrived, reconfigured
 from apportion.agent.devices.threads import in_own_thread
-from apportion.agent.devices.values import Card
+from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.driverpause import DriverPause
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.settings import AgentOptions
-from apportion.agent.slices.publishedcards import published_gpus
+from apportion.agent.slices.publishedcards import published_cards
 from apportion.cluster.kinds import SLICES
 from apportion.errors import NotReady
 
@@ -30,6 +30,7 @@ class Discovery:
         self._options = options
         self._context = context
         self._absent = found.absent
+        self._generic = found.generic
         self._pause = pause
 
     async def first(self) -> Mapping[str, Card]:
@@ -40,19 +41,23 @@ class Discovery:
         journal, options = self._context.journal, self._options
         if not journal.known():
             found = await self._context.client.list(SLICES, fieldSelector=f"spec.nodeName={options.node}")
-            gpus = published_gpus(found.get("items") or (), options.node, options.drivers.values())
-            await asyncio.to_thread(journal.learn_names, gpus)
+            drivers = {**options.drivers, **self._generic.drivers}
+            named = {CardKind.GPU, *self._generic.drivers}
+            cards = published_cards(found.get("items") or (), options.node, drivers.values(), named)
+            await asyncio.to_thread(journal.learn_names, cards)
         return await self._discover()
 
     async def later(self) -> frozenset[str]:
-        """Return the cards that came or went: after a reset, for example.
+        """Return the cards that came, went, or say something else: after a reset, for example.
 
-        Raises NotReady when a driver is there at last: the agent then starts anew.
+        Raises NotReady when a driver is there at last, or generic devices are configured anew: the agent then starts anew.
         """
         absent = [name for name in self._absent if name != PAUSABLE or not self._pause.why]
         name = await in_own_thread(arrived, self._options, absent)
         if name:
             raise NotReady(f"the driver of {name} answers now: the agent starts anew to serve its cards")
+        if await in_own_thread(reconfigured, self._options, self._generic):
+            raise NotReady(f"{self._options.generic_devices} says something else now: the agent starts anew")
         hardware = self._context.hardware
         if not hardware.incomplete:
             return frozenset()
@@ -62,7 +67,7 @@ class Discovery:
         except NotReady as error:
             _log.warning("journal.unwritable", error=str(error))
             return frozenset()
-        return frozenset(found.keys() ^ known.keys())
+        return frozenset(name for name in found.keys() | known.keys() if found.get(name) != known.get(name))
 
     async def _discover(self) -> Mapping[str, Card]:
         cards = await self._context.hardware.discover()

@@ -42,13 +42,15 @@ class HardwareMonitor:
         *,
         changed: Callable[[], None],
         rediscover: Callable[[], Awaitable[None]],
+        misconfigured: Callable[[], Iterable[str]],
         interval: float,
         files_interval: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`changed` is called when slices or partitions may have to follow; intervals are in seconds.
 
-        `rediscover` is awaited now and then to take up cards that did not answer before.
+        `rediscover` is awaited now and then to take up cards that did not answer before. `misconfigured` says what of the
+        agent's configuration cannot be taken, and why.
         """
         self._context = context
         self._inventory = inventory
@@ -56,6 +58,7 @@ class HardwareMonitor:
         self._claim_status = claim_status
         self._changed = changed
         self._rediscover = rediscover
+        self._misconfigured = misconfigured
         self._interval = interval
         self._files_interval = files_interval
         self._sleep = sleep
@@ -137,6 +140,7 @@ class HardwareMonitor:
         """Write Events about drivers that are awaited, and about files that containers will miss."""
         hardware = self._context.hardware
         missing = await self._whole_edits(hardware.cards)
+        await self._events.warn("BrokenConfiguration", self._misconfigured())
         await self._events.warn("DriverMissing", hardware.unknown)
         await self._events.warn("DriverFilesMissing", [edits.warning for edits in missing.values()])
 

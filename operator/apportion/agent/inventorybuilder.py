@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from apportion.agent.devices.stickyerrors import StickyErrors
-from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
 from apportion.agent.kubelet.health import DeviceHealth
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.lifecycle.context import AgentContext
@@ -65,13 +65,13 @@ class InventoryBuilder:
         rows = self._context.journal.partitions()
         return {uid: row for uid, row in rows.items() if row.uuid in self._marked}
 
-    def devices(self, kind: CardKind) -> tuple[DeviceHealth, ...]:
+    def devices(self, kind: str) -> tuple[DeviceHealth, ...]:
         """Return the health of all devices of a kind: whole cards, partitions that can be cut, those of layouts."""
         hit = {row.device for row in self.sick_partitions().values()}
         layouts = [row for row in self._context.journal.partitions().values() if row.layout]
         found: list[DeviceHealth] = []
         for card in self._context.hardware.cards.values():
-            if card.kind is kind:
+            if card.kind == kind:
                 names = [card.name, *(part.name for part in partition_devices(card))]
                 names += [row.device for row in layouts if row.place.card == card.name]
                 health = self.health.get(card.name, Health.HEALTHY)

@@ -14,11 +14,10 @@ from typing import Any
 from kubernetes_asyncio.client import Configuration
 
 from apportion.agent import journalrows
-from apportion.agent.backends import backends
+from apportion.agent.backends import backends, generic_devices
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.names import UnkeptNames
-from apportion.agent.devices.values import CardKind
 from apportion.agent.journal import Journal, read_journal
 from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices
@@ -45,6 +44,8 @@ class NodeTools:
 
     def __init__(self, options: AgentOptions) -> None:
         self._options = options
+        self._generic = generic_devices(options)
+        self._drivers = {**options.drivers, **self._generic.drivers}
 
     async def discover(self) -> Json:
         """Return the cards with everything that backends know of them. Raises HardwareError, BrokenInput."""
@@ -57,6 +58,7 @@ class NodeTools:
                 card_json(card, health[card.name], await _warning(hardware, card.name))
                 for card in cards.values()
             ],
+            "broken": [*self._generic.broken.values()],
         }
 
     async def partitions(self) -> Json:
@@ -78,7 +80,7 @@ class NodeTools:
             try:
                 prepared = [
                     row
-                    for driver, kind in self._drivers(claim)
+                    for driver, kind in self._drivers_of(claim)
                     for row in await self._one(context, claim, driver, kind)
                 ]
             except ApportionError:
@@ -93,7 +95,7 @@ class NodeTools:
         async with self._context() as context:
             return {"uid": uid, "released": await self._free(context, uid)}
 
-    async def _one(self, context: AgentContext, claim: Claim, driver: str, kind: CardKind) -> list[Json]:
+    async def _one(self, context: AgentContext, claim: Claim, driver: str, kind: str) -> list[Json]:
         """Prepare what one driver has of a claim."""
         ref = ClaimRef(claim.namespace, claim.name, claim.uid)
         results = allocated_devices(claim, ref, driver, self._options.node)
@@ -119,11 +121,11 @@ class NodeTools:
 
     async def _free(self, context: AgentContext, uid: str) -> list[str]:
         rows = [row for row in context.journal.claims() if row.uid == uid]
-        kinds = {driver: kind for kind, driver in self._options.drivers.items()}
+        kinds = {driver: kind for kind, driver in self._drivers.items()}
         for row in rows:
             ref = ClaimRef(row.namespace, row.name, row.uid)
-            if row.driver in kinds:
-                await self._preparer(context, row.driver, kinds[row.driver], None).unprepare(ref)
+            kind = kinds.get(row.driver, row.driver)
+            await self._preparer(context, row.driver, kind, None).unprepare(ref)
             for device in row.devices:
                 if device.by_hand:
                     await _remove(context, device)
@@ -189,17 +191,17 @@ class NodeTools:
             raise error
         return hardware
 
-    def _drivers(self, claim: Claim) -> list[tuple[str, CardKind]]:
+    def _drivers_of(self, claim: Claim) -> list[tuple[str, str]]:
         named = {result.device.driver for result in claim.allocation.results} if claim.allocation else set()
-        found = [(driver, kind) for kind, driver in self._options.drivers.items() if driver in named]
+        found = [(driver, kind) for kind, driver in self._drivers.items() if driver in named]
         if not found:
             raise BrokenInput(
-                f"ResourceClaim {claim.key} has no device of {', '.join(self._options.drivers.values())}",
+                f"ResourceClaim {claim.key} has no device of {', '.join(self._drivers.values())}",
                 field="status.allocation",
             )
         return found
 
-    def _preparer(self, context: AgentContext, driver: str, kind: CardKind, claim: Claim | None) -> Preparer:
+    def _preparer(self, context: AgentContext, driver: str, kind: str, claim: Claim | None) -> Preparer:
         async def written(_: ClaimRef) -> Claim | None:
             return claim
 

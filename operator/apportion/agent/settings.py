@@ -41,6 +41,9 @@ class AgentOptions:
     simulation: Path | None = None
     """Description of the simulated node; needed by the simulated backend."""
 
+    generic_devices: Path | None = None
+    """Configuration of devices that have no backend of their own; None: there are none."""
+
     plugins_dir: Path = Path("/var/lib/kubelet/plugins")
     """Kubelet's folder for plugins; each driver gets a folder in it."""
 
@@ -95,8 +98,8 @@ class AgentOptions:
     """Called at every boundary between two steps; crash tests end the process in it."""
 
     @property
-    def drivers(self) -> dict[CardKind, str]:
-        """The driver of each kind of card."""
+    def drivers(self) -> dict[str, str]:
+        """The driver of each kind of card that has a backend of its own."""
         return {CardKind.GPU: self.driver_gpu, CardKind.NPU: self.driver_npu, CardKind.NIC: self.driver_rdma}
 
     def sticky_errors(self) -> StickyErrors:

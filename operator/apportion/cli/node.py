@@ -52,6 +52,12 @@ NvidiaDriverRoot: TypeAlias = Annotated[
 Simulation: TypeAlias = Annotated[
     Path | None, typer.Option(help="Description of the simulated node.", envvar="SIMULATION")
 ]
+GenericDevices: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Configuration of devices of other kinds, found by PCI ids or in /sys.", envvar="GENERIC_DEVICES"
+    ),
+]
 PluginsDir: TypeAlias = Annotated[
     Path, typer.Option(help="Kubelet's folder for plugins.", envvar="PLUGINS_DIR")
 ]
@@ -83,6 +89,7 @@ class NodeOptions:
     host_root: Path
     nvidia_driver_root: Path | None
     simulation: Path | None
+    generic_devices: Path | None
     plugins_dir: Path
     cdi_dir: Path
     state_dir: Path
@@ -132,6 +139,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         host_root: HostRoot = HOST_ROOT,
         nvidia_driver_root: NvidiaDriverRoot = None,
         simulation: Simulation = None,
+        generic_devices: GenericDevices = None,
         plugins_dir: PluginsDir = PLUGINS_DIR,
         cdi_dir: CdiDir = CDI_DIR,
         state_dir: StateDir = STATE_DIR,
@@ -146,6 +154,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
             host_root=host_root,
             nvidia_driver_root=nvidia_driver_root,
             simulation=simulation,
+            generic_devices=generic_devices,
             plugins_dir=plugins_dir,
             cdi_dir=cdi_dir,
             state_dir=state_dir,

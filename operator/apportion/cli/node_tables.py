@@ -14,6 +14,8 @@ Json = Mapping[str, Any]
 
 def cards(found: Json, console: Console) -> None:
     """Show cards, one row each, and warnings about the host."""
+    for reason in found["broken"]:
+        console.print(f"[red]{escape(reason)}[/]", soft_wrap=True)
     if not found["cards"]:
         console.print(f"{escape(found['node'])}: no cards that apportion knows")
         return

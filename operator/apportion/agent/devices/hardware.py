@@ -16,7 +16,7 @@ import structlog
 
 from apportion.agent.devices.backend import Backend, Releasable
 from apportion.agent.devices.threads import Threads
-from apportion.agent.devices.values import Card, CardKind, Edits, Health, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
 
 _log = structlog.get_logger()
@@ -40,7 +40,7 @@ class Hardware:
         self,
         backends: Sequence[Backend],
         *,
-        awaited: Mapping[CardKind, str] = MappingProxyType({}),
+        awaited: Mapping[str, str] = MappingProxyType({}),
         patience: float = 5.0,
     ) -> None:
         """`awaited`: why kinds of cards that the node may have are in none of the backends: their driver is not there.

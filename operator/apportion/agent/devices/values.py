@@ -20,7 +20,7 @@ UNCUT = "notPartitionable"
 
 
 class CardKind(StrEnum):
-    """What a card is; the value is its `type` attribute."""
+    """What a card is, of those that have a backend of their own; a configuration of generic devices names other kinds."""
 
     GPU = "gpu"
     NPU = "npu"
@@ -125,11 +125,12 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One physical device: a GPU, an NPU chip or a NIC."""
+    """One physical device: a GPU, an NPU chip, a NIC or a generic device."""
 
     name: str
     """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`. No other card of the node has it, of no backend."""
-    kind: CardKind
+    kind: str
+    """Its `type` attribute: a CardKind, or a kind of generic device. Cards of one kind have one driver."""
     uuid: str
     location: Location
     attributes: Mapping[str, Scalar] = field(default_factory=dict)

@@ -6,7 +6,7 @@ In: a claim's results and the node's cards. Out: the journal's rows of devices, 
 from collections.abc import Mapping, Sequence
 
 from apportion.agent.cdi import device_id
-from apportion.agent.devices.values import Card, CardKind
+from apportion.agent.devices.values import Card
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.rows import ClaimDevice, ClaimRow
@@ -17,14 +17,14 @@ from apportion.errors import NotReady
 
 
 def claim_devices(
-    ref: ClaimRef, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: CardKind
+    ref: ClaimRef, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: str
 ) -> tuple[ClaimDevice, ...]:
     """Return the devices of a claim, each once. Raises NotReady for one that is not on this node."""
     merged: dict[str, ClaimDevice] = {}
     for result in results:
         name = result.device.name
         card = card_of(name, dict(cards))
-        if card is None or card.kind is not kind:
+        if card is None or card.kind != kind:
             raise NotReady(f"ResourceClaim {ref.key}: device {result.device} does not exist on this node")
         request = result.request.split("/")[0]
         before = merged.get(name)

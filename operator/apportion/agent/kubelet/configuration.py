@@ -15,7 +15,7 @@ from apportion.errors import BrokenInput
 
 
 def check_configuration(
-    claim: Claim, driver: str, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: CardKind
+    claim: Claim, driver: str, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: str
 ) -> None:
     """Raise BrokenInput for the first configuration that is not known, not offered, or for devices of another type.
 
@@ -30,10 +30,8 @@ def check_configuration(
             continue
         parameters = f"{field}.opaque.parameters"
         config = deviceconfig.read(entry.opaque.get("parameters"), field=parameters)
-        if kind is not CardKind.GPU:
-            raise BrokenInput(
-                f"{config.kind} is for GPUs, not for a {kind.value}", field=f"{parameters}.kind"
-            )
+        if kind != CardKind.GPU:
+            raise BrokenInput(f"{config.kind} is for GPUs, not for a {kind}", field=f"{parameters}.kind")
         for result in results:
             named = {result.request, result.request.split("/")[0]} & {*entry.requests}
             if named and not _suits(config, result, cards):

@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
-from apportion.agent.devices.values import CardKind
 from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
@@ -42,7 +41,7 @@ class Preparer:
         metadata: MetadataFolder,
         *,
         driver: str,
-        kind: CardKind,
+        kind: str,
         node: str,
         try_now: Callable[[str, str], None],
         claim_status: ClaimStatusWriter | None = None,

@@ -11,7 +11,6 @@ from dataclasses import replace
 import structlog
 
 from apportion.agent.cdi import CdiFolder, device_id
-from apportion.agent.devices.values import CardKind
 from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read
 from apportion.agent.kubelet.metadata import Json, MetadataFolder
@@ -24,7 +23,7 @@ _log = structlog.get_logger()
 
 
 async def recover_claims(
-    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: CardKind, node: str
+    context: AgentContext, cdi: CdiFolder, metadata: MetadataFolder, *, driver: str, kind: str, node: str
 ) -> int:
     """Write rows for claims of which only files exist; returns how many. Raises HardwareError.
 
@@ -104,7 +103,7 @@ async def _planned(
     ref: ClaimRef,
     devices: tuple[ClaimDevice, ...],
     driver: str,
-    kind: CardKind,
+    kind: str,
     node: str,
 ) -> tuple[ClaimDevice, ...]:
     """Return the devices as the API has them, if the claim has exactly these: only the API says which have admin access."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.devices.values import Card, CardKind, Health, Placement
+from apportion.agent.devices.values import Card, Health, Placement
 from apportion.agent.slices import device
 from apportion.agent.slices.naming import partition_devices
 from apportion.agent.slices.nodeinventory import BY_HEALTH, NodeInventory
@@ -41,11 +41,11 @@ class DriverPool:
     contents: tuple[SliceContent, ...]
 
 
-def pools(inventory: NodeInventory, drivers: Mapping[CardKind, str]) -> tuple[DriverPool, ...]:
+def pools(inventory: NodeInventory, drivers: Mapping[str, str]) -> tuple[DriverPool, ...]:
     """Return a pool for every kind of card that the node has."""
     found = []
     for kind, driver in drivers.items():
-        cards = [card for card in inventory.cards if card.kind is kind]
+        cards = [card for card in inventory.cards if card.kind == kind]
         if cards:
             found.append(DriverPool(driver, tuple(_contents(inventory, cards))))
     return tuple(found)

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import structlog
 
-from apportion.agent.devices.values import CardKind
 from apportion.agent.slices.changes import Owner, slice_changes
 from apportion.agent.slices.nodeinventory import NodeInventory
 from apportion.agent.slices.pool import DriverPool, pools
+from apportion.agent.slices.publishedcards import formerly_ours
 from apportion.cluster.client import Client, Object
 from apportion.cluster.kinds import NODES, SLICES, ResourceKind
 from apportion.errors import ApiError, Overtaken
@@ -32,7 +32,7 @@ class Publisher:
         self,
         client: Client,
         node: str,
-        drivers: Mapping[CardKind, str],
+        drivers: Mapping[str, str],
         inventory: Callable[[], Awaitable[NodeInventory]],
         *,
         unknown: Callable[[], bool] = lambda: False,
@@ -100,6 +100,12 @@ class Publisher:
                 kept.add(driver)
                 continue
             writes += await self._apply(wanted.get(driver, DriverPool(driver, ())), live, owner)
+        # A kind of which nothing is known may be that of a driver whose slices are here.
+        for driver in (
+            () if self._unknown() else formerly_ours(listed["items"], self._node, self._drivers.values())
+        ):
+            live = [item for item in listed["items"] if item["spec"]["driver"] == driver]
+            writes += await self._apply(DriverPool(driver, ()), live, owner)
         self.kept = frozenset(kept)
         return writes
 

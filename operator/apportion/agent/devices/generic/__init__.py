@@ -1,0 +1,1 @@
+"""Devices that a configuration describes, without a backend of their own."""
