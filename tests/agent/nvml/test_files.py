@@ -72,7 +72,7 @@ def test_files_that_nobody_knows_are_left_out(tmp_path: Path) -> None:
     """A file that is not on the host would keep the container from starting; one that is there goes in."""
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "nvidia-uvm").touch()
-    nodes = DeviceFiles(tmp_path).whole(0).nodes
+    nodes = DeviceFiles(tmp_path).whole(0, "0000:18:00.0").nodes
     assert nodes == tuple(DeviceNode(f"/dev/{name}") for name in ("nvidiactl", "nvidia-uvm", "nvidia0"))
 
 
@@ -82,7 +82,7 @@ def test_the_older_name_of_the_module_is_understood(tmp_path: Path) -> None:
     (tmp_path / "proc" / "devices").write_text(
         "Character devices:\n195 nvidia-frontend\n\nBlock devices:\n  9 nvidia-uvm\n", encoding="ascii"
     )
-    assert DeviceFiles(tmp_path).whole(2).nodes == (
+    assert DeviceFiles(tmp_path).whole(2, "0000:18:00.0").nodes == (
         DeviceNode("/dev/nvidiactl", major=195, minor=255),
         DeviceNode("/dev/nvidia-modeset", major=195, minor=254),
         DeviceNode("/dev/nvidia2", major=195, minor=2),

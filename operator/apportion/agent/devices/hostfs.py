@@ -4,6 +4,7 @@ In: the place of the host's `/` and paths on the host. Out: the same paths with 
 an absolute link on the host starts at the host's `/`, not at the container's.
 """
 
+from mmap import ACCESS_READ, mmap
 from pathlib import Path, PurePosixPath
 
 _MOST_LINKS = 40
@@ -72,6 +73,15 @@ class HostFiles:
             return self.here(path).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
+
+    def contains(self, path: str | PurePosixPath, text: bytes) -> bool:
+        """Say whether a file has this text in it; one that cannot be read has not."""
+        try:
+            with self.here(path).open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                return content.find(text) >= 0
+        except (OSError, ValueError):
+            # An empty file has no content to map.
+            return False
 
     def changed(self, folder: str) -> int:
         """Return when a folder last changed (ns), 0 when there is none."""

@@ -5,7 +5,7 @@ placement with one compute instance that fills it. What is known between calls i
 (but for one that does not answer).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +19,12 @@ from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
-from apportion.agent.devices.nvml.instances import Instance, Instances
+from apportion.agent.devices.nvml.instances import Instances
+from apportion.agent.devices.nvml.livepartition import live_partition
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import HOW_TO_RESET, Session
 from apportion.agent.devices.stickyerrors import StickyErrors
-from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace, Placement
+from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import Busy, HardwareError, Lost, NoRoom, Unsupported
 
 _log = structlog.get_logger()
@@ -90,7 +91,8 @@ class NvmlBackend:
 
     def edits(self, card: str) -> Edits:
         """Return device files by the minor that the GPU has now (nvml.h: it may change with the MIG mode), and the driver's."""
-        return self._files().whole(self._minor(self._gpu(card)))
+        gpu = self._gpu(card)
+        return self._files().whole(self._minor(gpu), gpu.card.location.pci_bus_id)
 
     def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:
         """List every GPU instance; those without a compute instance are not complete.
@@ -129,7 +131,7 @@ class NvmlBackend:
             raise
         if made is None:
             raise Lost(f"{place}: it vanished while it was being made")
-        return _live(gpu, made, self._files(), self._minor(gpu))
+        return live_partition(gpu, made, self._files(), self._minor(gpu))
 
     def destroy(self, live: LivePartition) -> None:
         """Remove exactly this partition: compute instance, then GPU instance; then MIG mode, if it was the last.
@@ -208,7 +210,7 @@ class NvmlBackend:
         if not found:
             return ()
         files, minor = self._files(), self._minor(gpu)
-        return tuple(_live(gpu, instance, files, minor) for instance in found)
+        return tuple(live_partition(gpu, instance, files, minor) for instance in found)
 
     def _mig_profile(self, place: PartitionPlace) -> tuple[Gpu, MigProfile]:
         gpu = self._gpu(place.card)
@@ -271,28 +273,3 @@ class NvmlBackend:
             for one in found
         )
         return f"{gpu.name} has {', '.join(rows)}" if found else f"{gpu.name} is empty"
-
-
-def _any(answers: Iterable[bool | None]) -> bool | None:
-    """Say whether one is true; None: none is, as far as is known."""
-    found = set(answers)
-    return True if True in found else None if None in found else False
-
-
-def _live(gpu: Gpu, instance: Instance, files: DeviceFiles, minor: int) -> LivePartition:
-    first = instance.computes[0] if instance.computes else None
-    ids = {"gpuInstance": str(instance.id)}
-    edits = Edits()
-    if first is not None:
-        ids["computeInstance"] = str(first.id)
-        edits = files.partition(minor, instance.id, first.id)
-    return LivePartition(
-        card=gpu.name,
-        profile=instance.mig.profile.name,
-        placement=Placement(instance.placement.start, instance.placement.size),
-        uuid=first.uuid if first is not None else "",
-        instance=ids,
-        complete=first is not None,
-        in_use=_any(compute.in_use for compute in instance.computes),
-        edits=edits,
-    )

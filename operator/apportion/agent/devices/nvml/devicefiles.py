@@ -11,8 +11,11 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from apportion.agent.devices.nvml.displayfiles import display_files
 from apportion.agent.devices.values import DeviceNode, Edits
 
+CREATE_SYMLINKS = "create-symlinks"
+"""The toolkit's hook that makes links in a container."""
 NO_DRIVER = Edits()
 _ENV = (("NVIDIA_VISIBLE_DEVICES", "void"),)
 """Keeps the vendor's own container runtime from adding devices."""
@@ -32,12 +35,14 @@ class DeviceFiles:
         self._root = root
         self._driver = driver
 
-    def whole(self, minor: int) -> Edits:
-        """Return what a container needs for a whole GPU; `minor` is the GPU's."""
-        return replace(self._driver, env=_ENV, nodes=self._gpu(minor))
+    def whole(self, minor: int, bus_id: str) -> Edits:
+        """Return what a container needs for a whole GPU; `minor` and `bus_id` are the GPU's."""
+        return self._with_display(replace(self._driver, env=_ENV, nodes=self._gpu(minor)), bus_id)
 
-    def partition(self, minor: int, gpu_instance: int, compute_instance: int) -> Edits:
-        """Return what a container needs for a MIG device.
+    def partition(
+        self, minor: int, gpu_instance: int, compute_instance: int, *, display_of: str = ""
+    ) -> Edits:
+        """Return what a container needs for a MIG device; `display_of`: the GPU's bus id, where the profile is one for graphics.
 
         On a host whose /proc names no capabilities they are left out: the container then sees no MIG device.
         """
@@ -50,7 +55,18 @@ class DeviceFiles:
             for number in minors
             if number is not None
         )
-        return replace(self._driver, env=_ENV, nodes=(*self._gpu(minor), *nodes))
+        edits = replace(self._driver, env=_ENV, nodes=(*self._gpu(minor), *nodes))
+        return self._with_display(edits, display_of) if display_of else edits
+
+    def _with_display(self, edits: Edits, bus_id: str) -> Edits:
+        nodes, links = display_files(self._root, bus_id)
+        # Without NVIDIA's toolkit nobody makes links, and the files are there all the same.
+        tool = next((hook for hook in edits.hooks if CREATE_SYMLINKS in hook.args), None)
+        if links and tool is not None:
+            start = tool.args[: tool.args.index(CREATE_SYMLINKS) + 1]
+            pairs = (word for target, link in links for word in ("--link", f"{target}::{link}"))
+            edits = replace(edits, hooks=(*edits.hooks, replace(tool, args=(*start, *pairs))))
+        return replace(edits, nodes=(*edits.nodes, *nodes))
 
     def _gpu(self, minor: int) -> tuple[DeviceNode, ...]:
         majors = self._majors

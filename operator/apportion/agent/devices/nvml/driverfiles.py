@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 import structlog
 
 from apportion.agent.devices.hostfs import HostFiles
+from apportion.agent.devices.nvml.devicefiles import CREATE_SYMLINKS
 from apportion.agent.devices.values import Edits, Hook, Mount
 
 _log = structlog.get_logger()
@@ -44,6 +45,10 @@ _TOOLS = (
     "nvidia-cuda-mps-control",
     "nvidia-cuda-mps-server",
 )
+_LEGACY = "libnvidia-nvvm70.so."
+"""A library of the driver whose name has a version of its own (toolkit, pkg/nvcdi/driver-nvml.go:193)."""
+_NO_NEW_NODES = "disable-device-node-modification"
+"""A hook that keeps programs in the container from making device files; the toolkit has it from 1.17.8 on (internal/discover/hooks.go)."""
 _SOCKETS = ("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket")
 _SOCKET_OPTIONS = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
 _HOOKS = (("nvidia-cdi-hook", ("nvidia-cdi-hook",)), ("nvidia-ctk", ("nvidia-ctk", "hook")))
@@ -173,7 +178,16 @@ class DriverFiles:
         named = tuple((target.name, self._inside(found, path)) for path, target in links)
         return Edits(
             mounts=tuple(dict.fromkeys(mounts)),
-            hooks=_hooks(*tool, named, self._inside(found, found.folder)) if tool is not None else (),
+            hooks=(
+                _hooks(
+                    *tool,
+                    named,
+                    self._inside(found, found.folder),
+                    no_new_nodes=self._knows(tool[0], _NO_NEW_NODES),
+                )
+                if tool is not None
+                else ()
+            ),
             warning=""
             if tool is not None
             else "the host has neither nvidia-cdi-hook nor nvidia-ctk: containers find the driver libraries only if their"
@@ -193,9 +207,9 @@ class DriverFiles:
             target = self._host.resolve(path)
             if target is None:
                 continue
-            if name.endswith(ending):
+            if name.endswith(ending) or (name.startswith(_LEGACY) and target.name == name):
                 files.append(path)
-            elif target.name.endswith(ending):
+            elif target.name.endswith(ending) or target.name.startswith(_LEGACY):
                 links.append((path, found.folder / target.name))
         return tuple(files), tuple((path, target) for path, target in links if target in files)
 
@@ -227,6 +241,18 @@ class DriverFiles:
                     return f"{folder}/{name}", start
         return None
 
+    def _knows(self, tool: str, hook: str) -> bool:
+        """Say whether a tool of the host has a hook: one that it does not know would keep containers from starting.
+
+        Its program has the hook's name in it, as a text. Where the GPU operator installs the tool it is a script beside the program,
+        whose name ends in `.real`.
+        """
+        for path in (tool, f"{tool}.real"):
+            found = self._host.resolve(path)
+            if found is not None and self._host.contains(found, hook.encode()):
+                return True
+        return False
+
     def _mount(self, found: _Found, path: PurePosixPath) -> Mount:
         target = self._host.resolve(path) or path
         return Mount(str(target), self._inside(found, path))
@@ -237,9 +263,15 @@ class DriverFiles:
 
 
 def _hooks(
-    path: str, start: tuple[str, ...], links: tuple[tuple[str, str], ...], folder: str
+    path: str,
+    start: tuple[str, ...],
+    links: tuple[tuple[str, str], ...],
+    folder: str,
+    *,
+    no_new_nodes: bool,
 ) -> tuple[Hook, ...]:
-    """Return the hooks that every release of the toolkit has: links, then ldconfig."""
+    """Return the hooks that every release of the toolkit has: links, then ldconfig; and one that only later releases have."""
     pairs = tuple(word for target, link in links for word in ("--link", f"{target}::{link}"))
-    made = (Hook(path, (*start, "create-symlinks", *pairs)),) if pairs else ()
-    return (*made, Hook(path, (*start, "update-ldcache", "--folder", folder)))
+    made = (Hook(path, (*start, CREATE_SYMLINKS, *pairs)),) if pairs else ()
+    last = (Hook(path, (*start, _NO_NEW_NODES)),) if no_new_nodes else ()
+    return (*made, Hook(path, (*start, "update-ldcache", "--folder", folder)), *last)
