@@ -15,14 +15,21 @@ from testbed.realnode.hardware import Hardware
 from testbed.realnode.node import RealNode
 
 _GRACE_SECONDS = 15.0
+_CONTAINER = "apportion-agent"
 _ENDS_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 
 
 class NodeAgent:
-    """One agent process. `instance` is the pod's UID in production; "" leaves the option out."""
+    """One agent process. `instance` is the pod's UID in production; "" leaves the option out.
 
-    def __init__(self, node: RealNode, hardware: Hardware, *, instance: str = "") -> None:
+    `contained`: it runs in a privileged container of the node's containerd, whose files are the node's.
+    """
+
+    def __init__(
+        self, node: RealNode, hardware: Hardware, *, instance: str = "", contained: bool = False
+    ) -> None:
+        self._contained = contained
         self.log: Path = node.host.folder / f"agent{instance and '-'}{instance}.log"
         self.instance = instance
         self._node = node
@@ -34,14 +41,18 @@ class NodeAgent:
         cluster: ControlPlane = self._node.cluster
         token = await cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=self._node.name)
         [port] = free_ports(1)
-        command = self._node.host.command(
+        words: list[str | Path] = [
             *(sys.executable, "-m", "apportion", "agent", "--node-name", self._node.name),
             *self._hardware.options,
             *("--kubeconfig", token, "--log-format", "console", "--health-port", str(port)),
             *(("--instance", self.instance) if self.instance else ()),
-        )
+        ]
         environment = product_environment() | self._hardware.environment
-        self._process = Process.start("agent", command, self.log, environment=environment)
+        if self._contained:
+            words = self._node.containerd.container(_CONTAINER, words, environment)
+        self._process = Process.start(
+            "agent", self._node.host.command(*words), self.log, environment=environment
+        )
         await until_ready(self._process, lambda: answers(f"http://127.0.0.1:{port}/readyz"))
 
     async def stop(self) -> None:

@@ -7,17 +7,20 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.binaries import Binaries
 from testbed.errors import TestbedError
 from testbed.process import Process
 from testbed.readiness import until_ready
-from testbed.realnode.images import PAUSE, archive
+from testbed.realnode.images import IMAGE, PAUSE, archive
 from testbed.realnode.isolatedhost import IsolatedHost
 
 SOCKET = "/run/containerd/containerd.sock"
 _GRACE_SECONDS = 5.0
+_KERNEL = frozenset({"proc", "sys", "dev"})
+"""Folders of a root that every container has of its own."""
 
 # Snapshots are copies (`native`): they work on every file system, and the images are small. What would write outside of the
 # node's own folders (NRI, opt) is off. `restrict_oom_score_adj`: not every root may lower a score (CAP_SYS_RESOURCE).
@@ -99,6 +102,24 @@ class Containerd:
         if code != 0:
             raise TestbedError(f"ctr {' '.join(words)}: {said}")
         return said
+
+    def container(
+        self, name: str, words: Sequence[str | Path], environment: Mapping[str, str]
+    ) -> list[str | Path]:
+        """Return the command line that runs a program in a privileged container with the node's files and network.
+
+        The container's root is that of a small image; each folder of the node's root is mounted into it.
+        """
+        places = [entry.name for entry in os.scandir("/") if entry.is_dir() and entry.name not in _KERNEL]
+        mounts = [f"type=bind,src=/{place},dst=/{place},options=rbind:rw" for place in sorted(places)]
+        return [
+            *(self._binaries["ctr"], "--address", SOCKET, "-n", "k8s.io", "run", "--rm"),
+            *("--runtime", self._binaries["containerd-shim-runc-v2"]),
+            *("--snapshotter", "native", "--privileged", "--net-host"),
+            *(word for mount in mounts for word in ("--mount", mount)),
+            *(word for key, value in environment.items() for word in ("--env", f"{key}={value}")),
+            *(IMAGE, name, *words),
+        ]
 
     async def containers(self) -> list[str]:
         """Return the ids of all containers with a running process, sandboxes included."""

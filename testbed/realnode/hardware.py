@@ -6,6 +6,7 @@ product. After a reboot of the node it has no partitions, as real cards.
 
 import os
 import stat
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -27,8 +28,7 @@ class Hardware:
 
     def __init__(self, host: IsolatedHost, *, gpus: Sequence[str], npus: Sequence[str]) -> None:
         """Raises Unavailable without a C compiler."""
-        folder = host.folder / "hardware"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(dir=host.folder, prefix="hardware-"))
         self.root = folder / "root"
         self.nvml = FakeNvml.create(folder / "nvml", gpus)
         nvml_host.lay_out(self.nvml, self.root)

@@ -84,9 +84,9 @@ class RealNodeInstallation:
         """End everything."""
         await self._stack.aclose()
 
-    async def agent(self, instance: str = "") -> NodeAgent:
-        """Start an agent (one more) on the node, and wait until it serves."""
-        agent = NodeAgent(self.node, self.hardware, instance=instance)
+    async def agent(self, instance: str = "", *, contained: bool = False) -> NodeAgent:
+        """Start an agent (one more) on the node, and wait until it serves; `contained` as in `NodeAgent`."""
+        agent = NodeAgent(self.node, self.hardware, instance=instance, contained=contained)
         self._stack.push_async_callback(agent.stop)
         await agent.start()
         self.agents.append(agent)
@@ -104,6 +104,13 @@ class RealNodeInstallation:
         """Boot the node, and start its agent."""
         await self.node.boot()
         await self.agent()
+
+    async def exchange_cards(self, *, gpus: tuple[str, ...] = (), npus: tuple[str, ...] = ()) -> None:
+        """Give the node other cards, and run its agent in a container; no pod may have a device."""
+        while self.agents:
+            await self.agents.pop().stop()
+        self.hardware = Hardware(self.node.host, gpus=gpus, npus=npus)
+        await self.agent(contained=True)
 
     async def slices(self) -> list[Json]:
         """Return the node's slices."""
