@@ -275,7 +275,7 @@ class Agent:
         """Take up cards that did not answer before. Raises NotReady when the agent is to start anew for them."""
         changed = await self._discovery.later()
         for name in changed & self._hardware.cards.keys():
-            _log.info("agent.card_answers", node=self._options.node, card=name)
+            _log.info("agent.card_changed", node=self._options.node, card=name)
             if self._hardware.cards[name].kind not in self._served:
                 raise NotReady(
                     f"{name} answers now, the first of its kind: the agent starts anew to serve it"

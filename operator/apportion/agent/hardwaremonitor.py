@@ -118,6 +118,12 @@ class HardwareMonitor:
                 self._changed()
             sick = self._inventory.sick_partitions()
             self._events.sick_partitions(sick.values())
+            missing = self._inventory.off_fabric
+            texts = (
+                f"{card} has not joined the NVLink fabric ({why}): no claim gets it whole"
+                for card, why in missing.items()
+            )
+            await self._events.warn("FabricNotUp", texts)
             self._update_claims({**self._inventory.health, **dict.fromkeys(sick, Health.SICK)})
             if partitions or self._foreign is None:
                 await self._check_partitions()

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
@@ -25,6 +26,7 @@ from apportion.agent.slices.nodeinventory import (
     NodeInventory,
     StaticPartition,
     held_for,
+    off_fabric,
 )
 from apportion.dra.taint import Taint
 
@@ -44,6 +46,8 @@ class InventoryBuilder:
         self._quarantine = quarantine
         self._sticky_errors = sticky_errors or StickyErrors()
         self._marked: Mapping[str, str] = {}
+        self.off_fabric: Mapping[str, str] = {}
+        """Why cards have not joined their fabric."""
         self._context = context
         self._held = held
         self.health: Mapping[str, Health] = {}
@@ -55,8 +59,9 @@ class InventoryBuilder:
         """Ask the hardware how it is; returns whether the health of a card or partition changed."""
         health = await self._context.hardware.health()
         marked = await asyncio.to_thread(self._sticky_errors.all)
-        changed = health != self.health or marked != self._marked
-        self.health, self._marked = health, marked
+        fabric = await self._context.hardware.fabric()
+        changed = (health, marked, fabric) != (self.health, self._marked, self.off_fabric)
+        self.health, self._marked, self.off_fabric = health, marked, fabric
         self.last_read = time.time()
         return changed
 
@@ -95,6 +100,7 @@ class InventoryBuilder:
             self.health,
             frozenset(self._context.unsupported),
             marked=frozenset(self._marked),
+            fabric=self.off_fabric,
             quarantine=self._quarantine,
         )
 
@@ -108,9 +114,10 @@ def compose(
     refused: frozenset[str] = frozenset(),
     *,
     marked: frozenset[str] = frozenset(),
+    fabric: Mapping[str, str] = MappingProxyType({}),
     quarantine: bool = False,
 ) -> NodeInventory:
-    """Put the inventory together. Pure. `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses."""
+    """Put the inventory together. Pure. `fabric` says why cards have not joined theirs, `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses."""
     by_name = {card.name: card for card in cards}
     ours = {row.place: row for row in rows.values()}
     occupied: list[PartitionPlace] = []
@@ -151,7 +158,7 @@ def compose(
         occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
-        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick),
+        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick, fabric),
     )
 
 
@@ -162,12 +169,15 @@ def _taints(
     held: tuple[ClaimRow, ...],
     refused: frozenset[str],
     sick: set[str],
+    fabric: Mapping[str, str],
 ) -> dict[str, tuple[Taint, ...]]:
     """Return what keeps claims off devices, by their names."""
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
     for device in sorted(sick):
         taints[device] = (*taints[device], SICK)
     for card in cards:
+        if card.name in fabric:
+            taints[card.name] = (*taints[card.name], off_fabric(fabric[card.name]))
         if card.parts_only:
             taints[card.name] = (*taints[card.name], PARTS_ONLY)
     for card in (card for card in cards if card.name in quarantined):

@@ -249,6 +249,28 @@ EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(handle device, unsigned link, uns
     DONE(SUCCESS);
 }
 
+struct fabric_info { /* nvmlGpuFabricInfo_v2_t, to which version 3 adds a byte; its ids are made of the size */
+    unsigned version;
+    unsigned char cluster[16];
+    unsigned status, clique;
+    unsigned char state;
+    unsigned health;
+};
+enum { FABRIC_V2 = 0x02000024, FABRIC_V3 = 0x03000028 };
+
+/* nvml.h:7833: "For Hopper or newer"; status "must be checked only if state returns complete" (nvml.h:3816). */
+EXPORT int nvmlDeviceGetGpuFabricInfoV(handle device, struct fabric_info *out) {
+    BEGIN(device, ON(GPU_KIND));
+    if (call.gpu->architecture < HOPPER) DONE(NOT_SUPPORTED);
+    if (out->version != FABRIC_V2 && out->version != FABRIC_V3) DONE(ARGUMENT_VERSION_MISMATCH);
+    memcpy(out->cluster, call.gpu->cluster, sizeof out->cluster);
+    out->status = call.gpu->fabric_status;
+    out->clique = call.gpu->clique;
+    out->state = (unsigned char)call.gpu->fabric_state;
+    out->health = call.gpu->fabric_health;
+    DONE(SUCCESS);
+}
+
 EXPORT int nvmlDeviceGetTopologyCommonAncestor(handle device, handle other, unsigned *level) {
     BEGIN(device, ON(GPU_KIND));
     unsigned index = (other >> 48) & 0xff;

@@ -199,6 +199,13 @@ class FakeNvml(FakeDriver[layout.State]):
         with self.changing() as state:
             state.driver = version.encode()
 
+    def fabric(self, gpu: int, state: int, *, status: int = 0, clique: int = 0, cluster: str = "") -> None:
+        """Let a GPU be in this state of joining the fabric (NVML_GPU_FABRIC_STATE_*); `cluster` is a UUID, "" for a fabric of one node."""
+        with self.changing() as everything:
+            row = everything.gpu[gpu]
+            row.fabric_state, row.fabric_status, row.clique = state, status, clique
+            row.cluster[:] = uuid.UUID(cluster).bytes if cluster else bytes(16)
+
     def set_mode(self, gpu: int, *, on: bool) -> None:
         """Set the MIG mode by hand, as after a reset."""
         with self.changing() as state:

@@ -114,7 +114,7 @@ async def test_only_the_partition_that_was_hit_is_kept_from_claims(faked: MakeFa
         for device in DEVICES:
             claims[device] = await node.claim(namespace, device, device)
             await node.partition(device, "3g.40gb", holder=holder(claims[device]))
-            await agent.insist(lambda device=device: node.phase(device, "Ready"))  # type: ignore[misc]
+            await agent.insist(lambda device=device: node.phase(device, "Ready", within=60))  # type: ignore[misc]
             claim = claims[device]
             answer = await agent.insist(lambda claim=claim: eventually(lambda: node.prepare(claim), bool))  # type: ignore[misc]
             assert answer[claim["metadata"]["uid"]].error == ""

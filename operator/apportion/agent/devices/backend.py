@@ -95,6 +95,17 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class OnFabric(Protocol):
+    """A backend of cards that reach each other through a fabric, which comes up after them."""
+
+    def fabric_cards(self) -> Collection[str]:
+        """Return the cards that belong to a fabric."""
+
+    def fabric(self, card: str) -> str:
+        """Return why a card has not joined its fabric, one word; "" when it has. Raises HardwareError when it cannot be asked."""
+
+
+@runtime_checkable
 class Releasable(Protocol):
     """A backend whose driver can be exchanged under the running agent."""
 

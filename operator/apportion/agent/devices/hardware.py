@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 
 import structlog
 
-from apportion.agent.devices.backend import Backend, Releasable
+from apportion.agent.devices.backend import Backend, OnFabric, Releasable
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
@@ -59,6 +59,8 @@ class Hardware:
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
         """Questions by card that are out although their deadline is over."""
         self._seen: dict[str, tuple[LivePartition, ...]] = {}
+        self._fabric: dict[str, str] = {}
+        """Why cards have not joined their fabric, "" for those that have."""
         self.cards: Mapping[str, Card] = {}
         """By name, as last discovered."""
 
@@ -134,6 +136,16 @@ class Hardware:
         """Return the health of all cards; one that does not say it, or not in time, is sick."""
         found = await _in_turn(self._health, self.cards)
         return dict(zip(self.cards, found, strict=True))
+
+    async def fabric(self) -> Mapping[str, str]:
+        """Return why cards have not joined their fabric, by card; one that cannot be asked is as it was, at first Unknown."""
+        for backend in [backend for backend in self._backends if isinstance(backend, OnFabric)]:
+            for card in backend.fabric_cards():
+                try:
+                    self._fabric[card] = await self._ask(card, backend.fabric, card)
+                except HardwareError:
+                    self._fabric.setdefault(card, "Unknown")
+        return {card: why for card, why in self._fabric.items() if why and card in self.cards}
 
     async def release(self, why: str) -> bool:
         """Let go of the drivers that can be exchanged under the agent; returns whether there is one."""

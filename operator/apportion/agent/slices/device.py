@@ -20,6 +20,7 @@ from apportion.dra.taint import Taint
 STANDARD = "resource.kubernetes.io"
 MOST_FACTS = 32
 """Attributes and capacities of one device together (API limit)."""
+_BY_NVLINK = frozenset({"nvlinkGroup", "clusterUUID", "cliqueID"})
 Json = dict[str, Any]
 
 
@@ -115,8 +116,8 @@ def _shared(card: Card) -> dict[str, Scalar]:
 
 
 def _inherited(card: Card) -> dict[str, Scalar]:
-    # MIG switches NVLink off between instances (NVIDIA MIG User Guide), so partitions are in no NVLink group.
-    return {name: value for name, value in _shared(card).items() if name != "nvlinkGroup"}
+    # MIG switches NVLink off between instances (NVIDIA MIG User Guide), so partitions are in no NVLink group, and no clique.
+    return {name: value for name, value in _shared(card).items() if name not in _BY_NVLINK}
 
 
 def _parent_attributes(card: Card, profile: Profile) -> dict[str, Scalar]:

@@ -34,6 +34,11 @@ BY_HEALTH: Mapping[Health, tuple[Taint, ...]] = {
 }
 
 
+def off_fabric(why: str) -> Taint:
+    """Return the taint on a whole card that has not joined its fabric; its partitions do without."""
+    return Taint("apportion.dev/fabric", "NoSchedule", why)
+
+
 def held_for(claim: str) -> Taint:
     """Return the taint on what is still prepared for a claim (UID) that has lost it; it goes after unprepare."""
     # `node prepare` takes any UID from a file; a taint's value must be a valid label value.

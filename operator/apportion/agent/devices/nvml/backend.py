@@ -18,6 +18,7 @@ from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
+from apportion.agent.devices.nvml.fabric import fabric
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
 from apportion.agent.devices.nvml.livepartition import live_partition
@@ -65,6 +66,7 @@ class NvmlBackend:
         )
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
+        self._outdated = False
         self._seen = LastSeen("nvml")
 
     def present(self) -> bool:
@@ -74,6 +76,7 @@ class NvmlBackend:
     def devices(self) -> tuple[Card, ...]:
         """Discover the GPUs; raises HardwareError when there is no driver."""
         gpus, left_out = discover(self._session, self._root, self._names)
+        self._outdated = False
         # A GPU that was known stays as it was: that it does not answer now is a question of its health.
         kept = [gpu for gpu in self._gpus.values() if gpu.name in left_out]
         found = sorted((*gpus, *kept), key=lambda gpu: (len(gpu.name), gpu.name))
@@ -86,8 +89,8 @@ class NvmlBackend:
         return tuple(gpu.card for gpu in found)
 
     def incomplete(self) -> bool:
-        """Say whether a GPU that is known was not found at discovery."""
-        return bool(self._left_out)
+        """Say whether a GPU that is known was not found at discovery, or has joined its fabric since."""
+        return bool(self._left_out) or self._outdated
 
     def edits(self, card: str) -> Edits:
         """Return device files by the minor that the GPU has now (nvml.h: it may change with the MIG mode), and the driver's."""
@@ -172,6 +175,19 @@ class NvmlBackend:
         if self._instances.of(gpu):
             raise Busy(f"{card}: it is cut; {self._taken(gpu)}")
         self._set_mode(gpu, _OFF)
+
+    def fabric_cards(self) -> Collection[str]:
+        """Return the GPUs that belong to an NVLink fabric."""
+        return tuple(gpu.name for gpu in self._gpus.values() if gpu.on_fabric)
+
+    def fabric(self, card: str) -> str:
+        """Return why a GPU has not joined its fabric, "" when it has."""
+        gpu = self._gpu(card)
+        place = fabric(self._session, self._session.handle(gpu.card.uuid, gpu.name), gpu.name)
+        if place is not None and place.attributes.items() - gpu.card.attributes.items():
+            # It has joined since it was discovered: the next discovery publishes its clique.
+            self._outdated = True
+        return place.missing if place is not None else ""
 
     def release(self, why: str) -> None:
         """Let go of the driver for the rest of this process; GPUs are shown as last seen. `why` is for people."""

@@ -15,6 +15,7 @@ import structlog
 from apportion.agent.devices import pci
 from apportion.agent.devices.names import CardNames
 from apportion.agent.devices.nvml import links, profiles
+from apportion.agent.devices.nvml.fabric import Fabric, fabric
 from apportion.agent.devices.nvml.profiles import MigProfile
 from apportion.agent.devices.nvml.session import HOW_TO_RESET, NOT_OFFERED, NoSession, Session, text
 from apportion.agent.devices.values import UNCUT, Card, CardKind
@@ -65,6 +66,8 @@ class Gpu:
     architecture: int
     migs: tuple[MigProfile, ...]
     """Every profile it can be cut into; empty when it cannot be cut as it is."""
+    on_fabric: bool = False
+    """Whether it belongs to an NVLink fabric, joined or not."""
 
     @property
     def name(self) -> str:
@@ -123,12 +126,14 @@ def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path, names:
     architecture = int(call("nvmlDeviceGetArchitecture"))
     migs, uncut = _mig_profiles(session, handle, name, memory, architecture, names.profiles(uuid))
     totals = profiles.totals(migs)
+    place = _fabric(session, handle, name)
     card = Card(
         name=name,
         kind=CardKind.GPU,
         uuid=uuid,
         location=pci.locate(text(call("nvmlDeviceGetPciInfo").busId), root),
         attributes=_attributes(session, handle, name, architecture)
+        | (place.attributes if place is not None else {})
         | ({UNCUT: uncut} if uncut else {})
         # GB10 has no memory of its own; the name is that of NVIDIA's DRA driver (its pull request 1121).
         | ({} if memory else {"memoryType": "unified"}),
@@ -138,7 +143,18 @@ def _gpu(session: Session, handle: Any, uuid: str, name: str, root: Path, names:
         profiles=tuple(mig.profile for mig in migs),
         parts_only=bool(migs) and architecture < HOPPER,
     )
-    return Gpu(card, architecture, migs)
+    return Gpu(card, architecture, migs, on_fabric=place is not None)
+
+
+def _fabric(session: Session, handle: Any, name: str) -> Fabric | None:
+    try:
+        return fabric(session, handle, name)
+    except NoSession:
+        raise
+    except HardwareError as error:
+        # It may have a fabric, and is asked when its health is.
+        _log.warning("nvml.fabric_unknown", card=name, error=str(error))
+        return Fabric("Unknown", {})
 
 
 def _mig_profiles(
