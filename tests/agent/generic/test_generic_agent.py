@@ -18,6 +18,8 @@ from tests.agent.simulated_node import SimulatedNode
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 VIDEO = {"type": "video", "driver": "video.example.com", "match": {"path": "/sys/class/video4linux/*"}}
 H100 = {"model": "H100-80GB"}
+_START = 60
+"""Seconds for an agent that is a process of its own."""
 
 
 def configure(node: SimulatedNode, host: FpgaHost, *kinds: Any) -> Path:
@@ -28,8 +30,19 @@ def configure(node: SimulatedNode, host: FpgaHost, *kinds: Any) -> Path:
     return file
 
 
+async def served(node: SimulatedNode) -> None:
+    """Wait until kubelet would find the driver: plugins are started one after the other."""
+    socket = node.folder / f"r/{FPGA}-reg.sock"
+
+    async def there() -> bool:
+        return socket.exists()
+
+    await eventually(there, bool)
+
+
 async def prepared(node: SimulatedNode, claim: Json) -> str:
     """Prepare a claim of an FPGA; returns the error."""
+    await served(node)
     return (await node.prepare(claim, driver=FPGA))[claim["metadata"]["uid"]].error
 
 
@@ -40,6 +53,7 @@ async def test_an_fpga_is_published_and_prepared_beside_a_gpu(
     async with make_node(cards=[H100]) as node:
         configure(node, host, described())
         async with node.agent():
+            await served(node)
             assert (await node.registered(FPGA)).name == FPGA
             devices = await eventually(lambda: node.devices(FPGA), bool)
             assert set(devices) == {"fpga-0", "fpga-1"}
@@ -71,7 +85,7 @@ async def test_files_of_a_prepared_claim_follow_the_device_number(
     async with make_node() as node:
         configure(node, host, described())
         async with killed_agent_of(node):
-            await eventually(lambda: node.devices(FPGA), bool)
+            await eventually(lambda: node.devices(FPGA), bool, within=_START)
             claim = await node.claim(namespace, "mine", "fpga-1", driver=FPGA)
             assert await prepared(node, claim) == ""
             host.number(FIRST)
@@ -140,6 +154,7 @@ async def test_a_kind_that_is_configured_no_more_is_published_no_more(
         async with node.agent():
             await eventually(lambda: node.slices(FPGA), lambda slices: slices == [])
             assert "gpu-0" in await node.devices()
+            await served(node)
             assert await node.unprepare(claim, driver=FPGA) == {claim["metadata"]["uid"]: ""}
         async with node.agent():
             assert not (node.folder / f"r/{FPGA}-reg.sock").exists()
@@ -152,11 +167,12 @@ async def test_the_agent_starts_anew_when_the_configuration_changes(
     async with make_node(cards=[H100]) as node:
         file = configure(node, host)
         async with killed_agent_of(node) as agent:
-            await eventually(node.devices, bool)
+            await eventually(node.devices, bool, within=_START)
             file.write_text(yaml.safe_dump({"devices": [described()]}))
             assert await agent.ended() == 1
             await agent.start()
-            assert set(await eventually(lambda: node.devices(FPGA), bool)) == {"fpga-0", "fpga-1"}
+            found = await eventually(lambda: node.devices(FPGA), bool, within=_START)
+            assert set(found) == {"fpga-0", "fpga-1"}
 
 
 async def test_names_are_kept_when_the_journal_is_lost(make_node: MakeNode, host: FpgaHost) -> None:

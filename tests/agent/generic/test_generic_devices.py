@@ -98,7 +98,7 @@ def regions(root: Path, card: Path, *names: str) -> None:
         link.symlink_to(Path("../..") / (card / "fpga_region" / name).relative_to(root / "sys"))
 
 
-def test_devices_without_pci_are_told_apart_by_their_names(tmp_path: Path) -> None:
+def test_devices_without_pci_are_known_by_their_names(tmp_path: Path) -> None:
     """A platform device has no bus id, and so no PCIe root that it would share with others."""
     (tmp_path / "sys/class/fpga_region/region0").mkdir(parents=True)
     (card,) = backend_of(tmp_path, **FPGA_REGION, uuid=None).devices()
@@ -116,9 +116,7 @@ def test_a_link_that_leads_out_of_the_host_is_followed_below_its_root(host: Fpga
 
 
 @pytest.mark.parametrize("said", ["", "0000-0000", "two words", "XF-1a", "x" * 60])
-def test_a_card_that_cannot_be_told_from_others_is_left_out_with_the_reason(
-    host: FpgaHost, said: str
-) -> None:
+def test_a_card_that_may_be_another_one_is_left_out_with_the_reason(host: FpgaHost, said: str) -> None:
     """What is prepared on it could not be found by its UUID; it comes back when its number can be read."""
     host.say(FIRST, "serial_number", said)
     backend = backend_of(host.root)
