@@ -103,8 +103,9 @@ def test_the_path_of_a_subrequest_leaves_it_out(tmp_path: Path) -> None:
     """A consumer knows the request from the claim's spec, not which alternative was taken."""
     folder = MetadataFolder(tmp_path, "d")
     mounts = folder.write(CLAIM, [DeviceDescription(("r/best",), "p", "gpu-0", {})])
-    assert mounts["r"].container_path == f"{BASE}/resourceclaims/mine/r/d-metadata.json"
-    assert Path(mounts["r"].host_path).is_file()
+    (mount,) = mounts["r"]
+    assert mount.container_path == f"{BASE}/resourceclaims/mine/r/d-metadata.json"
+    assert Path(mount.host_path).is_file()
     assert folder.claims() == {CLAIM.uid}
 
 

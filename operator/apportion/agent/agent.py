@@ -213,7 +213,9 @@ class Agent:
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
         options = self._options
-        return CdiFolder(options.cdi_dir), MetadataFolder(options.plugins_dir / driver, driver)
+        return CdiFolder(options.cdi_dir), MetadataFolder(
+            options.plugins_dir / driver, driver, options.rank_tables(driver)
+        )
 
     async def _abandon(self, row: ClaimRow) -> bool:
         """Undo a preparation that was never finished, for a claim that is gone."""

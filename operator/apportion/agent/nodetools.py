@@ -208,7 +208,7 @@ class NodeTools:
         return Preparer(
             context,
             CdiFolder(self._options.cdi_dir),
-            MetadataFolder(self._options.plugins_dir / driver, driver),
+            MetadataFolder(self._options.plugins_dir / driver, driver, self._options.rank_tables(driver)),
             driver=driver,
             kind=kind,
             node=self._options.node,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from apportion.agent.devices.ascend.ranktable import RankTables
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import CardKind
 from apportion.agent.foreign import ForeignPolicy
@@ -101,6 +102,10 @@ class AgentOptions:
     def drivers(self) -> dict[str, str]:
         """The driver of each kind of card that has a backend of its own."""
         return {CardKind.GPU: self.driver_gpu, CardKind.NPU: self.driver_npu, CardKind.NIC: self.driver_rdma}
+
+    def rank_tables(self, driver: str) -> RankTables | None:
+        """Return what makes rank tables of the node's NPUs, None for a driver of other cards."""
+        return RankTables(self.host_root, self.node) if driver == self.driver_npu else None
 
     def sticky_errors(self) -> StickyErrors:
         """Return the sticky errors of cards: they outlive the agent, not a reboot."""

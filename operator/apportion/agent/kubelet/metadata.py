@@ -3,16 +3,19 @@
 In: a claim and its devices with their attributes. Out: a file per request in the plugin's folder, and the mount that puts it to
 `/var/run/kubernetes.io/dra-device-attributes/resourceclaims/<claim>/<request>/<driver>-metadata.json`; for a claim made from a
 template, `.../resourceclaimtemplates/<name in the pod>/...`. Content: a stream of `DeviceMetadata` objects, newest version first.
+
+Beside it lies `<driver>-rank-table.json` for a request that has several whole NPUs: HCCL's rank table of this one server.
 """
 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from apportion.agent.devices.ascend.ranktable import RankTables
 from apportion.agent.devices.values import Mount
 from apportion.agent.files import UID, write
 from apportion.dra.claim import Claim
@@ -24,6 +27,7 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of claims that were made from a template (core/v1 `PodResourceClaimAnnotation`)."""
 _FOLDER = "dra-device-metadata"
 _OPTIONS = ("ro", "bind")
+_RANK_TABLE = "rank-table"
 Json = dict[str, Any]
 
 
@@ -42,21 +46,49 @@ class DeviceDescription:
 class MetadataFolder:
     """One driver's files: a folder per claim UID, so that a claim never gets the files of an earlier one of its name."""
 
-    def __init__(self, plugin: Path, driver: str) -> None:
-        """`plugin` is the driver's own folder below kubelet's plugins, under the same path on the host."""
+    def __init__(self, plugin: Path, driver: str, rank_tables: RankTables | None = None) -> None:
+        """`plugin` is the driver's own folder below kubelet's plugins, under the same path on the host.
+
+        `rank_tables`: those of the node, for the driver of NPUs.
+        """
         self._folder = plugin / _FOLDER
         self._driver = driver
+        self._rank_tables = rank_tables
 
-    def write(self, claim: Claim, devices: Sequence[DeviceDescription]) -> dict[str, Mount]:
+    def write(self, claim: Claim, devices: Sequence[DeviceDescription]) -> dict[str, tuple[Mount, ...]]:
         """Write those of the claim's files whose content changes; returns the mounts by request."""
-        mounts: dict[str, Mount] = {}
+        mounts: dict[str, tuple[Mount, ...]] = {}
         for request in dict.fromkeys(name for device in devices for name in device.requests):
             base = request.split("/")[0]
             path = self._folder / claim.uid / base / "metadata.json"
             rows = [device for device in devices if request in device.requests]
+            table, rows = self._ranked(rows)
             write(path, content(claim, self._driver, request, rows), sync=False)
-            mounts[base] = Mount(str(path), inside(claim, self._driver, base), _OPTIONS)
+            mounts[base] = (Mount(str(path), inside(claim, self._driver, base), _OPTIONS),)
+            if table:
+                place = path.with_name(f"{_RANK_TABLE}.json")
+                write(place, table, sync=False)
+                seen = inside(claim, self._driver, base, _RANK_TABLE)
+                mounts[base] += (Mount(str(place), seen, _OPTIONS),)
         return mounts
+
+    def _ranked(self, rows: list[DeviceDescription]) -> tuple[str, list[DeviceDescription]]:
+        """Return the rank table of a request's devices, "" for none, and the devices in the order of their ranks."""
+        if self._rank_tables is None or not all(_may_have_rank(row) for row in rows):
+            return "", rows
+        table = self._rank_tables.table(
+            {row.device: row.attributes.get("hccsGroup", {}).get("string", "") for row in rows}
+        )
+        if table is None:
+            return "", rows
+        ranked = []
+        for row in sorted(rows, key=lambda row: table.ranks[row.device]):
+            known: Json = {"hcclRank": {"int": table.ranks[row.device]}}
+            if row.device in table.addresses:
+                known["deviceIP"] = {"string": table.addresses[row.device]}
+            known["rankTable"] = {"string": table.lacking or "several servers"}
+            ranked.append(replace(row, attributes={**row.attributes, **known}))
+        return table.text, ranked
 
     def read(self, claim: str) -> tuple[Json, ...]:
         """Return the content of a claim UID's files in their newest version; files that cannot be read are left out."""
@@ -77,11 +109,16 @@ class MetadataFolder:
         return {name for name in names if UID.fullmatch(name) is not None}
 
 
-def inside(claim: Claim, driver: str, request: str) -> str:
-    """Return where a container finds the file of a request."""
+def _may_have_rank(row: DeviceDescription) -> bool:
+    # Chips of a super pod need template 1.2 of the table, with ids of the pod that it is for.
+    return row.attributes.get("type") == {"string": "npu"} and "superPodId" not in row.attributes
+
+
+def inside(claim: Claim, driver: str, request: str, file: str = "metadata") -> str:
+    """Return where a container finds a file of a request."""
     pod_claim = claim.annotations.get(POD_CLAIM_NAME)
     kind, name = ("resourceclaimtemplates", pod_claim) if pod_claim else ("resourceclaims", claim.name)
-    return f"{INSIDE}/{kind}/{name}/{request}/{driver}-metadata.json"
+    return f"{INSIDE}/{kind}/{name}/{request}/{driver}-{file}.json"
 
 
 def content(claim: Claim, driver: str, request: str, devices: Sequence[DeviceDescription]) -> str:

@@ -157,7 +157,10 @@ class Preparer:
             for each in injections
         ]
         mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
-        injections = [replace(each, own=tuple(mounts[name] for name in each.requests)) for each in injections]
+        injections = [
+            replace(each, own=tuple(mount for name in each.requests for mount in mounts[name]))
+            for each in injections
+        ]
         await asyncio.to_thread(self._cdi.write, self.driver, ref.uid, injections)
         self._context.at("cdi.written")
         return row, injections
