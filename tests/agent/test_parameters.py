@@ -1,11 +1,20 @@
 """Opaque parameters of an allocation, where kubelet asks for its devices."""
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from uuid import uuid4
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apportion.agent.devices.sharing import TimeSlice
+from apportion.api.deviceconfig import read
 from testbed.api import Json
 from tests.agent.places import GPU
 from tests.agent.simulated_node import SimulatedNode
+from tests.drawnparameters import PARAMETERS
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
 H100 = {"model": "H100-80GB"}
@@ -18,13 +27,28 @@ def parameters(kind: str = "GpuConfig", *requests: str, driver: str = GPU, **sha
     return {"source": "FromClaim", "requests": [*requests], "opaque": opaque}
 
 
+def set_up(node: SimulatedNode) -> Json:
+    """Return what the simulated hardware is set up as; {} is how it begins."""
+    state = json.loads((node.folder / "node.yaml.state.json").read_text())
+    found: Json = state.get("sharing", {})
+    return found
+
+
 async def test_a_claim_is_not_prepared_with_parameters_that_would_be_ignored(
     make_node: MakeNode, namespace: str
 ) -> None:
     """By whom it was allocated does not matter: kubelet shows field and reason at the pod, and nothing is left on the node."""
     device = "gpu-0-mig-2g20gb-14-0"
     refused = {
-        "mps": ([parameters(strategy="MPS")], "sharing.strategy: MPS is not offered"),
+        "strategy": ([parameters(strategy="Exclusive")], "sharing.strategy: "),
+        "limit": (
+            [
+                parameters(
+                    "MigDeviceConfig", strategy="MPS", mpsConfig={"defaultPinnedDeviceMemoryLimit": "1k"}
+                )
+            ],
+            "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit: 1k is less than 1Mi",
+        ),
         "unknown": ([parameters("VfioDeviceConfig")], "kind: 'VfioDeviceConfig' is not known"),
         "part": (
             [parameters("GpuConfig", "r0")],
@@ -67,6 +91,7 @@ async def test_a_claim_that_is_prepared_stays_so_whatever_its_parameters(
         await node.deallocate(claim)
         await node.allocate(claim, "gpu-0", config=[parameters(strategy="MPS")])
         assert await node.prepare(claim) == first
+        assert set_up(node) == {}
 
 
 async def test_parameters_are_read_when_a_claim_gets_other_devices_than_were_begun(
@@ -78,6 +103,86 @@ async def test_parameters_are_read_when_a_claim_gets_other_devices_than_were_beg
         uid = claim["metadata"]["uid"]
         assert "no Partition object" in (await node.prepare(claim))[uid].error
         await node.deallocate(claim)
-        await node.allocate(claim, "gpu-0", config=[parameters(strategy="MPS")])
-        assert "MPS is not offered" in (await node.prepare(claim))[uid].error
+        await node.allocate(claim, "gpu-0", config=[parameters(strategy="Exclusive")])
+        assert "sharing.strategy" in (await node.prepare(claim))[uid].error
         assert node.cdi() == {}
+
+
+@pytest.mark.parametrize(
+    ("terms", "requests", "field"),
+    [
+        (
+            {"defaultPerDevicePinnedMemoryLimit": {"2": "1Gi"}},
+            ["r0", "r1"],
+            "PinnedMemoryLimit: 2 is no device",
+        ),
+        (
+            {"defaultPerDevicePinnedMemoryLimit": {"GPU-other": "1Gi"}},
+            ["r0"],
+            "GPU-other is no device",
+        ),
+    ],
+    ids=["index", "uuid"],
+)
+async def test_terms_that_no_device_of_the_claim_can_keep_are_refused(
+    make_node: MakeNode, namespace: str, terms: Json, requests: list[str], field: str
+) -> None:
+    """Which devices a claim has is known when it is allocated; then the agent says what cannot be."""
+    config = [parameters("GpuConfig", *requests, strategy="MPS", mpsConfig=terms)]
+    async with make_node(cards=[H100, H100]) as node, node.agent():
+        claim = await node.claim(namespace, "terms", "gpu-0", "gpu-1", config=config)
+        assert field in (await node.prepare(claim))[claim["metadata"]["uid"]].error
+        assert (node.cdi(), set_up(node)) == ({}, {})
+
+
+async def test_two_configurations_of_one_claim_get_no_two_control_daemons(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """A container finds one daemon: its GPUs have it together, and what holds for all of them is the same for all."""
+    entries = [
+        parameters("GpuConfig", f"r{n}", strategy="MPS", mpsConfig={"defaultActiveThreadPercentage": 50 + n})
+        for n in range(2)
+    ]
+    async with make_node(cards=[H100, H100]) as node, node.agent():
+        claim = await node.claim(namespace, "two", "gpu-0", "gpu-1", config=entries)
+        error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+        assert "config[1].opaque.parameters.sharing.mpsConfig.defaultActiveThreadPercentage" in error
+        assert (node.cdi(), set_up(node)) == ({}, {})
+
+
+@given(drawn=st.lists(PARAMETERS, min_size=8, max_size=8))
+@settings(
+    max_examples=3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_whatever_somebody_writes_is_set_up_or_refused_with_its_field(
+    make_node: MakeNode, namespace: str, drawn: list[Json]
+) -> None:
+    """What is prepared shows in what the hardware is set up as; what is refused leaves nothing, and no text ends the agent."""
+    async with make_node(cards=[H100]) as node, node.agent():
+        for number, body in enumerate(drawn):
+            entry = {"source": "FromClaim", "requests": ["r0"], "opaque": {"driver": GPU, "parameters": body}}
+            claim = await node.claim(namespace, f"drawn-{uuid4().hex}-{number}", "gpu-0", config=[entry])
+            error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+            if error:
+                assert "status.allocation.devices.config[0].opaque.parameters" in error
+                assert node.cdi() == {}
+                assert set_up(node) == {}
+                continue
+            found = read(body, field="")
+            slices = set_up(node).get("timeSlices", {})
+            assert slices == (
+                {} if found.time_slice == "Default" else {"gpu-0": TimeSlice[found.time_slice.upper()]}
+            )
+            daemons = list(set_up(node).get("daemons", {}).values())
+            assert bool(daemons) == (found.mps is not None)
+            terms = found.mps.model_dump(by_alias=True, exclude_none=True) if found.mps is not None else {}
+            commands = " ".join(line for daemon in daemons for line in daemon["commands"])
+            assert ("active_thread_percentage" in commands) == ("defaultActiveThreadPercentage" in terms)
+            limits = terms.get("defaultPinnedDeviceMemoryLimit") or terms.get(
+                "defaultPerDevicePinnedMemoryLimit"
+            )
+            assert ("pinned_mem_limit" in commands) == bool(limits)
+            await node.unprepare(claim)
+            assert set_up(node) == {}

@@ -4,49 +4,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from apportion.api.deviceconfig import NVIDIA, OURS, read
+from apportion.api.deviceconfig import NVIDIA, OURS, Mps, read
 from apportion.errors import BrokenInput
+from tests.drawnparameters import PARAMETERS, VALUES
 
 AT = "spec.devices.config[0].opaque.parameters"
-NAMES = st.sampled_from(
-    [
-        *(
-            "apiVersion",
-            "kind",
-            "sharing",
-            "strategy",
-            "timeSlicingConfig",
-            "time_slicing_config",
-            "interval",
-        ),
-        *("mpsConfig", "defaultActiveThreadPercentage", "defaultPinnedDeviceMemoryLimit", "multiUser", "x"),
-    ]
-)
-WORDS = st.sampled_from(
-    [OURS, NVIDIA, "GpuConfig", "MigDeviceConfig", "TimeSlicing", "MPS", "Default", "Long", "10Gi", "", "0"]
-)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
-    max_leaves=12,
-)
-SHARING = st.fixed_dictionaries(
-    {"strategy": st.sampled_from(["TimeSlicing", "MPS"]) | VALUES},
-    optional={
-        "timeSlicingConfig": st.fixed_dictionaries({}, optional={"interval": WORDS, "x": VALUES}) | VALUES,
-        "mpsConfig": VALUES,
-        "x": VALUES,
-    },
-)
-PARAMETERS = st.fixed_dictionaries(
-    {
-        "apiVersion": st.sampled_from([OURS, NVIDIA]) | VALUES,
-        "kind": st.sampled_from(["GpuConfig", "MigDeviceConfig"]) | VALUES,
-    },
-    optional={"sharing": SHARING | VALUES, "x": VALUES},
-)
+MPS = "sharing.mpsConfig"
+EACH = "defaultPerDevicePinnedMemoryLimit"
+
+
+def mps(**terms: Any) -> dict[str, Any]:
+    return {"strategy": "MPS", "mpsConfig": terms}
 
 
 def config(kind: str = "GpuConfig", **fields: Any) -> dict[str, Any]:
@@ -77,18 +46,49 @@ def test_parameters_are_taken_whole_or_refused(parameters: Any) -> None:
 )
 def test_what_asks_for_nothing_special_is_taken(parameters: dict[str, Any]) -> None:
     """Time slicing with the default interval is what a GPU does for all that share it."""
-    assert read(parameters, field=AT).kind == parameters["kind"]
+    found = read(parameters, field=AT)
+    assert (found.kind, found.time_slice, found.mps) == (parameters["kind"], "Default", None)
+
+
+def test_time_slices_and_limits_are_read_as_they_are_written() -> None:
+    """MPS without terms is MPS without limits."""
+    sliced = read(
+        config(sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}), field=AT
+    )
+    assert (sliced.time_slice, sliced.mps) == ("Long", None)
+    assert read(config("MigDeviceConfig", sharing={"strategy": "MPS"}), field=AT).mps == Mps()
+    terms = {"defaultActiveThreadPercentage": 50, "defaultPinnedDeviceMemoryLimit": "10Gi", "multiUser": True}
+    limited = read(config(sharing={"strategy": "MPS", "mpsConfig": terms}), field=AT).mps
+    assert limited == Mps.from_json(terms)
 
 
 @pytest.mark.parametrize(
     ("parameters", "field", "reason"),
     [
-        (config(sharing={"strategy": "MPS"}), "sharing.strategy", "MPS is not offered"),
-        (config("MigDeviceConfig", sharing={"strategy": "MPS"}), "sharing.strategy", "MPS is not offered"),
         (
-            config(sharing={"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}),
-            "sharing.timeSlicingConfig.interval",
-            "Long is not offered",
+            config(sharing=mps(defaultActiveThreadPercentage=0)),
+            f"{MPS}.defaultActiveThreadPercentage",
+            "greater",
+        ),
+        (
+            config(sharing=mps(defaultPinnedDeviceMemoryLimit="9k")),
+            f"{MPS}.defaultPinnedDeviceMemoryLimit",
+            "1Mi",
+        ),
+        (
+            config(sharing=mps(defaultPerDevicePinnedMemoryLimit={"x": "1Gi"})),
+            f"{MPS}.{EACH}",
+            "neither the index",
+        ),
+        (
+            config(sharing=mps(defaultPerDevicePinnedMemoryLimit={"MIG-1": "1Gi"})),
+            f"{MPS}.{EACH}",
+            "no whole GPU",
+        ),
+        (
+            config("MigDeviceConfig", sharing=mps(defaultPerDevicePinnedMemoryLimit={"GPU-1": "1Gi"})),
+            f"{MPS}.{EACH}",
+            "has no UUID before it is cut",
         ),
         (config(sharing={"strategy": "TimeSlicing", "mpsConfig": {}}), "sharing", "mpsConfig has no meaning"),
         (config(sharing={"strategy": "MPS", "timeSlicingConfig": {}}), "sharing", "timeSlicingConfig has no"),
@@ -105,7 +105,7 @@ def test_what_asks_for_nothing_special_is_taken(parameters: dict[str, Any]) -> N
 def test_a_refusal_names_the_field_and_the_reason(
     parameters: dict[str, Any], field: str, reason: str
 ) -> None:
-    """As NVIDIA's driver does where it decodes strictly; and what would not be kept is not promised."""
+    """As NVIDIA's driver does where it decodes strictly; and what could be kept on no device is not promised."""
     with pytest.raises(BrokenInput, match=reason) as refused:
         read(parameters, field=AT)
     assert refused.value.field == f"{AT}.{field}"

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+from hypothesis import given
+
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS, CLASSES
 from apportion.scheduling.waiting import RefusedConfiguration
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
+from tests.drawnparameters import PARAMETERS, VALUES
 from tests.observedcluster import GPU, Json, ObservedCluster
 from tests.scheduling.queued import names, world
 
@@ -20,9 +23,9 @@ def parameters(driver: str = GPU, **sharing: Any) -> Json:
 def test_a_claim_that_no_agent_would_set_up_gets_no_devices() -> None:
     """Its pod's other claims get none either; the others of the queue are served."""
     made = world()
-    made.claim("mps", config=[parameters(strategy="MPS")])
+    made.claim("mps", config=[parameters(strategy="Exclusive")])
     made.claim("beside")
-    made.claim("fine", config=[parameters(strategy="TimeSlicing")])
+    made.claim("fine", config=[parameters(strategy="MPS")])
     made.pod("p", "mps", "beside", gates=[GATE])
     made.pod("q", "fine", gates=[GATE])
     assert names(made) == [["fine"]]
@@ -33,20 +36,38 @@ def test_a_claim_that_no_agent_would_set_up_gets_no_devices() -> None:
     assert [pod.name for pod in found.pods] == ["p"]
 
 
+@given(PARAMETERS | VALUES)
+def test_whatever_somebody_writes_is_served_or_refused_with_its_field(parameters: Any) -> None:
+    """Nobody else's claim waits for it, and no text makes the queue fail."""
+    made = world()
+    made.claim("drawn", config=[{"opaque": {"driver": GPU, "parameters": parameters}}])
+    made.claim("fine")
+    made.pod("p", "drawn", gates=[GATE])
+    made.pod("q", "fine", gates=[GATE])
+    demands, refused = waiting_demands(made.snapshot)
+    served = {claim.name for demand in demands for claim in demand.claims}
+    assert "fine" in served
+    if "drawn" not in served:
+        (found,) = refused
+        assert isinstance(found, RefusedConfiguration)
+        assert found.error.field.startswith("spec.devices.config[0].opaque.parameters")
+        assert found.error.reason
+
+
 def test_claim_and_pod_say_what_is_refused(client: Client) -> None:
     """An Event with field and reason on both: the pod is where its owner looks."""
     made = world()
-    made.claim("mps", config=[parameters(strategy="MPS")])
+    made.claim("mps", config=[parameters(strategy="Exclusive")])
     made.pod("p", "mps", gates=[GATE])
     made.cycle(client).once()
     assert sorted(made.warned) == [("mps", "RefusedConfiguration"), ("p", "RefusedConfiguration")]
-    assert all("config[0].opaque.parameters.sharing.strategy: MPS" in text for *_, text in made.messages)
+    assert all("config[0].opaque.parameters.sharing.strategy" in text for *_, text in made.messages)
 
 
 def test_parameters_for_other_drivers_are_left_to_them() -> None:
     """We allocate for drivers of others, too, and know nothing of their parameters."""
     made = world()
-    made.claim("theirs", config=[parameters("gpu.example.com", strategy="MPS")])
+    made.claim("theirs", config=[parameters("gpu.example.com", strategy="Exclusive")])
     made.pod("p", "theirs", gates=[GATE])
     assert names(made) == [["theirs"]]
 
@@ -55,7 +76,10 @@ def test_a_class_whose_parameters_are_refused_holds_its_claims_until_it_is_mende
     """The queue follows the class, and names it."""
     made = ObservedCluster()
     labels = {"apportion.dev/managed": "true"}
-    raw = {"metadata": {"name": "gpu", "labels": labels}, "spec": {"config": [parameters(strategy="MPS")]}}
+    raw = {
+        "metadata": {"name": "gpu", "labels": labels},
+        "spec": {"config": [parameters(strategy="Exclusive")]},
+    }
     made.see(CLASSES, raw)
     made.claim("c")
     made.pod("p", "c", gates=[GATE])
@@ -71,7 +95,7 @@ def test_a_class_whose_parameters_are_refused_holds_its_claims_until_it_is_mende
 def test_a_pod_waits_for_the_claim_beside_only_as_long_as_one_is_refused() -> None:
     """The refused claim is made anew under its name, without parameters: both are one demand then."""
     made = world()
-    refused = made.claim("mps", config=[parameters(strategy="MPS")], uid="old")
+    refused = made.claim("mps", config=[parameters(strategy="Exclusive")], uid="old")
     made.claim("beside")
     made.pod("p", "mps", "beside", gates=[GATE])
     queue = WaitingQueue(made.snapshot)

@@ -40,6 +40,7 @@ from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.servedrivers import drivers_to_serve
 from apportion.agent.settings import AgentOptions
+from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.client import Client, Object, connect
@@ -95,6 +96,7 @@ class Agent:
             adopt_foreign=options.foreign is ForeignPolicy.ADOPT,
         )
         self._held_claims = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
+        self._setups = Setups(self.context, options.state_dir / "mps", CdiFolder(options.cdi_dir).mentions)
         self._inventory = InventoryBuilder(
             self.context,
             self._held_claims,
@@ -171,8 +173,8 @@ class Agent:
                     self._worker(row.place.card)
                 for card in cards:
                     self._worker(card)
-                self._start(self.publisher.run(), self._held_claims.run())
-                self._start(self._recorder.run(), self._claim_status.run())
+                self._start(self.publisher.run(), self._held_claims.run(), self._recorder.run())
+                self._start(self._claim_status.run(), self._setups.run(self._options.held_interval))
                 if self._found.pausable:
                     self._start(self._pause.run())
                 self.plugins = tuple(self._plugin(driver, kind) for kind, driver in self._served.items())
@@ -228,6 +230,7 @@ class Agent:
         preparer = Preparer(
             self.context,
             *self._files(driver),
+            self._setups,
             driver=driver,
             kind=kind,
             node=options.node,

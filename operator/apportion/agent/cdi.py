@@ -80,6 +80,20 @@ class CdiFolder:
             for device, wanted in edits.items()
         )
 
+    def mentions(self, path: str) -> bool:
+        """Say whether containers get something below a path of the host by a file of this folder; unreadable ones count."""
+        if not self._folder.is_dir():
+            return False
+        for file in self._folder.glob("*.json"):
+            try:
+                if json.dumps(path)[1:-1] in file.read_text(encoding="utf-8"):
+                    return True
+            except FileNotFoundError:
+                continue
+            except (OSError, UnicodeDecodeError):
+                return True
+        return False
+
     def claims(self, driver: str) -> set[str]:
         """Return the UIDs of the claims that have a file of this driver, unfinished ones included.
 

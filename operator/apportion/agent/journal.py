@@ -5,6 +5,7 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 
     partitions, by Partition UID:           Intent -> Created -> Ready -> Releasing -> gone
     claims, by claim UID and driver:        Preparing -> Injected -> Prepared -> Unpreparing -> gone
+    what a claim has had set up:            by claim UID and driver, from before it is done until after it is undone
     names of cards, by UUID:                for good
 """
 
@@ -14,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from apportion.agent import journalcards, journalrows
+from apportion.agent import journalcards, journalrows, journalsharing
 from apportion.agent.journalfile import open_file
-from apportion.agent.rows import ClaimRow, PartitionRow
+from apportion.agent.rows import ClaimRow, PartitionRow, SharingRow
 from apportion.errors import BrokenInput, NotReady
 
 
@@ -116,6 +117,26 @@ class Journal:
             db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
             journalcards.drop(db, journalrows.owner(driver, uid))
 
+    def sharing(self) -> tuple[SharingRow, ...]:
+        """Return what claims have had set up, oldest first."""
+        with self._reading() as db:
+            return journalsharing.every(db)
+
+    def sharing_of(self, uid: str, driver: str) -> SharingRow | None:
+        """Return what one claim has had set up."""
+        with self._reading() as db:
+            return journalsharing.one(db, uid, driver)
+
+    def put_sharing(self, row: SharingRow) -> None:
+        """Write what a claim is about to have set up, or has; raises NotReady when another claim has a device set up otherwise."""
+        with self._transaction() as db:
+            journalsharing.put(db, row)
+
+    def drop_sharing(self, uid: str, driver: str) -> None:
+        """Forget what a claim had set up."""
+        with self._transaction() as db:
+            journalsharing.drop(db, uid, driver)
+
     def name(self, stem: str, uuid: str, number: int) -> str:
         """Return the name of a card, which it keeps for good (`CardNames`)."""
         for name, owner in self.known().items():
@@ -195,6 +216,7 @@ class Journal:
             for claim in journalrows.claims(db):
                 journalcards.drop(db, journalrows.owner(claim.driver, claim.uid))
             db.execute("DELETE FROM claims")
+            journalsharing.forget_all(db)
             return known is not None
 
     @contextmanager

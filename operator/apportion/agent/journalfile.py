@@ -39,6 +39,11 @@ _STEPS: Final[tuple[str, ...]] = (
     CREATE TABLE row_cards (
         owner TEXT NOT NULL, card TEXT NOT NULL, uuid TEXT NOT NULL, PRIMARY KEY (owner, card)) STRICT
     """,
+    # How claims have had devices set up for the programs that share them.
+    """
+    CREATE TABLE sharing (
+        uid TEXT NOT NULL, driver TEXT NOT NULL, setup TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT
+    """,
 )
 """From an empty file to today's, never changed once released: what is new is a step at the end.
 

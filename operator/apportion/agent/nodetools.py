@@ -29,6 +29,7 @@ from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.release import release
 from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
+from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.naming import partition_device
 from apportion.agent.tables import card_json, claim_json, partition_json
 from apportion.api.partition import Partition
@@ -209,6 +210,7 @@ class NodeTools:
             context,
             CdiFolder(self._options.cdi_dir),
             MetadataFolder(self._options.plugins_dir / driver, driver, self._options.rank_tables(driver)),
+            Setups(context, self._options.state_dir / "mps"),
             driver=driver,
             kind=kind,
             node=self._options.node,

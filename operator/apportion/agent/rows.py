@@ -1,12 +1,14 @@
-"""The rows of the journal: partitions and claims, each with how far it is.
+"""The rows of the journal: partitions and claims, each with how far it is, and how claims have had their devices set up.
 
 In: nothing. Out: frozen values that `journal.py` writes and reads, and that the workers decide by.
 """
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.devices.values import PartitionPlace
 
 
@@ -103,3 +105,50 @@ class ClaimRow:
     def by_hand(self) -> bool:
         """Whether an administrator prepares it, on the node and without the API."""
         return any(device.by_hand for device in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDevice:
+    """A device that a claim has had set up for the programs that share it."""
+
+    device: str
+    card_uuid: str
+    uuid: str
+    """That of the card for a whole one, else the partition's."""
+    time_slice: TimeSlice = TimeSlice.DEFAULT
+    mps: bool = False
+    """Whether programs use it through a control daemon."""
+    memory: int | None = None
+    """Most memory of it for one program under MPS, in MiB."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a whole card."""
+        return self.uuid == self.card_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class SharingRow:
+    """What one claim has had set up, written before anything is, and dropped after all of it was taken back."""
+
+    uid: str
+    driver: str
+    devices: tuple[SharedDevice, ...]
+    percentage: int | None = None
+    """Most threads for one program under MPS, in percent."""
+    multi_user: bool = False
+    own_limits: bool = False
+    """The limits are this claim's, set in its containers: the daemon has none, and serves other claims of its devices, too."""
+    done: bool = False
+    """All of it was set up."""
+
+    @property
+    def under_mps(self) -> tuple[SharedDevice, ...]:
+        """The devices of its control daemon, in the order of their UUIDs."""
+        return tuple(sorted((each for each in self.devices if each.mps), key=lambda each: each.uuid))
+
+    @property
+    def daemon(self) -> str:
+        """Name of its control daemon, "" without one: the same for all claims that share the same devices."""
+        uuids = ",".join(each.uuid for each in self.under_mps)
+        return uuid.uuid5(uuid.NAMESPACE_OID, uuids).hex if uuids else ""

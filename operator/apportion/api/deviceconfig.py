@@ -1,12 +1,13 @@
 """Device configuration: the opaque parameters that claims and classes hand to our drivers.
 
 In: `parameters` of a `config` entry (resource.k8s.io/v1 `OpaqueDeviceConfiguration`). Out: a typed value, or BrokenInput naming
-the field. What is unknown, or known and not offered by this release, is refused, never ignored: a container that runs without
-the memory limit that its claim asks for is worse than one that does not start.
+the field. What is unknown, or can never be honoured, is refused, never ignored: a container that runs without the memory limit
+that its claim asks for is worse than one that does not start.
 
 Beside our own group the kinds of NVIDIA's DRA driver are read, as far as they mean the same (its api/nvidia.com/resource/v1beta1).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
@@ -20,16 +21,38 @@ OURS: Final = "config.apportion.dev/v1alpha1"
 NVIDIA: Final = "resource.nvidia.com/v1beta1"
 
 
+_MIB: Final = 2**20
+_INDEX: Final = re.compile("[0-9]{1,2}")
+_UUID: Final = re.compile("(GPU|MIG)-[0-9A-Za-z/-]{1,64}")
+
+
+def mebibytes(amount: str | int) -> int:
+    """Return a limit in whole MiB, rounded down, as control daemons take it. Raises BrokenInput when it is no quantity."""
+    return Quantity.parse(amount).value // _MIB
+
+
 def _amount(text: str | int) -> str | int:
     try:
-        Quantity.parse(text)
+        enough = mebibytes(text) > 0
     except BrokenInput as error:
         raise ValueError(str(error)) from None
+    if not enough:
+        raise ValueError(f"{text} is less than 1Mi, the least that can be set")
     return text
 
 
 Amount = Annotated[StrictStr | StrictInt, AfterValidator(_amount)]
-"""A quantity as it was written, for instance 10Gi."""
+"""A quantity of memory as it was written, for instance 10Gi; at least 1Mi."""
+
+
+def _named(limits: dict[str, str | int]) -> dict[str, str | int]:
+    for key in limits:
+        if _INDEX.fullmatch(key) is None and _UUID.fullmatch(key) is None:
+            raise ValueError(f"{key!r} is neither the index of a device of the claim nor a UUID")
+    return limits
+
+
+Interval = Literal["Default", "Short", "Medium", "Long"]
 
 
 class Configuration(Model):
@@ -41,23 +64,23 @@ class Configuration(Model):
 class TimeSlicing(Configuration):
     """How long a process computes before another one has its turn."""
 
-    interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
+    interval: Interval = "Default"
     """In the driver's steps."""
 
 
 class Mps(Configuration):
     """Limits of processes that share a GPU through NVIDIA's Multi-Process Service."""
 
-    default_active_thread_percentage: Annotated[StrictInt, Field(ge=0, le=100)] | None = None
-    """Share of the GPU's threads, in percent."""
+    default_active_thread_percentage: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
+    """Most threads of a device for one process, in percent."""
     default_pinned_device_memory_limit: Amount | None = None
-    """Device memory of one process."""
+    """Most memory of a device for one process."""
     default_per_device_pinned_memory_limit: (
-        Annotated[dict[StrictStr, Amount], Field(max_length=32)] | None
+        Annotated[dict[StrictStr, Amount], Field(max_length=32), AfterValidator(_named)] | None
     ) = None
-    """The same by index or UUID of the GPU."""
+    """The same for single devices, by UUID or by index in the order of UUIDs; it goes before the one for all."""
     multi_user: StrictBool | None = None
-    """Whether processes of several users share it."""
+    """Whether processes of several users run on it at the same time."""
 
 
 class MigSharing(Configuration):
@@ -98,9 +121,25 @@ class MigDeviceConfig(Configuration):
     sharing: MigSharing | None = None
     """Absent: the containers of the claim divide it."""
 
-    def not_offered(self) -> BrokenInput | None:
-        """Return what of it this release cannot honour."""
-        return _mps_not_offered(self.sharing)
+    @property
+    def time_slice(self) -> Interval:
+        """The time slice; that of a MIG device cannot be set (NVIDIA's kind has no field for it)."""
+        return "Default"
+
+    def impossible(self) -> BrokenInput | None:
+        """Return what of it can be honoured on no device."""
+        mps = self.mps
+        if mps is None or set(mps.default_per_device_pinned_memory_limit or ()) <= {"0"}:
+            return None
+        return BrokenInput(
+            "a MIG device is the only one of its control daemon, index 0, and has no UUID before it is cut",
+            field="sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit",
+        )
+
+    @property
+    def mps(self) -> Mps | None:
+        """Limits under MPS, None when it is not asked for."""
+        return _mps(self.sharing)
 
 
 class GpuConfig(Configuration):
@@ -113,13 +152,25 @@ class GpuConfig(Configuration):
     sharing: GpuSharing | None = None
     """Absent: the containers of the claim divide it, with the driver's default time slice."""
 
-    def not_offered(self) -> BrokenInput | None:
-        """Return what of it this release cannot honour."""
+    @property
+    def time_slice(self) -> Interval:
+        """The time slice."""
         slicing = self.sharing.time_slicing_config if self.sharing is not None else None
-        if slicing is not None and slicing.interval != "Default":
-            reason = f"{slicing.interval} is not offered: the driver's time slice stays as it is (Default)"
-            return BrokenInput(reason, field="sharing.timeSlicingConfig.interval")
-        return _mps_not_offered(self.sharing)
+        return slicing.interval if slicing is not None else "Default"
+
+    def impossible(self) -> BrokenInput | None:
+        """Return what of it can be honoured on no device."""
+        for key in (self.mps and self.mps.default_per_device_pinned_memory_limit) or ():
+            if key.startswith("MIG-"):
+                return BrokenInput(
+                    f"{key} is no whole GPU", field="sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit"
+                )
+        return None
+
+    @property
+    def mps(self) -> Mps | None:
+        """Limits under MPS, None when it is not asked for."""
+        return _mps(self.sharing)
 
 
 DeviceConfig: TypeAlias = GpuConfig | MigDeviceConfig
@@ -132,7 +183,7 @@ _KINDS: Final[Mapping[str, type[GpuConfig] | type[MigDeviceConfig]]] = {
 def read(parameters: object, *, field: str) -> DeviceConfig:
     """Read the parameters that stand at `field`.
 
-    Raises BrokenInput naming the field below it: for an unknown kind or field, a wrong value, and what this release does not offer.
+    Raises BrokenInput naming the field below it: for an unknown kind or field, a wrong value, and what no device can honour.
     """
     try:
         return _read(parameters)
@@ -149,15 +200,11 @@ def _read(parameters: object) -> DeviceConfig:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise BrokenInput(f"{kind!r} is not known; known are {' and '.join(_KINDS)}", field="kind")
     found: DeviceConfig = _KINDS[kind].from_json(parameters)
-    refused = found.not_offered()
+    refused = found.impossible()
     if refused is not None:
         raise refused
     return found
 
 
-def _mps_not_offered(sharing: MigSharing | None) -> BrokenInput | None:
-    if sharing is None or sharing.strategy != "MPS":
-        return None
-    return BrokenInput(
-        "MPS is not offered: no control daemon would keep its limits", field="sharing.strategy"
-    )
+def _mps(sharing: MigSharing | None) -> Mps | None:
+    return (sharing.mps_config or Mps()) if sharing is not None and sharing.strategy == "MPS" else None

@@ -199,6 +199,20 @@ EXPORT int nvmlDeviceGetVirtualizationMode(handle device, unsigned *mode) {
     DONE(SUCCESS);
 }
 
+EXPORT int nvmlDeviceGetComputeMode(handle device, unsigned *mode) {
+    BEGIN(device, ON(GPU_KIND));
+    *mode = call.gpu->compute_mode;
+    DONE(SUCCESS);
+}
+
+EXPORT int nvmlDeviceSetComputeMode(handle device, unsigned mode) {
+    BEGIN(device, ON(GPU_KIND));
+    /* nvmlComputeMode_t: EXCLUSIVE_THREAD (1) was removed. source: none, as to its code. */
+    if (mode > 3 || mode == 1) DONE(INVALID_ARGUMENT);
+    call.gpu->compute_mode = mode;
+    DONE(SUCCESS);
+}
+
 EXPORT int nvmlDeviceGetNumaNodeId(handle device, unsigned *node) {
     BEGIN(device, ON(GPU_KIND));
     if (call.gpu->numa < 0) DONE(NOT_SUPPORTED);

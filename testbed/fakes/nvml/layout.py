@@ -9,7 +9,7 @@ from typing import ClassVar
 from testbed.fakes.statefile.layout import Fields, Header, words
 
 MAGIC = 0x4C4D564E
-LAYOUT = 5
+LAYOUT = 6
 GPUS = 16
 PROFILES = 18
 PLACES = 12
@@ -73,6 +73,7 @@ class Gpu(Structure):
         ("pids", c_uint32 * PROCESSES),
         *words("keeps_minor", "gone", "virtualization"),
         *words("fabric_state", "fabric_status", "clique", "fabric_health"),
+        *words("compute_mode", "time_slice"),
         ("memory", c_uint64),
         ("ecc", c_uint64),
         ("name", c_char * 64),

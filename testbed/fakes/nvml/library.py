@@ -221,6 +221,11 @@ class FakeNvml(FakeDriver[layout.State]):
         """Return the minor that a GPU has now."""
         return next(int(gpu.minor) for gpu in self.read().gpu if gpu.uuid.decode() == uuid)
 
+    def shared(self, gpu: int) -> tuple[int, int]:
+        """Return compute mode (nvmlComputeMode_t) and time slice (as nvidia-smi compute-policy has it)."""
+        row = self.read().gpu[gpu]
+        return int(row.compute_mode), int(row.time_slice)
+
     def reset(self, gpu: int) -> None:
         """Reset a GPU: instances and errors go, a pending MIG mode becomes current."""
         with self.changing() as state:
@@ -247,6 +252,8 @@ def _instance(index: int, gpu: layout.Gpu, row: layout.Instance) -> GpuInstance:
 
 def _reset(gpu: layout.Gpu) -> None:
     gpu.mode = gpu.pending
+    # Neither outlives the driver's state (nvml.h at nvmlDeviceSetComputeMode: not across reboots). source: none, as to a time slice.
+    gpu.compute_mode = gpu.time_slice = 0
     gpu.lost = 0
     gpu.ecc = 0
     for row in gpu.instance:

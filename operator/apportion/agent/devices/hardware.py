@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple
 import structlog
 
 from apportion.agent.devices.backend import Backend, OnFabric, Releasable
+from apportion.agent.devices.sharing import Sharable, Sharing
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
 from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
@@ -131,6 +132,27 @@ class Hardware:
         """Make an empty card usable uncut; errors are those of `Backend.make_whole`."""
         async with self._alone(card) as backend:
             await self._call(backend.make_whole, card)
+
+    async def set_up(self, card: str, act: Callable[[Sharing], R]) -> R:
+        """Change how programs share a card. Raises Unsupported where its backend cannot, and the errors of `Sharing`."""
+        async with self._alone(card) as backend:
+            if not isinstance(backend, Sharable):
+                raise Unsupported(f"{card}: how its programs share it cannot be set")
+            return await self._call(act, backend.sharing)
+
+    async def daemons(self) -> dict[str, bool]:
+        """Return the control daemons of this node by name, and whether each is ready; raises HardwareError."""
+        found: dict[str, bool] = {}
+        for backend in self._backends:
+            if isinstance(backend, Sharable):
+                found |= await self._call(backend.sharing.daemons)
+        return found
+
+    async def stop_daemon(self, name: str) -> None:
+        """End a control daemon, whichever backend has it; errors are those of `Sharing.stop_daemon`."""
+        for backend in self._backends:
+            if isinstance(backend, Sharable):
+                await self._call(backend.sharing.stop_daemon, name)
 
     async def health(self) -> dict[str, Health]:
         """Return the health of all cards; one that does not say it, or not in time, is sick."""

@@ -1,10 +1,11 @@
-"""Configuration: whether this agent sets up a claim's devices as it asks.
+"""Configuration: what a claim asks its devices to be set up as.
 
-In: an allocated claim, its devices of one driver, the node's cards. Out: nothing, or BrokenInput naming field and reason, which
-kubelet shows at the pod. The operator checks most of it before it gives devices away; others may allocate, too.
+In: an allocated claim, its devices of one driver, the node's cards. Out: the configuration of each device, or BrokenInput naming field
+and reason, which kubelet shows at the pod. The operator checks most of it before it gives devices away; others may allocate, too.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from apportion.agent.devices.values import Card, CardKind
 from apportion.api import deviceconfig
@@ -14,13 +15,23 @@ from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 
 
-def check_configuration(
-    claim: Claim, driver: str, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: str
-) -> None:
-    """Raise BrokenInput for the first configuration that is not known, not offered, or for devices of another type.
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A configuration and where it stands in the claim."""
 
-    A configuration without requests applies to those devices that it suits (dra-driver-nvidia-gpu, `getConfigResultsMap`).
+    config: DeviceConfig
+    field: str
+
+
+def configurations(
+    claim: Claim, driver: str, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: str
+) -> dict[str, Configured]:
+    """Return the configurations of devices, by their names; of several the last one counts, so those of classes come first.
+
+    Raises BrokenInput for the first configuration that is not known, or for devices of another type. One without requests
+    applies to those devices that it suits (dra-driver-nvidia-gpu, `getConfigResultsMap`).
     """
+    found: dict[str, Configured] = {}
     entries = claim.allocation.config if claim.allocation is not None else ()
     for index, entry in enumerate(entries):
         field = f"status.allocation.devices.config[{index}]"
@@ -34,12 +45,12 @@ def check_configuration(
             raise BrokenInput(f"{config.kind} is for GPUs, not for a {kind}", field=f"{parameters}.kind")
         for result in results:
             named = {result.request, result.request.split("/")[0]} & {*entry.requests}
-            if named and not _suits(config, result, cards):
+            suits = isinstance(config, GpuConfig) == (result.device.name in cards)
+            if named and not suits:
                 raise BrokenInput(
                     f"{config.kind} does not suit device {result.device.name} of request {result.request}",
                     field=f"{parameters}.kind",
                 )
-
-
-def _suits(config: DeviceConfig, result: DeviceResult, cards: Mapping[str, Card]) -> bool:
-    return isinstance(config, GpuConfig) == (result.device.name in cards)
+            if suits and (named or not entry.requests):
+                found[result.device.name] = Configured(config, parameters)
+    return found

@@ -16,13 +16,14 @@ import structlog
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
+from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
-from apportion.agent.kubelet.configuration import check_configuration
 from apportion.agent.kubelet.devicewaiter import LONGEST_WAIT, DeviceWaiter
 from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import layout_of
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.device import device_attributes
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
@@ -39,6 +40,7 @@ class Preparer:
         context: AgentContext,
         cdi: CdiFolder,
         metadata: MetadataFolder,
+        setups: Setups,
         *,
         driver: str,
         kind: str,
@@ -50,7 +52,7 @@ class Preparer:
         observe_seconds: Callable[[float], None] = lambda _: None,
         timeout: float = 30.0,
     ) -> None:
-        """`try_now(card, Partition UID)` asks the card's worker to try without delay.
+        """`setups` are those of all drivers; `try_now(card, Partition UID)` asks the card's worker to try without delay.
 
         `claim_status` gets the conditions of devices; `claims` reads a claim, by default from the API.
         `on_unprepared(row)` is called after an unprepare, `observe_seconds` with the duration of a successful prepare.
@@ -59,6 +61,7 @@ class Preparer:
         self._context = context
         self._cdi = cdi
         self._metadata = metadata
+        self._setup = ClaimSetup(context, setups, driver, kind)
         self._claim_status = claim_status
         self._claims = claims or (lambda ref: read(context.client, ref))
         self.driver = driver
@@ -144,10 +147,12 @@ class Preparer:
         """Wait for the devices and write the claim's files. Raises NotReady."""
         if claim is None:
             raise NotReady(f"ResourceClaim {ref.key} does not exist")
+        deadline = self._context.clock() + seconds
         row = await self._reserve(claim, ref, results)
         rows = [await self._waiter.wait(row, device, seconds) for device in row.devices]
         row = replace(row, devices=tuple(device for device, _ in rows))
         injections = [injection for _, injection in rows]
+        injections = await self._setup.done(claim, row, results, injections, deadline)
         named = {
             name: tuple(result.request for result in results if result.device.name == name)
             for name in (device.device for device in row.devices)
@@ -158,7 +163,7 @@ class Preparer:
         ]
         mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
         injections = [
-            replace(each, own=tuple(mount for name in each.requests for mount in mounts[name]))
+            replace(each, own=(*each.own, *(mount for name in each.requests for mount in mounts[name])))
             for each in injections
         ]
         await asyncio.to_thread(self._cdi.write, self.driver, ref.uid, injections)
@@ -201,6 +206,7 @@ class Preparer:
         await asyncio.to_thread(self._metadata.remove, ref.uid)
         self._context.at("cdi.removed")
         if row is not None:
+            await self._setup.undone(row)
             await asyncio.to_thread(self._context.journal.drop_claim, ref.uid, self.driver)
             self._context.at("claim.gone")
             self._update_statuses(row)
@@ -226,7 +232,7 @@ class Preparer:
                 f"ResourceClaim {ref.key} was prepared with other devices before; it is unprepared first"
             )
         # Only here: a claim that runs keeps what it has, also after an upgrade to an agent that refuses more.
-        check_configuration(claim, self.driver, results, cards, self._kind)
+        self._setup.check(claim, results, devices)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
         await asyncio.to_thread(self._context.journal.reserve, row)
         self._context.at("claim.preparing")

@@ -19,6 +19,7 @@ from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
 from apportion.agent.devices.nvml.fabric import fabric
+from apportion.agent.devices.nvml.gpusharing import GpuSharing
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
 from apportion.agent.devices.nvml.livepartition import live_partition
@@ -64,6 +65,8 @@ class NvmlBackend:
         self._monitor = HealthMonitor(
             self._session, self._instances, sticky_errors, APPLICATION_XIDS | ignored_xids
         )
+        self.sharing = GpuSharing(root, self._session, self._driver, self._gpu)
+        """Sets GPUs up for programs that share them."""
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
         self._outdated = False

@@ -9,13 +9,13 @@ import ctypes
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import structlog
 
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.agent.devices.nvml.devicefiles import CREATE_SYMLINKS
+from apportion.agent.devices.nvml.drivertools import FoundDriver, Tool, find_program, find_tool
 from apportion.agent.devices.values import Edits, Hook, Mount
 
 _log = structlog.get_logger()
@@ -37,7 +37,6 @@ _FOLDERS = (
 )
 _LOOK = 5.0
 """Seconds between two looks at folders, each of which takes milliseconds; the files of claims follow what is found."""
-_TOOL_FOLDERS = ("usr/bin", "bin")
 _TOOLS = (
     "nvidia-smi",
     "nvidia-debugdump",
@@ -56,15 +55,6 @@ _HOOKS = (("nvidia-cdi-hook", ("nvidia-cdi-hook",)), ("nvidia-ctk", ("nvidia-ctk
 _HOOK_FOLDERS = ("/usr/bin", "/usr/local/nvidia/toolkit", "/usr/local/bin")
 _VERSIONED = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)*)")
 _KERNEL = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Where the libraries are."""
-
-    root: str
-    folder: PurePosixPath
-    version: str
 
 
 class DriverFiles:
@@ -118,6 +108,11 @@ class DriverFiles:
             return False
         return True
 
+    def tool(self, name: str) -> Tool | None:
+        """Return a program of the driver that is installed, None when there is none."""
+        found = self._find()
+        return find_tool(self._host, found, name) if found is not None else None
+
     def _signature(self) -> tuple[object, ...]:
         looked, changes = self._folders
         now = self._clock()
@@ -135,7 +130,7 @@ class DriverFiles:
         found = _KERNEL.search(self._host.text("/proc/driver/nvidia/version"))
         return found[1] if found else ""
 
-    def _find(self) -> _Found | None:
+    def _find(self) -> FoundDriver | None:
         version = self._version()
         for root in self._roots:
             for name in _FOLDERS:
@@ -144,14 +139,14 @@ class DriverFiles:
                     found[1] for file in self._host.names(folder) if (found := _VERSIONED.fullmatch(file))
                 }
                 if version in there:
-                    return _Found(root, folder, version)
+                    return FoundDriver(root, folder, version)
                 if version or not there:
                     # Libraries of another version than the module's would only fail later, and less clearly.
                     continue
                 active = self._host.resolve(folder / "libcuda.so.1")
                 library = _VERSIONED.fullmatch(active.name) if active is not None else None
                 if library is not None:
-                    return _Found(root, folder, library[1])
+                    return FoundDriver(root, folder, library[1])
         return None
 
     def _look(self) -> Edits:
@@ -195,7 +190,7 @@ class DriverFiles:
         )
 
     def _libraries(
-        self, found: _Found
+        self, found: FoundDriver
     ) -> tuple[tuple[PurePosixPath, ...], tuple[tuple[PurePosixPath, PurePosixPath], ...]]:
         """Return the libraries of this version, and the links of the host that lead to one of them."""
         files, links = [], []
@@ -213,7 +208,7 @@ class DriverFiles:
                 links.append((path, found.folder / target.name))
         return tuple(files), tuple((path, target) for path, target in links if target in files)
 
-    def _extras(self, found: _Found) -> list[Mount]:
+    def _extras(self, found: FoundDriver) -> list[Mount]:
         """Return tools and firmware, as far as they are there."""
         root = PurePosixPath(found.root)
         firmware = root / "lib/firmware/nvidia" / found.version
@@ -224,9 +219,7 @@ class DriverFiles:
         ]
         tools = {
             # A driver that is not installed as on other systems is seen by containers as if it were.
-            name: next(
-                (path for folder in _TOOL_FOLDERS if (path := self._host.resolve(root / folder / name))), None
-            )
+            name: find_program(self._host, found.root, name)
             for name in _TOOLS
         }
         return [
@@ -253,11 +246,11 @@ class DriverFiles:
                 return True
         return False
 
-    def _mount(self, found: _Found, path: PurePosixPath) -> Mount:
+    def _mount(self, found: FoundDriver, path: PurePosixPath) -> Mount:
         target = self._host.resolve(path) or path
         return Mount(str(target), self._inside(found, path))
 
-    def _inside(self, found: _Found, path: PurePosixPath) -> str:
+    def _inside(self, found: FoundDriver, path: PurePosixPath) -> str:
         """Return where a file of the driver is in the container: as if the driver were installed there."""
         return str(PurePosixPath("/") / path.relative_to(found.root))
 

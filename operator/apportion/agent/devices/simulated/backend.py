@@ -13,6 +13,7 @@ from pathlib import Path
 
 from apportion.agent.devices.models import CardModel
 from apportion.agent.devices.simulated import cards
+from apportion.agent.devices.simulated.sharing import SimulatedSharing
 from apportion.agent.devices.simulated.simulation import ForeignPartition, load
 from apportion.agent.devices.simulated.state import State, StateFile
 from apportion.agent.devices.values import (
@@ -57,6 +58,8 @@ class SimulatedBackend:
         self._at = at
         self._new_id = new_id
         self.state = StateFile(path)
+        self.sharing = SimulatedSharing(self.state)
+        """Sets GPUs up for programs that share them."""
         with self.state.changing() as state:
             if not state["faults"]:
                 state["faults"] = simulation.faults.model_dump(by_alias=True)

@@ -4,7 +4,7 @@ In: a path. Out: the decoded state. It stands for what a driver keeps in the car
 two processes see the same, and a test reads or bends it while the agent runs.
 
 Layout: `partitions` (list of card, profile, start, size, uuid, instance, complete, inUse, foreign), `faults` (as in the
-simulation file), `next` (the next instance id).
+simulation file), `next` (the next instance id), `sharing` (`simulated/sharing.py`; absent while nothing is set up).
 """
 
 import fcntl

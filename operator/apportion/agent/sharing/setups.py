@@ -1,0 +1,272 @@
+"""Sets devices up for the programs that share them, and takes it back: time slices, and control daemons of MPS.
+
+In: a claim's row (`rows.py:SharingRow`). Out: what its containers need, by device. The row is in the journal before the first act and
+until after the last is undone, so that a kill at any point leaves nothing that nobody ends. A daemon serves every claim that has a
+row with its name, and outlives the agent.
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from apportion.agent import files
+from apportion.agent.devices.sharing import ControlDaemon, Sharing, TimeSlice
+from apportion.agent.devices.values import Edits, Mount
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.rows import SharedDevice, SharingRow
+from apportion.errors import ApportionError, Lost, NotReady
+
+_log = structlog.get_logger()
+
+_PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 - where NVIDIA's programs look when nothing is set
+_CARDS: Final = "cards.json"
+"""In a daemon's folder, for those who find it without a journal: the UUIDs of its whole cards."""
+_WRITABLE: Final = ("rw", "nosuid", "nodev", "rbind", "rprivate")
+
+
+class Setups:
+    """The setups of all claims of this node."""
+
+    def __init__(
+        self, context: AgentContext, folder: Path, mentioned: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`folder` is where daemons have theirs; host and agent see it under one path.
+
+        `mentioned(path)` says whether a prepared claim's files name a path: then its containers may use what is there.
+        """
+        self._context = context
+        self._folder = folder
+        self._mentioned = mentioned
+
+    async def set_up(self, row: SharingRow, seconds: float) -> Mapping[str, Edits]:
+        """Set a claim's devices up and return what containers need for each, by its name.
+
+        Done already is fine. Raises NotReady while another claim has a device set up otherwise, or when something is not ready
+        after `seconds`; Unsupported or another HardwareError when the host or the driver refuses.
+        """
+        journal = self._context.journal
+        before = journal.sharing_of(row.uid, row.driver)
+        async with self._locked(row, *([before] if before is not None else [])):
+            known = journal.sharing_of(row.uid, row.driver)
+            if known is None or replace(known, done=False) != replace(row, done=False):
+                if known is not None:
+                    await self._undo(known)
+                await asyncio.to_thread(journal.put_sharing, replace(row, done=False))
+                self._context.at("sharing.intent")
+                known = None
+            if known is None or not known.done:
+                await self._act(row, seconds)
+                await asyncio.to_thread(journal.put_sharing, replace(row, done=True))
+                self._context.at("sharing.done")
+        return self.edits(row)
+
+    def edits(self, row: SharingRow) -> Mapping[str, Edits]:
+        """Return what containers need for the devices of a claim, by their names."""
+        if not row.daemon:
+            return {}
+        env = [("CUDA_MPS_PIPE_DIRECTORY", _PIPE)]
+        if row.own_limits and row.percentage is not None:
+            env.append(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(row.percentage)))
+        limits = [f"{n}={each.memory}M" for n, each in enumerate(row.under_mps) if each.memory is not None]
+        if row.own_limits and limits:
+            env.append(("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ",".join(limits)))
+        folder = self._folder / row.daemon
+        mounts = (
+            Mount(str(folder / "pipe"), _PIPE, _WRITABLE),
+            Mount(str(folder / "shm"), "/dev/shm", _WRITABLE),  # noqa: S108
+        )
+        return {each.device: Edits(env=tuple(env), mounts=mounts) for each in row.under_mps}
+
+    async def end(self, uid: str, driver: str) -> None:
+        """Take back what a claim had set up, as far as no other claim shares it; without a row there is nothing.
+
+        Raises HardwareError or NotReady when something cannot be taken back now; the row then stays.
+        """
+        row = self._context.journal.sharing_of(uid, driver)
+        if row is not None:
+            async with self._locked(row):
+                await self._undo(row)
+
+    async def run(self, interval: float) -> None:
+        """Keep until cancelled, every so many seconds."""
+        while True:
+            await self.keep()
+            await asyncio.sleep(interval)
+
+    async def keep(self) -> None:
+        """Make good what ended by itself, and end what was left."""
+        journal = self._context.journal
+        for row in journal.sharing():
+            try:
+                if journal.claim(row.uid, row.driver) is None:
+                    await self._forget(row)
+                elif row.done and row.daemon:
+                    await self._revive(row)
+            except (ApportionError, OSError) as error:
+                _log.warning("sharing.not_kept", claim=row.uid, driver=row.driver, error=str(error))
+        try:
+            await self._end_orphans()
+        except (ApportionError, OSError) as error:
+            _log.warning("sharing.orphans_left", error=str(error))
+
+    async def _act(self, row: SharingRow, seconds: float) -> None:
+        for each in row.devices:
+            if each.time_slice is not TimeSlice.DEFAULT:
+                # Turns are taken by programs of several contexts, so the mode has to allow them.
+                await self._exclusive(each, exclusive=False)
+                await self._on(each, partial(_set_time_slice, time_slice=each.time_slice))
+                self._context.at("sharing.time_slice")
+        if row.daemon:
+            await self._start(row, seconds)
+
+    async def _start(self, row: SharingRow, seconds: float) -> None:
+        daemon = self._daemon(row)
+        cards = [each.card_uuid for each in row.under_mps if each.whole]
+        await asyncio.to_thread(_make_folders, daemon.folder, cards)
+        self._context.at("sharing.folders")
+        for each in row.under_mps:
+            await self._exclusive(each, exclusive=True)
+            self._context.at("sharing.exclusive")
+        await self._on(row.under_mps[0], partial(_start_daemon, daemon=daemon, seconds=seconds))
+        self._context.at("sharing.daemon")
+
+    async def _revive(self, row: SharingRow) -> None:
+        if (await self._context.hardware.daemons()).get(row.daemon):
+            return
+        async with self._locked(row):
+            if self._context.journal.sharing_of(row.uid, row.driver) == row:
+                _log.warning("sharing.daemon_gone", claim=row.uid, daemon=row.daemon)
+                await self._start(row, 10.0)
+
+    async def _forget(self, row: SharingRow) -> None:
+        async with self._locked(row):
+            if self._context.journal.claim(row.uid, row.driver) is None:
+                await self._undo(row)
+
+    async def _undo(self, row: SharingRow) -> None:
+        """Take back what no other claim shares. The caller holds the locks."""
+        others = [
+            other
+            for other in self._context.journal.sharing()
+            if (other.uid, other.driver) != (row.uid, row.driver)
+        ]
+        shared = {each.uuid for other in others for each in other.devices}
+        if row.daemon and row.daemon not in {other.daemon for other in others}:
+            await self._context.hardware.stop_daemon(row.daemon)
+            self._context.at("sharing.daemon_ended")
+            await asyncio.to_thread(_remove, self._folder / row.daemon)
+        for each in row.devices:
+            if each.uuid in shared:
+                continue
+            if each.mps:
+                await self._tolerant(self._exclusive(each, exclusive=False), each)
+            if each.time_slice is not TimeSlice.DEFAULT:
+                await self._tolerant(
+                    self._on(each, partial(_set_time_slice, time_slice=TimeSlice.DEFAULT)), each
+                )
+            self._context.at("sharing.taken_back")
+        await asyncio.to_thread(self._context.journal.drop_sharing, row.uid, row.driver)
+        self._context.at("sharing.gone")
+
+    async def _end_orphans(self) -> None:
+        """End daemons that no claim has, and remove their folders: a journal was lost, or a reboot was between."""
+        known = {row.daemon for row in self._context.journal.sharing()}
+        left = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+        for name in (left | set(await self._context.hardware.daemons())) - known:
+            async with self._context.lock(f"mps-{name}"):
+                now = {row.daemon for row in self._context.journal.sharing()}
+                if name not in now and not self._mentioned(str(self._folder / name)):
+                    _log.warning("sharing.orphan", daemon=name)
+                    await self._context.hardware.stop_daemon(name)
+                    for uuid in await asyncio.to_thread(_cards, self._folder / name):
+                        card = SharedDevice(uuid, uuid, uuid, mps=True)
+                        await self._tolerant(self._exclusive(card, exclusive=False), card)
+                    await asyncio.to_thread(_remove, self._folder / name)
+
+    async def _exclusive(self, device: SharedDevice, *, exclusive: bool) -> None:
+        # A MIG device has no compute mode of its own (dra-driver-nvidia-gpu sets that of whole GPUs only).
+        if device.whole:
+            await self._on(device, partial(_set_exclusive, exclusive=exclusive))
+
+    async def _on(self, device: SharedDevice, act: Callable[[Sharing, str], None]) -> None:
+        cards = self._context.hardware.cards.values()
+        card = next((card.name for card in cards if card.uuid == device.card_uuid), "")
+        if not card:
+            raise Lost(f"{device.device}: its card {device.card_uuid} is not there")
+        await self._context.hardware.set_up(card, lambda sharing: act(sharing, card))
+
+    async def _tolerant(self, doing: Awaitable[None], device: SharedDevice) -> None:
+        """Take something back, unless the card is lost: a driver that sees it anew starts with its defaults."""
+        try:
+            await doing
+        except Lost as error:
+            _log.warning("sharing.card_lost", device=device.device, error=str(error))
+
+    def _daemon(self, row: SharingRow) -> ControlDaemon:
+        devices = row.under_mps
+        limits = () if row.own_limits else devices
+        return ControlDaemon(
+            row.daemon,
+            self._folder / row.daemon,
+            tuple(each.uuid for each in devices),
+            None if row.own_limits else row.percentage,
+            tuple((each.uuid, each.memory) for each in limits if each.memory is not None),
+            row.multi_user,
+        )
+
+    @asynccontextmanager
+    async def _locked(self, *rows: SharingRow) -> AsyncIterator[None]:
+        """Hold the locks of the rows' daemons and cards, also against another agent process."""
+        names = {f"mps-{row.daemon}" for row in rows if row.daemon}
+        names |= {f"sharing-{each.card_uuid}" for row in rows for each in row.devices}
+        async with AsyncExitStack() as stack:
+            for name in sorted(names):
+                await stack.enter_async_context(self._context.lock(name))
+            yield
+
+
+def _set_time_slice(sharing: Sharing, card: str, *, time_slice: TimeSlice) -> None:
+    sharing.set_time_slice(card, time_slice)
+
+
+def _set_exclusive(sharing: Sharing, card: str, *, exclusive: bool) -> None:
+    sharing.set_exclusive(card, exclusive=exclusive)
+
+
+def _start_daemon(sharing: Sharing, _: str, *, daemon: ControlDaemon, seconds: float) -> None:
+    sharing.start_daemon(daemon, seconds)
+
+
+def _make_folders(folder: Path, cards: Sequence[str]) -> None:
+    """Make a daemon's folders, and note in which cards' compute mode will be changed for it."""
+    try:
+        for name in ("pipe", "shm", "log"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        # Users of all containers meet here, as in any /dev/shm.
+        (folder / "shm").chmod(0o1777)
+        files.write(folder / _CARDS, json.dumps({"cards": list(cards)}))
+    except OSError as error:
+        raise NotReady(f"{folder} cannot be made: {error}") from None
+
+
+def _cards(folder: Path) -> tuple[str, ...]:
+    """Return what was noted, nothing where it cannot be read."""
+    cards = files.read_json(folder / _CARDS).get("cards")
+    return tuple(str(card) for card in cards) if isinstance(cards, list) else ()
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise NotReady(f"{folder} cannot be removed: {error}") from None
