@@ -70,8 +70,8 @@ class ObservedCluster:
         spec = {"selectors": [{"cel": {"expression": expression}}]}
         return self.see(CLASSES, {"metadata": {"name": name, "labels": own}, "spec": spec})
 
-    def card(self, node: str, name: str = "gpu-0") -> None:
-        """Publish one partitionable card: counters and devices in slices of their own."""
+    def card(self, node: str, name: str = "gpu-0", *, taints: Sequence[Json] = ()) -> None:
+        """Publish one partitionable card: counters and devices in slices of their own; `taints` are its partitions'."""
         slots = {f"memory-slice-{index}": {"value": "1"} for index in range(8)}
         counter_set = f"{name}-counter-set"
         devices = [_device(name, {"type": "gpu"}, counter_set, slots)]
@@ -79,7 +79,8 @@ class ObservedCluster:
             for start in starts:
                 own = {key: value for key, value in slots.items() if start <= int(key[-1]) < start + size}
                 label = f"{name}-mig-{profile.replace('.', '')}-{number}-{start}"
-                devices.append(_device(label, {"type": "mig", "profile": profile}, counter_set, own))
+                part = _device(label, {"type": "mig", "profile": profile}, counter_set, own)
+                devices.append(part | ({"taints": [*taints]} if taints else {}))
         self.slice(
             node, f"{node}-{name}-counters", {"sharedCounters": [{"name": counter_set, "counters": slots}]}, 2
         )

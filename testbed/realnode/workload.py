@@ -27,6 +27,8 @@ class DeviceRequest:
     title: str
     device_class: str
     expression: str
+    memory: str = ""
+    """The part of a shared GPU's memory that it asks for."""
 
     @property
     def name(self) -> str:
@@ -44,6 +46,11 @@ def gpu(uuid: str) -> DeviceRequest:
     """Ask for a whole GPU, by its UUID."""
     attribute = f'device.attributes["gpu.apportion.dev"].uuid == "{uuid}"'
     return DeviceRequest(f"GPU {uuid}", "gpu.apportion.dev", attribute)
+
+
+def share(memory: str) -> DeviceRequest:
+    """Ask for a part of a shared GPU."""
+    return DeviceRequest(f"{memory} of a GPU", "gpu.apportion.dev", "device.allowMultipleAllocations", memory)
 
 
 def vnpu(template: str) -> DeviceRequest:
@@ -90,6 +97,7 @@ class Workload:
         exactly = {
             "deviceClassName": wanted.device_class,
             "selectors": [{"cel": {"expression": wanted.expression}}],
+            **({"capacity": {"requests": {"memory": wanted.memory}}} if wanted.memory else {}),
         }
         claim = {
             "metadata": {"name": name},

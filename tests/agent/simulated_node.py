@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import tempfile
+import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
@@ -156,14 +157,24 @@ class SimulatedNode(KubeletCalls):
         made = await self.api.create(path, body)
         return await self.allocate(made, *devices, driver=driver, config=config)
 
+    async def share(self, namespace: str, name: str, device: str, memory: str, **more: str) -> Json:
+        """Make a claim that is allocated to a part of a device, as the operator would, and reserved."""
+        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+        requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]
+        made = await self.api.create(
+            path, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+        )
+        consumed = {"memory": memory, "shares": "1", **more}
+        return await self.allocate(made, device, shareID=str(uuid.uuid4()), consumedCapacity=consumed)
+
     async def allocate(
-        self, claim: Json, *devices: str, driver: str = GPU, config: Sequence[Json] = ()
+        self, claim: Json, *devices: str, driver: str = GPU, config: Sequence[Json] = (), **result: Any
     ) -> Json:
-        """Write an allocation and a reservation that controller-manager leaves alone (no pod)."""
+        """Write an allocation and a reservation that controller-manager leaves alone (no pod); `result` goes to every device."""
         meta = claim["metadata"]
         path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
         results = [
-            {"request": f"r{n}", "driver": driver, "pool": self.name, "device": device}
+            {"request": f"r{n}", "driver": driver, "pool": self.name, "device": device, **result}
             for n, device in enumerate(devices)
         ]
         selector = {

@@ -104,7 +104,8 @@ def test_a_file_that_gives_containers_something_else_does_not_show_the_edits(tmp
     hook = Hook("/usr/bin/h", ("h", "links"))
     now = Edits(nodes=(node,), mounts=(mount,), hooks=(hook,))
     folder.write(DRIVER, uid, [injection("gpu-0", edits=now)])
-    assert folder.shows(DRIVER, uid, {"gpu-0": now})
+    here, elsewhere = (device_id(DRIVER, uid, name) for name in ("gpu-0", "gpu-1"))
+    assert folder.shows(DRIVER, uid, {here: now})
     assert folder.shows(DRIVER, uid, {})
     for other in (
         replace(now, nodes=(replace(node, minor=1),)),
@@ -112,8 +113,8 @@ def test_a_file_that_gives_containers_something_else_does_not_show_the_edits(tmp
         replace(now, mounts=(mount, Mount("/lib/b", "/lib/b"))),
         replace(now, hooks=(replace(hook, path="/usr/local/bin/h"),)),
     ):
-        assert not folder.shows(DRIVER, uid, {"gpu-0": other})
-    assert not folder.shows(DRIVER, uid, {"gpu-1": now})
+        assert not folder.shows(DRIVER, uid, {here: other})
+    assert not folder.shows(DRIVER, uid, {elsewhere: now})
     path = folder.path(DRIVER, uid)
     for text in ('{"kind": "%s/claim"}', '{"kind": "%s/claim", "devices": [1], "containerEdits": {}}', "{"):
         path.write_text(text.replace("%s", DRIVER))

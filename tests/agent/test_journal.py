@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from apportion.agent.journal import Journal
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Step
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share, Step
 from apportion.errors import NotReady
 from tests.agent.journalrow import ROW
 
@@ -220,11 +220,61 @@ def test_the_agent_of_the_last_release_reads_what_this_one_writes(tmp_path: Path
     with closing(Journal(path, "b")) as journal:
         journal.put_partition(replace(ROW, card_uuid="GPU-1"))
         row = claim("c1", "gpu-0")
-        journal.reserve(replace(row, devices=tuple(replace(one, card_uuid="GPU-1") for one in row.devices)))
+        known = {"card_uuid": "GPU-1", "share": Share("a", 1)}
+        journal.reserve(replace(row, devices=tuple(replace(one, **known) for one in row.devices)))
     with closing(sqlite3.connect(path)) as db:
         assert len(db.execute("SELECT * FROM partitions").fetchone()) == 11
         (raw,) = db.execute("SELECT devices FROM claims").fetchone()
         assert set(json.loads(raw)[0]) == {"device", "card", "pool", "requests", "cdi", "partition", "admin"}
+
+
+def shares(uid: str, *parts: Share) -> ClaimRow:
+    """Return a claim row with shares of gpu-0."""
+    row = claim(uid, *("gpu-0" for _ in parts))
+    return replace(
+        row, devices=tuple(replace(one, share=part) for one, part in zip(row.devices, parts, strict=True))
+    )
+
+
+def test_claims_that_share_a_device_are_read_back_with_their_parts(tmp_path: Path) -> None:
+    """Two parts of one device in one claim too; who is gone leaves nothing."""
+    path = tmp_path / "journal.db"
+    first, second = shares("c1", Share("a", 10), Share("b", 20)), shares("c2", Share("c", 30))
+    with closing(Journal(path, "b")) as journal:
+        journal.reserve(first, {"gpu-0": 60})
+        journal.reserve(second, {"gpu-0": 60})
+        journal.put_claim(replace(first, step=ClaimStep.PREPARED))
+    with closing(Journal(path, "b")) as journal:
+        assert journal.claims() == (replace(first, step=ClaimStep.PREPARED), second)
+        assert journal.claim("c2", second.driver) == second
+        journal.drop_claim("c1", first.driver)
+        # Of a claim that had shares another one of that UID, on the device as a whole, has none.
+        journal.drop_claim("c2", second.driver)
+        journal.reserve(claim("c1", "gpu-0"))
+        assert journal.claims() == (claim("c1", "gpu-0"),)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM shares").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (shares("two", Share("mine", 31)), "31 more do not fit"),
+        (shares("two", Share("mine", 16), Share("too", 15)), "31 more do not fit"),
+        (shares("two", Share("theirs", 1)), "held by ResourceClaim team/claim-one"),
+        (claim("two", "gpu-0"), "held by ResourceClaim team/claim-one"),
+        (claim("two", "gpu-0-mig-x"), "held by ResourceClaim team/claim-one"),
+    ],
+    ids=["too much", "too much together", "the same share", "the whole", "a partition"],
+)
+def test_who_shares_a_device_is_disturbed_by_nobody(tmp_path: Path, wanted: ClaimRow, why: str) -> None:
+    """What fits beside the share is reserved, and nothing else."""
+    with closing(Journal(tmp_path / "journal.db", "b")) as journal:
+        journal.reserve(shares("one", Share("theirs", 30)), {"gpu-0": 60})
+        with pytest.raises(NotReady, match=why):
+            journal.reserve(wanted, {"gpu-0": 60})
+        journal.reserve(shares("three", Share("mine", 30)), {"gpu-0": 60})
+        assert [row.uid for row in journal.claims()] == ["one", "three"]
 
 
 def test_two_agents_give_a_card_one_name(tmp_path: Path) -> None:

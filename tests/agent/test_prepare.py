@@ -149,6 +149,10 @@ async def test_the_installed_rights_are_enough_and_all_used(
     assert not [request for request in asked if request.decision != "allow"]
     assert {(request.verb, request.resource, request.subresource) for request in asked} == {
         ("get", "nodes", ""),
+        ("list", "nodes", ""),
+        ("watch", "nodes", ""),
+        ("list", "allocationpolicies", ""),
+        ("watch", "allocationpolicies", ""),
         ("list", "resourceslices", ""),
         ("watch", "resourceslices", ""),
         ("create", "resourceslices", ""),

@@ -71,9 +71,11 @@ class PublishedDevice:
 class PublishedNode:
     """One node, its slices, and its devices in use."""
 
-    def __init__(self, cards: Raw, name: str = "n1") -> None:
-        simulation = Simulation.model_validate(cards)
-        inventory = NodeInventory(cards=tuple(card for card, *_ in make(simulation, name)))
+    def __init__(self, cards: Raw, name: str = "n1", *, inventory: NodeInventory | None = None) -> None:
+        """`inventory`: what is published instead of the cards as they are."""
+        if inventory is None:
+            simulation = Simulation.model_validate(cards)
+            inventory = NodeInventory(cards=tuple(card for card, *_ in make(simulation, name)))
         self.name = name
         self.slices: list[Raw] = []
         for pool in pools(inventory, DRIVERS):

@@ -42,6 +42,7 @@ from apportion.agent.servedrivers import drivers_to_serve
 from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
+from apportion.agent.slices.sharingpolicies import SharingPolicies
 from apportion.api.partition import Partition, Phase
 from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
@@ -111,6 +112,8 @@ class Agent:
             unknown=lambda: bool(hardware.unknown),
         )
         self.context.slices_changed = self.publisher.wake
+        self._sharing = SharingPolicies(client, options.node, self.publisher.wake)
+        self.context.sharing = self._sharing.current
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
             client, component="apportion-agent", clock=time.monotonic, now=lambda: datetime.now(UTC)
@@ -165,7 +168,7 @@ class Agent:
                 runner = await serve(self._options.health_port, lambda: self.ready, self._metrics.registry)
                 stack.push_async_callback(runner.cleanup)
             async with self._tasks:
-                self._start(self._partitions.run(), self._slices.run())
+                self._start(self._partitions.run(), self._slices.run(), self._sharing.run())
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()

@@ -6,6 +6,8 @@ passes to the runtime. Format: Container Device Interface 0.5.0, the newest that
 A container finds its devices by
 - `APPORTION_<REQUEST>`: names of the devices of that request, comma separated (request in capitals, other characters as _),
 - `APPORTION_<REQUEST>_UUID`: their UUIDs, comma separated,
+- `APPORTION_<REQUEST>_SHARE` and `APPORTION_<REQUEST>_MEMORY`: share IDs of those that it shares with other claims, and the bytes
+  of memory that it has of each, comma separated,
 - `APPORTION_DEVICES`: names of all devices of the claim, and `APPORTION_PARTITION_UUID`: UUIDs of those that are
   partitions. With several claims or drivers in one container the last one wins; the names by request never clash.
 """
@@ -19,6 +21,7 @@ from typing import Any
 
 from apportion.agent import files
 from apportion.agent.devices.values import DeviceNode, Edits, Hook, Mount
+from apportion.agent.rows import Share
 
 VERSION = "0.5.0"
 Json = dict[str, Any]
@@ -35,6 +38,8 @@ class Injection:
     edits: Edits
     own: tuple[Mount, ...] = ()
     """Mounts for those containers only that get this device (its metadata)."""
+    share: Share | None = None
+    """None: the claim has the device for itself."""
 
 
 class CdiFolder:
@@ -63,7 +68,7 @@ class CdiFolder:
         return _kind(self.path(driver, claim)) == f"{driver}/claim"
 
     def shows(self, driver: str, claim: str, edits: Mapping[str, Edits]) -> bool:
-        """Say whether the claim's file is there and gives containers these edits, by device; others are not looked at."""
+        """Say whether the claim's file is there and gives containers these edits, by CDI id; others are not looked at."""
         raw = files.read_json(self.path(driver, claim))
         if raw.get("kind") != f"{driver}/claim":
             return False
@@ -74,7 +79,7 @@ class CdiFolder:
             # Somebody changed it by hand.
             return False
         return all(
-            nodes.get(f"{claim}-{device}") == [_node(node) for node in wanted.nodes]
+            nodes.get(device.partition("=")[2]) == [_node(node) for node in wanted.nodes]
             and all(_mount(mount) in shared.get("mounts", ()) for mount in wanted.mounts)
             and all(_hook(hook) in shared.get("hooks", ()) for hook in wanted.hooks)
             for device, wanted in edits.items()
@@ -106,15 +111,19 @@ class CdiFolder:
         return {match[1] for path, match in found if match and _kind(path) in {"", f"{driver}/claim"}}
 
 
-def device_id(driver: str, claim: str, device: str) -> str:
-    """Return the id under which kubelet asks the runtime for a device."""
-    return f"{driver}/claim={claim}-{device}"
+def device_id(driver: str, claim: str, device: str, share: Share | None = None) -> str:
+    """Return the id under which kubelet asks the runtime for a device, or for a share of it."""
+    return f"{driver}/claim={_name(claim, device, share)}"
+
+
+def _name(claim: str, device: str, share: Share | None) -> str:
+    return f"{claim}-{device}" if share is None else f"{claim}-{device}-{share.id}"
 
 
 def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
     """Return the content of a claim's file. Pure, and the same for the same devices."""
     common = {
-        "APPORTION_DEVICES": ",".join(row.device for row in injections),
+        "APPORTION_DEVICES": ",".join(dict.fromkeys(row.device for row in injections)),
         "APPORTION_PARTITION_UUID": ",".join(row.uuid for row in injections if row.partition),
     }
     return {
@@ -122,7 +131,8 @@ def spec(driver: str, claim: str, injections: Sequence[Injection]) -> Json:
         "kind": f"{driver}/claim",
         "containerEdits": {"env": _environment(common), **_shared(injections)},
         "devices": [
-            {"name": f"{claim}-{row.device}", "containerEdits": _edits(row, injections)} for row in injections
+            {"name": _name(claim, row.device, row.share), "containerEdits": _edits(row, injections)}
+            for row in injections
         ],
     }
 
@@ -152,6 +162,9 @@ def _edits(row: Injection, all_rows: Sequence[Injection]) -> Json:
         stem = f"APPORTION_{re.sub('[^A-Z0-9]', '_', request.upper())}"
         names[stem] = ",".join(other.device for other in rows)
         names[f"{stem}_UUID"] = ",".join(other.uuid for other in rows)
+        shares = [other.share for other in rows if other.share is not None]
+        names[f"{stem}_SHARE"] = ",".join(share.id for share in shares)
+        names[f"{stem}_MEMORY"] = ",".join(str(share.memory) for share in shares)
     edits: Json = {"env": _environment(dict(row.edits.env) | names)}
     if row.edits.nodes:
         edits["deviceNodes"] = [_node(node) for node in row.edits.nodes]

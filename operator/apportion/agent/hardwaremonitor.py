@@ -210,6 +210,7 @@ class HardwareMonitor:
                         state is Health.HEALTHY,
                         str(state),
                         health_message(about, state),
+                        share=device.share.id if device.share is not None else "",
                     )
                     ref = ClaimRef(row.namespace, row.name, row.uid)
                     self._claim_status.add(ref, row.driver, device.pool, [condition])

@@ -7,11 +7,11 @@ subtracted: allocations count them, and warm ones make way), ours for layouts, a
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from apportion.agent.devices.stickyerrors import StickyErrors
-from apportion.agent.devices.values import Card, Health, LivePartition, PartitionPlace
+from apportion.agent.devices.values import Card, CardKind, Health, LivePartition, PartitionPlace
 from apportion.agent.kubelet.health import DeviceHealth
 from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.lifecycle.context import AgentContext
@@ -22,12 +22,15 @@ from apportion.agent.slices.nodeinventory import (
     MOST_HELD,
     PARTS_ONLY,
     REFUSED,
+    SHARED,
     SICK,
     NodeInventory,
+    SharedCard,
     StaticPartition,
     held_for,
     off_fabric,
 )
+from apportion.agent.slices.sharing import Held, PublishedSharing, has_room, why_not_shared
 from apportion.dra.taint import Taint
 
 
@@ -101,6 +104,7 @@ class InventoryBuilder:
             frozenset(self._context.unsupported),
             marked=frozenset(self._marked),
             fabric=self.off_fabric,
+            sharing=await self._context.sharing(),
             quarantine=self._quarantine,
         )
 
@@ -115,6 +119,7 @@ def compose(
     *,
     marked: frozenset[str] = frozenset(),
     fabric: Mapping[str, str] = MappingProxyType({}),
+    sharing: PublishedSharing | None = None,
     quarantine: bool = False,
 ) -> NodeInventory:
     """Put the inventory together. Pure. `fabric` says why cards have not joined theirs, `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses."""
@@ -141,8 +146,9 @@ def compose(
         else:
             # No profile describes it, so what is left of the card is unknown.
             blocked.add(card.name)
+    shared, not_shared = _shared(cards, sharing, foreign, {made.card for made in static}, held)
     for used in (device for claim in held for device in claim.devices):
-        if used.device == used.card:
+        if used.device == used.card and (used.share is None or used.card not in shared):
             blocked.add(used.card)
         elif used.partition in rows and not rows[used.partition].layout:
             occupied.append(rows[used.partition].place)
@@ -158,8 +164,38 @@ def compose(
         occupied=tuple(sorted(occupied, key=lambda place: (place.card, place.placement, place.profile))),
         blocked=frozenset(blocked),
         static=tuple(sorted(static, key=lambda made: made.device)),
-        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick, fabric),
+        taints=_taints(cards, foreign if quarantine else set(), static, held, refused, sick, fabric, shared),
+        shared=shared,
+        not_shared=not_shared,
     )
+
+
+def _shared(
+    cards: tuple[Card, ...],
+    sharing: PublishedSharing | None,
+    foreign: set[str],
+    layouts: set[str],
+    held: tuple[ClaimRow, ...],
+) -> tuple[dict[str, SharedCard], dict[str, str]]:
+    """Return the cards that serve several claims, and why others do not."""
+    shared: dict[str, SharedCard] = {}
+    why: dict[str, str] = {}
+    for card in cards if sharing is not None else ():
+        if card.kind != CardKind.GPU or sharing is None:
+            continue
+        by_hand = "ForeignPartition" if card.name in foreign else ""
+        reason = why_not_shared(card, sharing) or ("Layout" if card.name in layouts else by_hand)
+        if reason:
+            why[card.name] = reason
+            continue
+        shares = [
+            device.share
+            for claim in held
+            for device in claim.devices
+            if device.device == card.name and device.share is not None and not device.admin
+        ]
+        shared[card.name] = SharedCard(sharing, Held(len(shares), sum(share.memory for share in shares)))
+    return shared, why
 
 
 def _taints(
@@ -170,6 +206,7 @@ def _taints(
     refused: frozenset[str],
     sick: set[str],
     fabric: Mapping[str, str],
+    shared: Mapping[str, SharedCard],
 ) -> dict[str, tuple[Taint, ...]]:
     """Return what keeps claims off devices, by their names."""
     taints: dict[str, tuple[Taint, ...]] = defaultdict(tuple, dict.fromkeys(sorted(refused), (REFUSED,)))
@@ -184,17 +221,26 @@ def _taints(
         made = [part.device for part in static if part.card == card.name]
         for device in (card.name, *made, *(part.name for part in partition_devices(card))):
             taints[device] = (*taints[device], FOREIGN)
-    for device, holding in _holders(held).items():
+    for card in (card for card in cards if card.name in shared):
+        for part in partition_devices(card):
+            taints[part.name] = (*taints[part.name], SHARED)
+    full = {
+        card.name
+        for card in cards
+        if card.name in shared and not has_room(card, shared[card.name].sharing, shared[card.name].held)
+    }
+    for device, holding in _holders(held, shared.keys() - full).items():
         taints[device] = (*taints[device], *holding)
     return dict(taints)
 
 
-def _holders(held: tuple[ClaimRow, ...]) -> dict[str, list[Taint]]:
-    """Return the held taints by device name, one for each claim that holds it."""
+def _holders(held: tuple[ClaimRow, ...], roomy: Collection[str]) -> dict[str, list[Taint]]:
+    """Return the held taints by device name, one for each claim that holds it; a share blocks no other on `roomy` cards."""
     found: dict[str, list[Taint]] = defaultdict(list)
     for claim in held:
-        for name in dict.fromkeys(device.device for device in claim.devices):
-            found[name].append(held_for(claim.uid))
+        alone = {device.device: device.share is None for device in claim.devices}
+        for name, blocks in alone.items():
+            found[name].append(held_for(claim.uid, blocks=blocks or name not in roomy))
     return {name: taints[:MOST_HELD] for name, taints in found.items()}
 
 

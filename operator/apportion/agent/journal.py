@@ -14,11 +14,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from apportion.agent import journalcards, journalrows, journalsharing
 from apportion.agent.journalfile import open_file
-from apportion.agent.rows import ClaimRow, PartitionRow, SharingRow
+from apportion.agent.rows import ClaimRow, PartitionRow, SharingRow, check_room
 from apportion.errors import BrokenInput, NotReady
+
+_NO_ROOM: Mapping[str, int] = MappingProxyType({})
 
 
 class Journal:
@@ -81,21 +84,20 @@ class Journal:
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
         with self._reading() as db:
-            row = db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
-            return (
-                journalrows.claim(row, journalcards.of_owner(db, journalrows.owner(driver, uid)))
-                if row
-                else None
-            )
+            return journalrows.claim(db, uid, driver)
 
-    def reserve(self, row: ClaimRow) -> None:
-        """Write the first step of a claim, unless another claim still holds one of its devices.
+    def reserve(self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM) -> None:
+        """Write the first step of a claim, unless another claim still holds one of its devices, or too much of one.
 
-        Check and write are one transaction, also against another agent process. Raises NotReady naming the holder.
+        `room`: bytes of memory of devices that claims may share, by name. Check and write are one transaction, also against
+        another agent process. Raises NotReady naming the holder.
         """
         with self._transaction() as db:
-            for raw in db.execute("SELECT * FROM claims WHERE driver=? AND uid<>?", (row.driver, row.uid)):
-                other = journalrows.claim(raw, {})
+            others = [
+                each for each in journalrows.claims(db) if each.driver == row.driver and each.uid != row.uid
+            ]
+            check_room(row, others, room)
+            for other in others:
                 for mine in row.devices:
                     for theirs in other.devices:
                         if mine.clashes(theirs):
@@ -114,8 +116,7 @@ class Journal:
     def drop_claim(self, uid: str, driver: str) -> None:
         """Forget a claim: its devices are free for the next one."""
         with self._transaction() as db:
-            db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
-            journalcards.drop(db, journalrows.owner(driver, uid))
+            journalrows.drop_claim(db, uid, driver)
 
     def sharing(self) -> tuple[SharingRow, ...]:
         """Return what claims have had set up, oldest first."""
@@ -214,8 +215,7 @@ class Journal:
             db.execute("DELETE FROM boot")
             db.execute("INSERT INTO boot VALUES (?)", (boot_id,))
             for claim in journalrows.claims(db):
-                journalcards.drop(db, journalrows.owner(claim.driver, claim.uid))
-            db.execute("DELETE FROM claims")
+                journalrows.drop_claim(db, claim.uid, claim.driver)
             journalsharing.forget_all(db)
             return known is not None
 

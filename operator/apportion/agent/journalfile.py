@@ -44,6 +44,12 @@ _STEPS: Final[tuple[str, ...]] = (
     CREATE TABLE sharing (
         uid TEXT NOT NULL, driver TEXT NOT NULL, setup TEXT NOT NULL, PRIMARY KEY (uid, driver)) STRICT
     """,
+    # A device that serves several claims.
+    """
+    CREATE TABLE shares (
+        owner TEXT NOT NULL, position INTEGER NOT NULL, share TEXT NOT NULL, memory INTEGER NOT NULL,
+        PRIMARY KEY (owner, position)) STRICT
+    """,
 )
 """From an empty file to today's, never changed once released: what is new is a step at the end.
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from apportion.agent import journalcards
+from apportion.agent import journalcards, journalshares
 from apportion.agent.devices.names import profile_place
 from apportion.agent.devices.values import PartitionPlace, Placement
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Step
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Share, Step
 
 
 def partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
@@ -24,9 +24,27 @@ def partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
 
 def claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
     """Return all claim rows, oldest first."""
-    cards = journalcards.of_all(db)
+    cards, shares = journalcards.of_all(db), journalshares.of_all(db)
     rows = db.execute("SELECT * FROM claims ORDER BY rowid")
-    return tuple(claim(row, cards.get(owner(row["driver"], row["uid"]), {})) for row in rows)
+    return tuple(
+        _claim(row, cards.get(whose, {}), shares.get(whose, {}))
+        for row in rows
+        for whose in (owner(row["driver"], row["uid"]),)
+    )
+
+
+def claim(db: sqlite3.Connection, uid: str, driver: str) -> ClaimRow | None:
+    """Return one claim row."""
+    row = db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
+    whose = owner(driver, uid)
+    return _claim(row, journalcards.of_owner(db, whose), journalshares.of_owner(db, whose)) if row else None
+
+
+def drop_claim(db: sqlite3.Connection, uid: str, driver: str) -> None:
+    """Forget a claim, with what is noted of its cards and shares."""
+    db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
+    journalcards.drop(db, owner(driver, uid))
+    journalshares.drop(db, owner(driver, uid))
 
 
 def profiles(rows: Iterable[PartitionRow], uuid: str) -> Mapping[int, str]:
@@ -70,9 +88,10 @@ def put_partition(db: sqlite3.Connection, row: PartitionRow) -> None:
 
 def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
     """Write one step of a claim."""
-    # The agent of the last release knows no UUIDs in here.
+    # The agent of the last release knows neither UUIDs nor shares in here.
+    own = ("card_uuid", "share")
     known = [
-        {key: value for key, value in asdict(device).items() if key != "card_uuid"} for device in row.devices
+        {key: value for key, value in asdict(device).items() if key not in own} for device in row.devices
     ]
     devices = json.dumps(known)
     cards = {device.card: device.card_uuid for device in row.devices}
@@ -82,6 +101,7 @@ def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
         (row.uid, row.driver, row.namespace, row.name, row.step, devices),
     )
     journalcards.put(db, owner(row.driver, row.uid), cards)
+    journalshares.put(db, owner(row.driver, row.uid), row.devices)
 
 
 def partition(row: sqlite3.Row, cards: Mapping[str, str]) -> PartitionRow:
@@ -99,8 +119,8 @@ def partition(row: sqlite3.Row, cards: Mapping[str, str]) -> PartitionRow:
     )
 
 
-def claim(row: sqlite3.Row, cards: Mapping[str, str]) -> ClaimRow:
-    """Read a claim; `cards` are UUIDs by name."""
+def _claim(row: sqlite3.Row, cards: Mapping[str, str], shares: Mapping[int, Share]) -> ClaimRow:
+    """Read a claim; `cards` are UUIDs by name, `shares` by position."""
     devices: list[dict[str, Any]] = json.loads(row["devices"])
     return ClaimRow(
         uid=row["uid"],
@@ -114,8 +134,9 @@ def claim(row: sqlite3.Row, cards: Mapping[str, str]) -> ClaimRow:
                     **device,
                     "requests": tuple(device["requests"]),
                     "card_uuid": cards.get(device["card"], ""),
+                    "share": shares.get(position),
                 }
             )
-            for device in devices
+            for position, device in enumerate(devices)
         ),
     )

@@ -4,12 +4,13 @@ In: nothing. Out: frozen values that `journal.py` writes and reads, and that the
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.devices.values import PartitionPlace
+from apportion.errors import NotReady
 
 
 class Step(StrEnum):
@@ -53,6 +54,16 @@ class PartitionRow:
     """UUID of the card that it lies on; "" when that was never known (a row of an older release)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a device that one claim has, beside others (KEP-5075)."""
+
+    id: str
+    """The allocation's `shareID`, a UUID."""
+    memory: int = 0
+    """Bytes that it consumes of the device's memory."""
+
+
 BY_HAND = "by-hand"
 """Begins the UID of a partition that was cut without a Partition object."""
 
@@ -72,6 +83,13 @@ class ClaimDevice:
     """Allocated with admin access: other claims may use the device too."""
     card_uuid: str = ""
     """UUID of its card; "" when that was never known (a row of an older release)."""
+    share: Share | None = None
+    """None: the claim has the device for itself."""
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Name and share ID: what tells it from the other devices of its claim."""
+        return self.device, self.share.id if self.share is not None else ""
 
     @property
     def by_hand(self) -> bool:
@@ -79,9 +97,11 @@ class ClaimDevice:
         return self.partition.startswith(BY_HAND)
 
     def clashes(self, other: "ClaimDevice") -> bool:
-        """Say whether both cannot be in use at once: the same device, or a whole card and a part of it."""
+        """Say whether both cannot be in use at once: the same device or share, or a whole card and a part of it."""
         if self.admin or other.admin or self.card != other.card:
             return False
+        if self.device == other.device and self.share is not None and other.share is not None:
+            return self.share.id == other.share.id
         return self.device == other.device or self.card in {self.device, other.device}
 
 
@@ -152,3 +172,26 @@ class SharingRow:
         """Name of its control daemon, "" without one: the same for all claims that share the same devices."""
         uuids = ",".join(each.uuid for each in self.under_mps)
         return uuid.uuid5(uuid.NAMESPACE_OID, uuids).hex if uuids else ""
+
+
+def check_room(row: ClaimRow, others: Sequence[ClaimRow], room: Mapping[str, int]) -> None:
+    """Raise NotReady when a claim's shares do not fit beside those that others have prepared.
+
+    `room`: bytes of memory of devices that may be shared, by name. The last line of defence: allocations are of claims that
+    fit, but a share whose claim has lost it is in use until it is unprepared.
+    """
+    for name in dict.fromkeys(device.device for device in row.devices if device.share is not None):
+        mine = _memory(row, name)
+        holders = [other for other in others if _memory(other, name)]
+        taken = sum(_memory(other, name) for other in holders)
+        if name in room and mine + taken > room[name]:
+            raise NotReady(
+                f"device {name} has {room[name]} bytes of memory to share, of which {taken} are prepared for"
+                f" {', '.join(f'ResourceClaim {other.key}' for other in holders)}; {mine} more do not fit"
+            )
+
+
+def _memory(row: ClaimRow, name: str) -> int:
+    """Return the bytes that a claim has of a device by its shares."""
+    found = (device for device in row.devices if device.device == name and not device.admin)
+    return sum(device.share.memory for device in found if device.share is not None)

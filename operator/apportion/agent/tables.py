@@ -81,4 +81,9 @@ def claim_json(row: ClaimRow) -> Json:
         "driver": row.driver,
         "step": str(row.step),
         "devices": [device.device for device in row.devices],
+        "shares": [
+            {"device": device.device, "shareID": device.share.id, "memory": device.share.memory}
+            for device in row.devices
+            if device.share is not None
+        ],
     }

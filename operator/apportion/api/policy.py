@@ -121,6 +121,25 @@ class Queue(Model):
     """Priority: claims of pods with a higher priority first, then older ones. FIFO: older ones first."""
 
 
+class SharingStrategy(StrEnum):
+    """What divides a GPU among claims."""
+
+    TIME_SLICING = "TimeSlicing"
+    MPS = "MPS"
+
+
+class NodeSharing(Model):
+    """Nodes whose GPUs serve several claims at once."""
+
+    node_selector: LabelSelector
+    """Labels of the nodes; an empty selector selects all of them."""
+    strategy: SharingStrategy = SharingStrategy.TIME_SLICING
+    """TimeSlicing: the claims' programs take turns, and their memory is counted, not limited. MPS is not offered by this
+    release: the GPUs stay as they are."""
+    most_claims: Annotated[int, Field(ge=1, le=256)] = 10
+    """How many claims one GPU serves at most. A claim that asks for no memory gets the GPU's memory divided by this."""
+
+
 class AllocationPolicySpec(Model):
     """Which DeviceClasses are managed, and how their devices are chosen."""
 
@@ -157,6 +176,9 @@ class AllocationPolicySpec(Model):
     of a pod that no scheduler takes is given back after the same time if others wait for its devices. Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
     queue: Queue = Queue()
     """The order of pending claims."""
+    sharing: Annotated[tuple[NodeSharing, ...], listed("atomic", most=16)] = ()
+    """Nodes whose whole GPUs are shared, whatever their DeviceClass: claims ask for a part of one (`capacity.requests`). The
+    first entry that selects a node counts; of two policies with one, the older policy. Default: none."""
 
 
 class AllocationPolicyStatus(Model):

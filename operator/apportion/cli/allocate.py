@@ -129,7 +129,8 @@ def _show(world: World, terms: Terms) -> None:
     table = Table("claim", "request", "driver", "pool", "device", "consumed", title=f"node {found.node}")
     for claim, allocation in zip(world.demand.claims, found.allocations, strict=True):
         for result in allocation.results:
-            consumed = ", ".join(f"{name} {amount}" for name, amount in result.consumed.items())
+            amounts = result.consumed.items()
+            consumed = ", ".join(f"{name} {amount}" for name, amount in amounts if amount.nano)
             device = result.device
             table.add_row(claim.key, result.request, device.driver, device.pool, device.name, consumed)
     console.print(table)

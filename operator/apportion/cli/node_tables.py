@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from apportion.dra.quantity import Quantity
+
 GIB = 2**30
 _GOOD = "Healthy"
 Json = Mapping[str, Any]
@@ -60,10 +62,19 @@ def partitions(found: Json, console: Console) -> None:
     console.print(table)
     claims = Table("claim", "UID", "driver", "step", "devices", title="Prepared claims")
     for row in found["claims"]:
-        claims.add_row(
-            escape(row["claim"]), row["uid"], row["driver"], row["step"], ", ".join(row["devices"])
-        )
+        claims.add_row(escape(row["claim"]), row["uid"], row["driver"], row["step"], ", ".join(_devices(row)))
     console.print(claims)
+
+
+def _devices(claim: Json) -> list[str]:
+    """Return the names of a claim's devices, and how much it has of those that it shares."""
+    shares = {row["device"]: 0 for row in claim["shares"]}
+    for row in claim["shares"]:
+        shares[row["device"]] += row["memory"]
+    return [
+        f"{name} ({Quantity.whole(shares[name], 'BinarySI')})" if name in shares else name
+        for name in dict.fromkeys(claim["devices"])
+    ]
 
 
 def prepared(found: Json, console: Console) -> None:

@@ -8,11 +8,12 @@ room. Only cards of which something changed are looked at, and those whose actio
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from apportion.api.contract import SHARED
 from apportion.api.partition import Holder, HolderKind, Origin, Partition, Phase
 from apportion.cluster.deviceindex import device_of
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.dra.device import DeviceId
+from apportion.dra.device import Device, DeviceId
 from apportion.partitions.actions import Action, Create, Delete, SetHolder, partition_for
 from apportion.partitions.card import PartitionableCard, is_static, partitionable_card
 from apportion.partitions.idlepartitions import IdlePartition, IdlePartitions
@@ -103,13 +104,18 @@ class DynamicPartitions:
             taken = {p.spec.device for p in card.partitions}
             taken |= card.held(snapshot)
             for name, part in sorted(card.published.items()):
-                free = snapshot.devices.partition(part.device.id) is None
+                free = snapshot.devices.partition(part.device.id) is None and not _shared(part.device)
                 if left.get(part.profile, 0) > 0 and free and card.fits(taken | {name}):
                     taken.add(name)
                     left[part.profile] -= 1
                     yield Create(partition_for(part, card.node, Origin.WARM, None))
         if everywhere:
             self._full = {profile for profile, count in left.items() if count > 0}
+
+
+def _shared(device: Device) -> bool:
+    """Say whether the device is part of a card that serves several claims uncut."""
+    return any(taint.key == SHARED for taint in device.taints)
 
 
 def _holder(device: DeviceId, snapshot: Snapshot) -> Claim | None:
@@ -134,7 +140,12 @@ def _for_claim(
 def _blocking(
     card: PartitionableCard, holders: Mapping[DeviceId, Claim], idle: Mapping[str, float]
 ) -> list[Partition]:
-    """Return idle partitions that have to go before what claims hold on this card fits; the oldest go first."""
+    """Return idle partitions that have to go before what claims hold on this card fits; the oldest go first.
+
+    All of them go where the card serves several claims: what it is cut into serves nobody there.
+    """
+    if any(_shared(part.device) for part in card.published.values()):
+        return [p for p in card.partitions if p.metadata.uid in idle]
     live = [p for p in card.partitions if p.metadata.deletion_timestamp is None]
     needed = {p.spec.device for p in live if p.metadata.uid not in idle}
     needed |= {name for name in card.names if card.device(name) in holders}

@@ -12,6 +12,7 @@ from apportion.api.model import Condition, ObjectMeta
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
+from apportion.partitions.sharednodes import not_offered, taken_by_older
 
 
 def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
@@ -48,11 +49,14 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     managed, metadata = snapshot.managed, policy.metadata
     own = {name for name in managed.known if managed.policy_names.get(name) == metadata.name}
     pending, allocated = snapshot.claim_index.counts(frozenset(own))
-    message = "; ".join(
+    taken = [
         f"spec.deviceClasses: DeviceClass {name} already obeys AllocationPolicy {older}, which is older"
         for name, older in managed.conflicts.get(metadata.name, ())
-    )
-    reason = "Overlap" if message else "Valid"
+    ]
+    taken += [taken_by_older(policy, snapshot.policies.values(), snapshot.nodes.values())]
+    overlap, missing = "; ".join(filter(None, taken)), not_offered(policy)
+    reason = "Overlap" if overlap else "NotOffered" if missing else "Valid"
+    message = "; ".join(filter(None, (overlap, missing)))
     accepted = _condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
     return {
         "managedClasses": sorted(own),

@@ -9,36 +9,51 @@ from apportion.agent.cdi import device_id
 from apportion.agent.devices.values import Card
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
-from apportion.agent.rows import ClaimDevice, ClaimRow
+from apportion.agent.rows import ClaimDevice, ClaimRow, Share
 from apportion.agent.slices.naming import card_of
 from apportion.api.partition import Origin, Partition, Phase
 from apportion.dra.allocation import DeviceResult
+from apportion.dra.quantity import NANO
 from apportion.errors import NotReady
 
 
 def claim_devices(
     ref: ClaimRef, results: Sequence[DeviceResult], cards: Mapping[str, Card], kind: str
 ) -> tuple[ClaimDevice, ...]:
-    """Return the devices of a claim, each once. Raises NotReady for one that is not on this node."""
-    merged: dict[str, ClaimDevice] = {}
+    """Return the devices of a claim, each once, and each share of one. Raises NotReady for one that is not on this node."""
+    merged: dict[tuple[str, str], ClaimDevice] = {}
     for result in results:
         name = result.device.name
         card = card_of(name, dict(cards))
         if card is None or card.kind != kind:
             raise NotReady(f"ResourceClaim {ref.key}: device {result.device} does not exist on this node")
         request = result.request.split("/")[0]
-        before = merged.get(name)
-        merged[name] = ClaimDevice(
+        share = share_of(result)
+        key = name, result.share_id or ""
+        before = merged.get(key)
+        merged[key] = ClaimDevice(
             device=name,
             card=card.name,
             pool=result.device.pool,
-            # The same device may serve several requests (admin access, shared devices).
+            # The same device may serve several requests (admin access).
             requests=(*before.requests, request) if before else (request,),
-            cdi=device_id(result.device.driver, ref.uid, name),
+            cdi=device_id(result.device.driver, ref.uid, name, share),
             admin=result.admin_access and (before is None or before.admin),
             card_uuid=card.uuid,
+            share=share,
         )
     return tuple(merged.values())
+
+
+def share_of(result: DeviceResult) -> Share | None:
+    """Return the share that a result is, None for a device that the claim has for itself.
+
+    A part of a byte is left out: a limit must not be more than what was allocated.
+    """
+    if result.share_id is None:
+        return None
+    memory = result.consumed.get("memory")
+    return Share(result.share_id, memory.nano // NANO if memory is not None else 0)
 
 
 def check_cards(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:

@@ -66,5 +66,5 @@ def still_allocated(claim: Claim | None, row: ClaimRow) -> bool:
     if claim is None or claim.allocation is None:
         return False
     results = claim.allocation.results
-    names = {result.device.name for result in results if result.device.driver == row.driver}
-    return all(device.device in names for device in row.devices)
+    have = {(r.device.name, r.share_id or "") for r in results if r.device.driver == row.driver}
+    return all(device.id in have for device in row.devices)

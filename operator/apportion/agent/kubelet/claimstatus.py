@@ -18,6 +18,7 @@ from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.lifecycle.report import condition
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import CLAIMS
+from apportion.dra.allocation import DeviceResult
 from apportion.errors import ApiError, Missing, Overtaken, Unreachable
 
 READY = "Ready"
@@ -36,16 +37,20 @@ class DeviceCondition:
     reason: str
     message: str
     uuid: str = ""
+    share: str = ""
+    """Its `shareID`; "" when the claim has the device for itself."""
 
     @classmethod
     def ready(cls, made: Injection) -> "DeviceCondition":
         """Return Ready=True for a device that containers can use."""
-        return cls(made.device, READY, True, "Prepared", made.edits.warning, made.uuid)  # noqa: FBT003
+        share = made.share.id if made.share is not None else ""
+        return cls(made.device, READY, True, "Prepared", made.edits.warning, made.uuid, share)  # noqa: FBT003
 
     @classmethod
-    def failed(cls, device: str, error: Exception) -> "DeviceCondition":
+    def failed(cls, result: DeviceResult, error: Exception) -> "DeviceCondition":
         """Return Ready=False with the error for a device."""
-        return cls(device, READY, False, type(error).__name__, str(error))  # noqa: FBT003
+        name, share = result.device.name, result.share_id or ""
+        return cls(name, READY, False, type(error).__name__, str(error), share=share)  # noqa: FBT003
 
 
 class ClaimStatusWriter:
@@ -63,14 +68,14 @@ class ClaimStatusWriter:
         self._now = now
         self._sleep = sleep
         self._waiting: OrderedDict[
-            tuple[ClaimRef, str], tuple[str, dict[tuple[str, str], DeviceCondition]]
+            tuple[ClaimRef, str], tuple[str, dict[tuple[str, str, str], DeviceCondition]]
         ] = OrderedDict()
         self._wakeup = asyncio.Event()
 
     def add(self, ref: ClaimRef, driver: str, pool: str, new: Sequence[DeviceCondition]) -> None:
         """Queue conditions; one replaces a waiting one of the same type and device."""
         _, waiting = self._waiting.setdefault((ref, driver), (pool, {}))
-        waiting.update({(row.device, row.condition): row for row in new})
+        waiting.update({(row.device, row.share, row.condition): row for row in new})
         self._wakeup.set()
 
     async def run(self) -> None:
@@ -100,8 +105,12 @@ class ClaimStatusWriter:
             return
         status = raw.get("status") or {}
         results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-        ours = {row["device"] for row in results if row["driver"] == driver and row["pool"] == pool}
-        new = [row for row in new if row.device in ours]
+        ours = {
+            (row["device"], row.get("shareID", ""))
+            for row in results
+            if row["driver"] == driver and row["pool"] == pool
+        }
+        new = [row for row in new if (row.device, row.share) in ours]
         if raw["metadata"]["uid"] != ref.uid or not new:
             return
         before: list[Json] = status.get("devices") or []
@@ -121,9 +130,11 @@ def merge_conditions(
     """Return all entries with the conditions merged into ours. Pure."""
     after = [dict(entry) for entry in before]
     for row in new:
-        entry = next((each for each in after if _is(each, driver, pool, row.device)), None)
+        entry = next((each for each in after if _is(each, driver, pool, row)), None)
         if entry is None:
             entry = {"driver": driver, "pool": pool, "device": row.device}
+            if row.share:
+                entry["shareID"] = row.share
             after.append(entry)
         conditions: list[Json] = list(entry.get("conditions") or ())
         entry["conditions"] = [each for each in conditions if each["type"] != row.condition]
@@ -136,5 +147,6 @@ def merge_conditions(
     return after
 
 
-def _is(entry: Mapping[str, Any], driver: str, pool: str, device: str) -> bool:
-    return (entry["driver"], entry["pool"], entry["device"]) == (driver, pool, device)
+def _is(entry: Mapping[str, Any], driver: str, pool: str, row: DeviceCondition) -> bool:
+    where = entry["driver"], entry["pool"], entry["device"], entry.get("shareID") or ""
+    return where == (driver, pool, row.device, row.share)

@@ -37,7 +37,9 @@ class DeviceWaiter:
                 await self._make_whole(row, card)
                 # Asked after the mode was switched: that may have given the card another device number.
                 edits = await context.hardware.edits(card.name)
-            return device, Injection(device.device, device.requests, card.uuid, partition=False, edits=edits)
+            return device, Injection(
+                device.device, device.requests, card.uuid, partition=False, edits=edits, share=device.share
+            )
         deadline = context.clock() + seconds
         why = why_unusable(None, row, device)
         asked = False
@@ -60,17 +62,17 @@ class DeviceWaiter:
         raise NotReady(f"ResourceClaim {row.key}: {why}")
 
     async def edits(self, row: ClaimRow) -> dict[str, Edits]:
-        """Return what containers need now by device of a prepared claim; a device that cannot be asked is left out."""
+        """Return what containers need now by CDI id of a prepared claim's device; one that cannot be asked is left out."""
         found: dict[str, Edits] = {}
         for device in row.devices:
             with suppress(HardwareError):
                 if device.device == device.card:
-                    found[device.device] = await self._context.hardware.edits(device.card)
+                    found[device.cdi] = await self._context.hardware.edits(device.card)
                     continue
                 part = self._context.journal.partition(device.partition)
                 live = (await self._context.live(device.card)).get(part.place) if part is not None else None
                 if part is not None and live is not None and live.uuid == part.uuid:
-                    found[device.device] = live.edits
+                    found[device.cdi] = live.edits
         return found
 
     async def _bind(self, row: ClaimRow, device: ClaimDevice, partition: Partition) -> ClaimDevice:

@@ -18,6 +18,7 @@ from typing import Any
 from apportion.agent.devices.ascend.ranktable import RankTables
 from apportion.agent.devices.values import Mount
 from apportion.agent.files import UID, write
+from apportion.agent.rows import Share
 from apportion.dra.claim import Claim
 
 VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
@@ -41,6 +42,8 @@ class DeviceDescription:
     device: str
     attributes: Mapping[str, Any]
     """As in the ResourceSlice, and the UUID of a partition that was cut for the claim."""
+    share: Share | None = None
+    """None: the claim has the device for itself."""
 
 
 class MetadataFolder:
@@ -114,6 +117,19 @@ def _may_have_rank(row: DeviceDescription) -> bool:
     return row.attributes.get("type") == {"string": "npu"} and "superPodId" not in row.attributes
 
 
+def share_in(attributes: Mapping[str, Any]) -> Share | None:
+    """Return the share that a device's attributes in a metadata file name."""
+    known = attributes.get("shareID", {}).get("string")
+    return Share(known, int(attributes.get("shareMemory", {}).get("int", 0))) if known else None
+
+
+def _share_attributes(share: Share | None) -> Json:
+    # `DeviceMetadata` has no fields for shares.
+    return (
+        {"shareID": {"string": share.id}, "shareMemory": {"int": share.memory}} if share is not None else {}
+    )
+
+
 def inside(claim: Claim, driver: str, request: str, file: str = "metadata") -> str:
     """Return where a container finds a file of a request."""
     pod_claim = claim.annotations.get(POD_CLAIM_NAME)
@@ -135,7 +151,7 @@ def content(claim: Claim, driver: str, request: str, devices: Sequence[DeviceDes
                         "driver": driver,
                         "pool": device.pool,
                         "name": device.device,
-                        "attributes": dict(device.attributes),
+                        "attributes": {**device.attributes, **_share_attributes(device.share)},
                     }
                     for device in devices
                 ],

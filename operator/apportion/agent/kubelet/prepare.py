@@ -25,6 +25,7 @@ from apportion.agent.lifecycle.desiredpartitions import layout_of
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.device import device_attributes
+from apportion.agent.slices.sharing import shareable_memory
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError, NotReady
@@ -84,7 +85,7 @@ class Preparer:
             try:
                 row, injections = await self._make_usable(claim, ref, results, self._timeout)
             except ApportionError as error:
-                self._report(ref, [DeviceCondition.failed(result.device.name, error) for result in results])
+                self._report(ref, [DeviceCondition.failed(result, error) for result in results])
                 raise
             self._report(ref, [DeviceCondition.ready(injection) for injection in injections])
             if row.step is not ClaimStep.PREPARED:
@@ -154,12 +155,16 @@ class Preparer:
         injections = [injection for _, injection in rows]
         injections = await self._setup.done(claim, row, results, injections, deadline)
         named = {
-            name: tuple(result.request for result in results if result.device.name == name)
-            for name in (device.device for device in row.devices)
+            key: tuple(
+                result.request for result in results if (result.device.name, result.share_id or "") == key
+            )
+            for key in (device.id for device in row.devices)
         }
         devices = [
-            DeviceDescription(named[each.device], self._node, each.device, self._attributes(each))
-            for each in injections
+            DeviceDescription(
+                named[device.id], self._node, device.device, self._attributes(each), device.share
+            )
+            for device, each in zip(row.devices, injections, strict=True)
         ]
         mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
         injections = [
@@ -223,7 +228,7 @@ class Preparer:
         known = self._context.journal.claim(ref.uid, self.driver)
         if known is not None:
             check_cards(known, devices)
-        if known is not None and [d.device for d in known.devices] == [d.device for d in devices]:
+        if known is not None and [d.id for d in known.devices] == [d.id for d in devices]:
             if known.step is ClaimStep.UNPREPARING:
                 known = replace(known, step=ClaimStep.PREPARING)
             return known
@@ -234,7 +239,8 @@ class Preparer:
         # Only here: a claim that runs keeps what it has, also after an upgrade to an agent that refuses more.
         self._setup.check(claim, results, devices)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
-        await asyncio.to_thread(self._context.journal.reserve, row)
+        room = {card.name: shareable_memory(card) for card in cards.values()}
+        await asyncio.to_thread(self._context.journal.reserve, row, room)
         self._context.at("claim.preparing")
         return row
 

@@ -13,9 +13,9 @@ import structlog
 from apportion.agent.cdi import CdiFolder, device_id
 from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read
-from apportion.agent.kubelet.metadata import Json, MetadataFolder
+from apportion.agent.kubelet.metadata import Json, MetadataFolder, share_in
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
 from apportion.agent.slices.naming import card_of
 from apportion.errors import ApportionError
 
@@ -68,14 +68,13 @@ async def recover_claims(
 
 def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: str) -> Iterator[ClaimDevice]:
     """Yield the devices that the metadata files name, each once, with the requests that they serve."""
-    requests: dict[tuple[str, str], list[str]] = {}
+    requests: dict[tuple[str, str, Share | None], list[str]] = {}
     for file in files:
         for request in file["requests"]:
             for device in request["devices"]:
-                requests.setdefault((device["name"], device["pool"]), []).append(
-                    request["name"].split("/")[0]
-                )
-    for (name, pool), served in requests.items():
+                key = device["name"], device["pool"], share_in(device["attributes"])
+                requests.setdefault(key, []).append(request["name"].split("/")[0])
+    for (name, pool, share), served in requests.items():
         card = card_of(name, dict(context.hardware.cards))
         partition = context.desired.of_device(name)
         if card is not None:
@@ -84,9 +83,10 @@ def _devices(context: AgentContext, files: tuple[Json, ...], uid: str, driver: s
                 card=card.name,
                 pool=pool,
                 requests=tuple(dict.fromkeys(served)),
-                cdi=device_id(driver, uid, name),
+                cdi=device_id(driver, uid, name, share),
                 partition=partition.metadata.uid if partition is not None and name != card.name else "",
                 card_uuid=card.uuid,
+                share=share,
             )
 
 
@@ -113,7 +113,7 @@ async def _planned(
     except ApportionError:
         # The claim is gone, has lost its devices, or the API does not answer: the devices are in use all the same.
         return devices
-    bound = {device.device: device.partition for device in devices}
-    if set(bound) != {device.device for device in planned}:
+    bound = {device.id: device.partition for device in devices}
+    if set(bound) != {device.id for device in planned}:
         return devices
-    return tuple(replace(device, partition=bound[device.device]) for device in planned)
+    return tuple(replace(device, partition=bound[device.id]) for device in planned)

@@ -87,6 +87,8 @@ def _plugin(preparer: Preparer, messages: ModuleType) -> grpc.GenericRpcHandler:
                     pool_name=device.pool,
                     device_name=device.device,
                     cdi_device_ids=[device.cdi],
+                    # v1beta1 has no such field.
+                    **({"share_id": device.share.id} if device.share and messages is dra_v1_pb2 else {}),
                 )
                 for device in devices
             ]

@@ -7,7 +7,7 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.journal import Journal
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.rows import ClaimRow
+from apportion.agent.slices.sharing import PublishedSharing
 from apportion.agent.wakeup import Wakeup
 from apportion.cluster.client import Client
 from apportion.errors import NotReady
@@ -29,6 +30,10 @@ _LOOK = 0.02
 def utc_now() -> str:
     """Return the time as the API writes it (RFC 3339, seconds)."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _not_shared() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class AgentContext:
     """Devices that the driver refused as unsupported."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
+    sharing: Callable[[], Awaitable[PublishedSharing | None]] = _not_shared
+    """Returns how the node shares its GPUs; None: not at all."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     @asynccontextmanager

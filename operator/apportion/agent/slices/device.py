@@ -4,13 +4,13 @@ In: a card, and the partition of it if it is one. Out: name, attributes, capacit
 attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left out when unknown).
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
-from apportion.agent.slices.naming import PartitionDevice, card_of, partition_device
-from apportion.agent.slices.nodeinventory import GUARD, StaticPartition
+from apportion.agent.slices.naming import PartitionDevice, camel, card_of, partition_device
+from apportion.agent.slices.nodeinventory import GUARD, SharedCard, StaticPartition
+from apportion.agent.slices.sharing import shared_capacity
 from apportion.api.contract import COUNTER_SET_SUFFIX
 from apportion.dra.device import Scalar
 from apportion.dra.quantity import Quantity
@@ -24,13 +24,27 @@ _BY_NVLINK = frozenset({"nvlinkGroup", "clusterUUID", "cliqueID"})
 Json = dict[str, Any]
 
 
-def whole(card: Card, taints: tuple[Taint, ...]) -> Json:
-    """Return the card itself; where it can be cut, it consumes everything that its partitions share."""
-    device = {
-        "name": card.name,
-        "attributes": attributes({"type": str(card.kind), "uuid": card.uuid, **_shared(card)}),
-        **_capacity(card.capacity),
-    }
+def whole(
+    card: Card, taints: tuple[Taint, ...], shared: SharedCard | None = None, not_shared: str = ""
+) -> Json:
+    """Return the card itself; where it can be cut, it consumes everything that its partitions share.
+
+    `shared`: it serves several claims at once; `not_shared`: why it does not, although its node shares its GPUs.
+    """
+    own: dict[str, Scalar] = {"type": str(card.kind), "uuid": card.uuid}
+    device: Json
+    if shared is None:
+        reason: dict[str, Scalar] = {"notShared": not_shared} if not_shared else {}
+        written = attributes({**own, **reason, **_shared(card)})
+        device = {"name": card.name, "attributes": written, **_capacity(card.capacity)}
+    else:
+        strategy = str(shared.sharing.strategy)
+        device = {
+            "name": card.name,
+            "attributes": attributes({**own, "sharing": strategy, **_shared(card)}),
+            "capacity": shared_capacity(card, shared.sharing, shared.held),
+            "allowMultipleAllocations": True,
+        }
     if card.totals:
         device |= _consumes(card, card.totals, Placement(0, card.slices))
     return device | _tainted(taints)
@@ -50,7 +64,7 @@ def static(card: Card, made: StaticPartition, profile: Profile, taints: tuple[Ta
     """Return a partition that a layout made: it exists, so it has a UUID and shares no counters."""
     own = {**_parent_attributes(card, profile), "uuid": made.uuid, "layout": made.layout}
     written = attributes({**own, **_inherited(card)})
-    capacity = {_camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
+    capacity = {camel(key): {"value": amount(key, value)} for key, value in profile.amounts.items()}
     # NVIDIA's driver publishes the memory slices of a MIG device as capacity. Dynamic partitions have them as counters.
     place = range(made.placement.start, made.placement.start + made.placement.size) if made.placement else ()
     slices = {f"memorySlice{index}": {"value": "1"} for index in place} if card.slices else {}
@@ -129,7 +143,7 @@ def _parent_attributes(card: Card, profile: Profile) -> dict[str, Scalar]:
 def _capacity(amounts: CounterAmounts) -> Json:
     if not amounts:
         return {}
-    return {"capacity": {_camel(key): {"value": amount(key, value)} for key, value in amounts.items()}}
+    return {"capacity": {camel(key): {"value": amount(key, value)} for key, value in amounts.items()}}
 
 
 def _consumes(card: Card, amounts: CounterAmounts, placement: Placement | None) -> Json:
@@ -158,7 +172,3 @@ def _typed(value: Scalar) -> Json:
             return {"version": str(value)}
         case _:
             return {"string": value}
-
-
-def _camel(key: str) -> str:
-    return re.sub(r"-([a-z])", lambda found: found[1].upper(), key)

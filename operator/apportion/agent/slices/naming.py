@@ -4,6 +4,7 @@ In: cards. Out: every device that a card can become, under the names of the desi
 without dots, GPU instance profile id, start; `npu-0-vir05-1c-8g-2`: template, copy number).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,6 +64,11 @@ def card_of(device: str, cards: dict[str, Card]) -> Card | None:
         if device.startswith(f"{name}-"):
             return cards[name]
     return None
+
+
+def camel(key: str) -> str:
+    """Return a counter's name as slices write capacities."""
+    return re.sub(r"-([a-z])", lambda found: found[1].upper(), key)
 
 
 def _label(profile: str) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apportion.agent.devices.values import Card, Health, PartitionPlace, Placement
+from apportion.agent.slices.sharing import Held, PublishedSharing
 from apportion.api.contract import GUARD as GUARD_KEY
 from apportion.api.contract import HELD
+from apportion.api.contract import SHARED as SHARED_KEY
 from apportion.dra.taint import Taint
 
 GUARD = Taint(GUARD_KEY, "NoSchedule")
@@ -24,6 +26,8 @@ PARTS_ONLY = Taint("apportion.dev/parts-only", "NoSchedule")
 """On a whole card that is in MIG mode until a reset: only its partitions can be used."""
 FOREIGN = Taint("apportion.dev/foreign", "NoSchedule")
 """On every device of a card with a foreign partition, with `--foreign quarantine`."""
+SHARED = Taint(SHARED_KEY, "NoSchedule")
+"""On what a shared card could be cut into: the claims that share it would not be all that use it."""
 REFUSED = Taint("apportion.dev/refused", "NoExecute")
 """On a partition that the driver refused as unsupported; NoExecute evicts pods that wait for it."""
 
@@ -39,10 +43,13 @@ def off_fabric(why: str) -> Taint:
     return Taint("apportion.dev/fabric", "NoSchedule", why)
 
 
-def held_for(claim: str) -> Taint:
-    """Return the taint on what is still prepared for a claim (UID) that has lost it; it goes after unprepare."""
+def held_for(claim: str, *, blocks: bool = True) -> Taint:
+    """Return the taint on what is still prepared for a claim (UID) that has lost it; it goes after unprepare.
+
+    One that does not block (effect None) tells the operator where the claim's containers may run, and nothing more.
+    """
     # `node prepare` takes any UID from a file; a taint's value must be a valid label value.
-    return Taint(HELD, "NoSchedule", claim if _VALUE.fullmatch(claim) else "")
+    return Taint(HELD, "NoSchedule" if blocks else "None", claim if _VALUE.fullmatch(claim) else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,14 @@ class StaticPartition:
     placement: Placement | None
     uuid: str
     layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCard:
+    """How a card serves several claims."""
+
+    sharing: PublishedSharing
+    held: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +86,7 @@ class NodeInventory:
     static: tuple[StaticPartition, ...] = ()
     taints: Mapping[str, tuple[Taint, ...]] = field(default_factory=dict)
     """Further taints by device name."""
+    shared: Mapping[str, SharedCard] = field(default_factory=dict)
+    """By card; a card that is not named serves one claim at a time."""
+    not_shared: Mapping[str, str] = field(default_factory=dict)
+    """Why a card of a node that shares its GPUs is not shared, by card."""

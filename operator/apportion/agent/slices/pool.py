@@ -68,7 +68,8 @@ def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[Slice
 def _devices(inventory: NodeInventory, card: Card) -> Iterator[Json]:
     sick = BY_HEALTH.get(inventory.health.get(card.name, Health.HEALTHY), ())
     own = inventory.taints
-    yield device.whole(card, (*sick, *own.get(card.name, ())))
+    shared, not_shared = inventory.shared.get(card.name), inventory.not_shared.get(card.name, "")
+    yield device.whole(card, (*sick, *own.get(card.name, ())), shared, not_shared)
     for made in inventory.static:
         profile = card.profile(made.profile) if made.card == card.name else None
         if profile is not None:

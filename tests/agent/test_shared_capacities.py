@@ -1,0 +1,160 @@
+"""Whatever a shared GPU has, and whatever of it is held: the API server takes what is published, and it is not given away twice."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.agent.devices.simulated.cards import make
+from apportion.agent.devices.simulated.simulation import Simulation
+from apportion.agent.devices.values import Card
+from apportion.agent.inventorybuilder import compose
+from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
+from apportion.agent.slices.nodeinventory import NodeInventory
+from apportion.agent.slices.sharing import PublishedSharing
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.terms import Terms
+from apportion.api.policy import SharingStrategy
+from apportion.dra.claim import Claim
+from apportion.dra.quantity import Quantity
+from testbed.controlplane import ControlPlane
+from tests.agent.simulated_node import SLICES
+from tests.allocator.publishednode import GUARD, PublishedNode, state_of
+
+MIB = 2**20
+MEMORY = st.integers(0, 200_000 * MIB)
+Json = dict[str, Any]
+
+
+def gpu(memory: int) -> Card:
+    """Return an H100 with so many bytes of memory."""
+    ((card, *_),) = make(Simulation.model_validate({"cards": [{"model": "H100-80GB"}]}), "n1")
+    return replace(card, capacity={**card.capacity, "memory": memory})
+
+
+def inventory(card: Card, most: int, held: list[int]) -> NodeInventory:
+    """Return a node that shares a card, of which claims that have lost it hold so many bytes each."""
+    rows = tuple(
+        ClaimRow(
+            f"held-{index}",
+            "gpu.apportion.dev",
+            "team",
+            f"held-{index}",
+            ClaimStep.PREPARED,
+            (ClaimDevice("gpu-0", "gpu-0", "n1", ("r",), "x", share=Share(f"share-{index}", memory)),),
+        )
+        for index, memory in enumerate(held)
+    )
+    sharing = PublishedSharing(SharingStrategy.TIME_SLICING, most)
+    return compose((card,), (), {}, rows, {}, sharing=sharing)
+
+
+def broken_rules(capacity: Json) -> list[str]:
+    """Return which rules of the API server capacities break (kubernetes pkg/apis/resource/validation, `validateRequestPolicy`)."""
+    broken = []
+    for name, entry in capacity.items():
+        amount = {key: Quantity.parse(text).nano for key, text in _amounts(entry)}
+        value, default = amount["value"], amount["default"]
+        if "min" not in amount:
+            rules = {
+                "the default is a valid value": default == 0
+                and entry["requestPolicy"]["validValues"] == ["0"]
+            }
+        else:
+            step = amount.get("step")
+            rules = {
+                "min <= default <= max <= value": amount["min"] <= default <= amount["max"] <= value,
+                "one step fits": step is None or amount["min"] + step <= value,
+                "steps lead to the default": step is None or (default - amount["min"]) % step == 0,
+                "steps lead to max": step is None or (amount["max"] - amount["min"]) % step == 0,
+            }
+        broken += [f"{name}: {rule}" for rule, holds in rules.items() if not holds]
+    return broken
+
+
+def _amounts(entry: Json) -> list[tuple[str, str]]:
+    policy = entry["requestPolicy"]
+    bounds = policy.get("validRange", {})
+    return [("value", entry["value"]), ("default", policy["default"]), *bounds.items()]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    memory=MEMORY,
+    most=st.integers(1, 256),
+    held=st.lists(st.integers(0, 60_000 * MIB), max_size=5),
+    asks=st.lists(st.none() | st.integers(0, 50_000 * MIB), min_size=1, max_size=12),
+)
+def test_what_is_published_is_valid_and_never_given_away_twice(
+    memory: int, most: int, held: list[int], asks: list[int | None]
+) -> None:
+    """Any memory, any number of claims, anything held: the allocator gives at most what the card has beside what is held."""
+    card = gpu(memory)
+    node = PublishedNode({}, inventory=inventory(card, most, held))
+    rows = [row for each in node.slices for row in each["spec"].get("devices", ())]
+    (whole,) = [row for row in rows if row["name"] == "gpu-0"]
+    assert len(whole["attributes"]) + len(whole["capacity"]) <= 32
+    if "allowMultipleAllocations" not in whole:
+        assert memory < most * MIB
+        return
+    assert broken_rules(whole["capacity"]) == []
+    state = state_of(node)
+    given_away = served = 0
+    for number, ask in enumerate(asks):
+        wanted = {"capacity": {"requests": {"memory": str(ask)}}} if ask is not None else {}
+        exact = {"deviceClassName": "gpu.apportion.dev", **wanted}
+        raw = {"metadata": {"name": f"c{number}", "namespace": "ns", "uid": f"c{number}"}}
+        claim = Claim.from_json(raw | {"spec": {"devices": {"requests": [{"name": "r", "exactly": exact}]}}})
+        answer = allocate(state, Demand((claim,), tolerations=(GUARD,)), Terms())
+        if isinstance(answer, Decision):
+            (result,) = answer.allocations[0].results
+            assert result.device.name == "gpu-0"
+            assert result.share_id
+            amount = result.consumed["memory"].value
+            assert amount >= (ask or 1)
+            given_away, served = given_away + amount, served + 1
+            state.hold(f"c{number}", answer.allocations[0].results)
+    assert given_away + sum(held) <= max(memory, sum(held))
+    assert served + len(held) <= max(most, len(held))
+
+
+async def test_the_server_takes_what_is_published_at_the_limits(control_plane: ControlPlane) -> None:
+    """The rules above are those of the server that this runs on: the smallest card, one claim, one step left, many claims."""
+    await taken_by(control_plane)
+
+
+async def test_the_oldest_server_takes_it_too(oldest_control_plane: ControlPlane) -> None:
+    """A taint without an effect included."""
+    await taken_by(oldest_control_plane)
+
+
+async def taken_by(cluster: ControlPlane) -> None:
+    """Have the server check slices, and store none."""
+    cases = [
+        (1 * MIB, 1, []),
+        (2 * MIB, 1, []),
+        (2 * MIB, 2, [1 * MIB]),
+        (256 * MIB, 256, []),
+        (81559 * MIB + 17, 7, [30 * MIB, 81000 * MIB]),
+        (81559 * MIB, 3, [81557 * MIB]),
+        (81559 * MIB, 3, [81558 * MIB, 0]),
+        (81559 * MIB, 2, [1, 1]),
+    ]
+    for number, (memory, most, held) in enumerate(cases):
+        for published in PublishedNode({}, inventory=inventory(gpu(memory), most, held)).slices:
+            if "devices" not in published["spec"]:
+                continue
+            (whole,) = [row for row in published["spec"]["devices"] if row["name"] == "gpu-0"]
+            assert broken_rules(whole["capacity"]) == []
+            body = {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceSlice",
+                "metadata": {"name": f"limits-{number}"},
+                "spec": published["spec"],
+            }
+            stored = await cluster.api.create(SLICES, body, fieldValidation="Strict", dryRun="All")
+            (kept,) = [row for row in stored["spec"]["devices"] if row["name"] == "gpu-0"]
+            assert (kept["capacity"], kept["allowMultipleAllocations"]) == (whole["capacity"], True)

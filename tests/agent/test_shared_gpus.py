@@ -1,0 +1,307 @@
+"""GPUs that serve several claims: what is published, what each claim gets, and that nobody loses what he has."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from testbed.eventually import eventually
+from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.sharednode import (
+    GIB,
+    MOST,
+    POLICIES,
+    entry,
+    environment,
+    keys,
+    label,
+    policy,
+    prepared,
+    shared,
+    sharing,
+)
+from tests.agent.simulated_node import SimulatedNode, holder
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+H100 = {"model": "H100-80GB"}
+PART = "gpu-0-mig-1g10gb-19-0"
+
+
+async def test_gpus_of_a_selected_node_serve_several_claims_until_the_policy_goes(
+    make_node: MakeNode,
+) -> None:
+    """An equal part for who asks for no memory; what the card could be cut into stays away; afterwards all is as it was."""
+    async with make_node(cards=[H100]) as node, node.agent():
+        before = (await eventually(node.devices))["gpu-0"]
+        async with sharing(node):
+            device = await shared(node)
+            memory, shares = device["capacity"]["memory"], device["capacity"]["shares"]
+            step = {"min": "1Mi", "max": memory["value"], "step": "1Mi"}
+            assert memory == {
+                "value": before["capacity"]["memory"]["value"],
+                "requestPolicy": {"default": "20389Mi", "validRange": step},
+            }
+            assert (shares["value"], shares["requestPolicy"]["default"]) == (str(MOST), "1")
+            assert device["attributes"]["sharing"] == {"string": "TimeSlicing"}
+            assert device["consumesCounters"] == before["consumesCounters"]
+            assert keys((await node.devices())[PART]) == [("guard", "NoSchedule"), ("shared", "NoSchedule")]
+        assert await shared(node, yes=False) == before
+        assert keys((await node.devices())[PART]) == [("guard", "NoSchedule")]
+
+
+async def test_a_label_on_the_node_is_enough(make_node: MakeNode) -> None:
+    """The policy was there before: the agent follows its own Node."""
+    async with make_node(cards=[H100]) as node, sharing(node):
+        await node.api.patch(
+            f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {"example.com/node": None}}}
+        )
+        async with node.agent():
+            await shared(node, yes=False)
+            await label(node)
+            await shared(node)
+
+
+async def test_two_claims_use_one_gpu_and_each_sees_its_part(make_node: MakeNode, namespace: str) -> None:
+    """Ids of their own for CDI, share IDs for kubelet and in the claims' statuses; one goes, the other stays."""
+    async with make_node(cards=[H100]) as node, sharing(node), node.agent():
+        await shared(node)
+        ten = await node.share(namespace, "ten", "gpu-0", "10Gi")
+        twenty = await node.share(namespace, "twenty", "gpu-0", "20Gi")
+        ids = set()
+        for claim, gib in ((ten, 10), (twenty, 20)):
+            uid = claim["metadata"]["uid"]
+            (result,) = claim["status"]["allocation"]["devices"]["results"]
+            (device,) = (await node.prepare(claim))[uid].devices
+            assert (device.device_name, device.share_id) == ("gpu-0", result["shareID"])
+            ids |= set(device.cdi_device_ids)
+            seen = environment(node, claim)
+            assert seen["APPORTION_R0"] == "gpu-0"
+            assert (seen["APPORTION_R0_SHARE"], seen["APPORTION_R0_MEMORY"]) == (
+                result["shareID"],
+                str(gib * GIB),
+            )
+
+            async def status(name: str = claim["metadata"]["name"]) -> list[dict[str, str]]:
+                path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
+                found: list[dict[str, str]] = (await node.api.get(path))["status"].get("devices", [])
+                return found
+
+            (row,) = await eventually(status)
+            assert row["shareID"] == result["shareID"]
+        assert len(ids) == 2
+        assert await node.unprepare(ten) == {ten["metadata"]["uid"]: ""}
+        assert [name for name in node.cdi() if twenty["metadata"]["uid"] in name]
+        assert len(node.cdi()) == 1
+
+
+async def test_nobody_gets_more_of_a_gpu_than_it_has_whatever_is_allocated(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """The last line of defence: two allocations that do not go together, the same share twice, and a GPU with a share as a whole."""
+    async with make_node(cards=[H100]) as node, sharing(node), node.agent():
+        await shared(node)
+        large = await node.share(namespace, "large", "gpu-0", "60Gi")
+        more = await node.share(namespace, "more", "gpu-0", "30Gi")
+        whole = await node.claim(namespace, "whole", "gpu-0")
+        assert await prepared(node, large) == ""
+        refused = await prepared(node, more)
+        assert f"ResourceClaim {namespace}/large" in refused
+        assert "do not fit" in refused
+        assert f"held by ResourceClaim {namespace}/large" in await prepared(node, whole)
+        await node.unprepare(large)
+        assert await prepared(node, more) == ""
+
+
+async def test_an_allocated_share_stays_good_when_the_policy_goes(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Allocated and not yet prepared, or prepared: publishing for one claim takes nothing from those that have a share."""
+    async with make_node(cards=[H100]) as node:
+        async with sharing(node), node.agent():
+            await shared(node)
+            first = await node.share(namespace, "first", "gpu-0", "10Gi")
+            second = await node.share(namespace, "second", "gpu-0", "10Gi")
+            assert await prepared(node, first) == ""
+        async with node.agent():
+            await shared(node, yes=False)
+            assert await prepared(node, second) == ""
+            assert await prepared(node, first) == ""
+            assert environment(node, second)["APPORTION_R0_MEMORY"] == str(10 * GIB)
+
+
+async def test_what_a_lost_share_still_uses_is_left_out_and_the_others_go_on(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """A pod deleted by force: its memory is not offered, its claim is named for the operator, and the rest of the GPU serves."""
+    async with make_node(cards=[H100]) as node, sharing(node, mostClaims=2), node.agent():
+        await shared(node)
+        forced = await node.share(namespace, "forced", "gpu-0", "30Gi")
+        other = await node.share(namespace, "other", "gpu-0", "40Gi")
+        assert await prepared(node, forced) == ""
+        await node.deallocate(forced)
+        found = await eventually(
+            node.devices, lambda devices: ("held", "None") in keys(devices["gpu-0"]), within=20
+        )
+        device = found["gpu-0"]
+        assert device["taints"][1]["value"] == forced["metadata"]["uid"]
+        assert (device["capacity"]["memory"]["value"], device["capacity"]["shares"]["value"]) == (
+            "50839Mi",
+            "1",
+        )
+        assert (await node.counters("gpu-0"))["memory-slice-0"] == "1"
+        assert await prepared(node, other) == ""
+        await node.deallocate(other)
+        # Nothing is left to give.
+        await eventually(node.devices, lambda devices: ("held", "NoSchedule") in keys(devices["gpu-0"]))
+        await node.unprepare(forced)
+        await node.unprepare(other)
+        await eventually(node.devices, lambda devices: keys(devices["gpu-0"]) == [("guard", "NoSchedule")])
+        assert (await node.devices())["gpu-0"]["capacity"]["memory"]["value"] == "81559Mi"
+
+
+async def test_a_gpu_with_partitions_of_others_is_not_shared_and_says_why(make_node: MakeNode) -> None:
+    """A layout's or a person's stay as they are; once they are gone, the GPU is shared."""
+    foreign = {"card": "gpu-1", "profile": "1g.10gb", "start": 6}
+    static = f"{PART}-static"
+    layout = {"kind": "PartitionLayout", "name": "nightly", "uid": "layout-uid"}
+    async with (
+        make_node(cards=[H100 | {"count": 3}], foreign=[foreign]) as node,
+        sharing(node),
+        node.agent(),
+    ):
+        place = {"start": 0, "size": 1}
+        await node.partition(static, "1g.10gb", holder=layout, origin="Layout", placement=place)
+        await node.phase(static, "Ready")
+        await shared(node, "gpu-2")
+        devices = await eventually(
+            node.devices, lambda found: "notShared" in found.get("gpu-0", {}).get("attributes", {})
+        )
+        reasons = {name: devices[name]["attributes"]["notShared"]["string"] for name in ("gpu-0", "gpu-1")}
+        assert reasons == {"gpu-0": "Layout", "gpu-1": "ForeignPartition"}
+        assert [keys(devices[name]) for name in (static, "gpu-0-mig-1g10gb-19-1")] == [
+            [("guard", "NoSchedule")]
+        ] * 2
+        await node.remove(static)
+        await shared(node, "gpu-0")
+
+
+async def test_mps_is_refused_with_a_reason(make_node: MakeNode) -> None:
+    """No daemon would keep its limits: the GPU stays as it is."""
+    async with make_node(cards=[H100]) as node, sharing(node, strategy="MPS"), node.agent():
+        found = await eventually(
+            node.devices, lambda found: "notShared" in found.get("gpu-0", {}).get("attributes", {})
+        )
+        assert found["gpu-0"]["attributes"]["notShared"] == {"string": "MPSNotOffered"}
+        assert "allowMultipleAllocations" not in found["gpu-0"]
+
+
+async def test_of_two_policies_the_older_one_decides(make_node: MakeNode) -> None:
+    """Not the one that is first by name, or that was seen last; when it goes, the other one has its turn."""
+    async with make_node(cards=[H100]) as node, sharing(node) as older, node.agent():
+        await shared(node)
+        name = f"a-{node.name}"
+        created = (await node.api.get(older))["metadata"]["creationTimestamp"]
+        # Timestamps have seconds.
+        made = await eventually(
+            lambda: node.api.create(POLICIES, policy(f"{name}-x", entry(node)), dryRun="All"),
+            lambda answer: answer["metadata"]["creationTimestamp"] != created,
+        )
+        assert made
+        await node.api.create(POLICIES, policy(name, entry(node, mostClaims=8)))
+        try:
+            async with node.agent(instance="next"):
+                assert (await shared(node))["capacity"]["shares"]["value"] == str(MOST)
+            await node.api.delete(older)
+            await eventually(
+                node.devices,
+                lambda found: found["gpu-0"].get("capacity", {}).get("shares", {}).get("value") == "8",
+            )
+        finally:
+            await node.api.delete(f"{POLICIES}/{name}")
+
+
+async def test_only_gpus_are_shared(make_node: MakeNode) -> None:
+    """NPUs of the same node have no driver that would divide them by claims."""
+    async with make_node(cards=[H100, {"model": "910B4"}]) as node, sharing(node), node.agent():
+        await shared(node)
+        npu = (await node.devices("npu.apportion.dev"))["npu-0"]
+        assert "allowMultipleAllocations" not in npu
+        assert "notShared" not in npu["attributes"]
+
+
+@pytest.mark.parametrize("files_only", [False, True], ids=["with the API", "from the files"])
+async def test_shares_survive_a_lost_journal(
+    make_node: MakeNode, namespace: str, *, files_only: bool
+) -> None:
+    """Both claims are known as before, each with its part, though the API may not know one of them any more."""
+    async with make_node(cards=[H100]) as node, sharing(node):
+        async with node.agent():
+            await shared(node)
+            one = await node.share(namespace, "one", "gpu-0", "40Gi")
+            two = await node.share(namespace, "two", "gpu-0", "30Gi")
+            assert (await prepared(node, one), await prepared(node, two)) == ("", "")
+        for path in (node.folder / "state").glob("journal.db*"):
+            path.unlink()
+        if files_only:
+            await node.deallocate(one)
+            await node.deallocate(two)
+        async with node.agent():
+            three = await node.share(namespace, "three", "gpu-0", "20Gi")
+            assert "do not fit" in await prepared(node, three)
+            assert journal_steps(node)[1] == ["Prepared", "Prepared"]
+
+
+STEPS = [
+    "claim.preparing",
+    "cdi.written",
+    "claim.injected",
+    "claim.prepared",
+    "claim.unpreparing",
+    "cdi.removed",
+    "claim.gone",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_kill_at_any_step_leaves_each_share_with_its_claim(
+    make_node: MakeNode, namespace: str, step: str
+) -> None:
+    """Two claims of one GPU: at the end both had their part, and nothing is left of either."""
+    async with make_node(cards=[H100]) as node, sharing(node), killed_agent(node, step) as agent:
+        claims = [
+            (await node.share(namespace, name, "gpu-0", f"{gib}Gi"), gib)
+            for name, gib in (("ten", 10), ("sixty", 60))
+        ]
+
+        async def both() -> list[str]:
+            return [await prepared(node, claim) for claim, _ in claims]
+
+        await agent.insist(lambda: eventually(both, lambda errors: errors == ["", ""]))
+        for claim, gib in claims:
+            assert environment(node, claim)["APPORTION_R0_MEMORY"] == str(gib * GIB)
+        for claim, _ in claims:
+            await agent.insist(lambda claim=claim: node.unprepare(claim))
+        assert node.cdi() == {}
+        assert journal_steps(node) == ([], [])
+        assert agent.deaths == 1
+
+
+async def test_a_gpu_in_use_by_one_claim_stays_with_it_when_sharing_begins(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Its containers run: a share waits, and so does a partition of a GPU that has shares."""
+    async with make_node(cards=[H100 | {"count": 2}]) as node, node.agent():
+        whole = await node.claim(namespace, "whole", "gpu-0")
+        assert await prepared(node, whole) == ""
+        async with sharing(node):
+            await shared(node)
+            share = await node.share(namespace, "share", "gpu-0", "10Gi")
+            assert f"held by ResourceClaim {namespace}/whole" in await prepared(node, share)
+            assert await prepared(node, whole) == ""
+            beside = await node.share(namespace, "beside", "gpu-1", "10Gi")
+            assert await prepared(node, beside) == ""
+            part = "gpu-1-mig-1g10gb-19-0"
+            claim = await node.claim(namespace, "part", part)
+            await node.partition(part, "1g.10gb", holder=holder(claim))
+            assert f"held by ResourceClaim {namespace}/beside" in await prepared(node, claim)
+            assert node.hardware() == []
