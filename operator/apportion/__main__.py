@@ -103,6 +103,10 @@ def agent(
     ] = Path("/var/lib/kubelet/plugins_registry"),
     cdi_dir: node.CdiDir = node.CDI_DIR,
     state_dir: node.StateDir = node.STATE_DIR,
+    run_dir: node.RunDir = node.RUN_DIR,
+    nri_socket: Annotated[
+        Path, typer.Option(help="Where the container runtime tells of sandboxes (NRI).", envvar="NRI_SOCKET")
+    ] = Path("/var/run/nri/nri.sock"),
     driver_gpu: node.DriverGpu = node.DRIVER_GPU,
     driver_npu: node.DriverNpu = node.DRIVER_NPU,
     driver_rdma: node.DriverRdma = node.DRIVER_RDMA,
@@ -143,6 +147,8 @@ def agent(
         registry_dir=registry_dir,
         cdi_dir=cdi_dir,
         state_dir=state_dir,
+        run_dir=run_dir,
+        nri_socket=nri_socket,
         driver_gpu=driver_gpu,
         driver_npu=driver_npu,
         driver_rdma=driver_rdma,

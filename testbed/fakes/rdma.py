@@ -74,6 +74,13 @@ class RdmaHost:
         file = self._class("infiniband") / name / "ports" / str(port) / "state"
         file.write_text(f"{state}\n", encoding="ascii")
 
+    def hide_interface(self, name: str) -> None:
+        """Show no interface of a device, as while it is in another network namespace.
+
+        /sys has the interfaces of the namespace in which it was mounted (linux net/core/net-sysfs.c, net_class: ns_type).
+        """
+        shutil.rmtree((self._class("infiniband") / name).resolve().parents[1] / "net", ignore_errors=True)
+
     def remove(self, name: str) -> None:
         """Pull a device out."""
         link = self._class("infiniband") / name

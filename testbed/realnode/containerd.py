@@ -23,10 +23,15 @@ _KERNEL = frozenset({"proc", "sys", "dev"})
 """Folders of a root that every container has of its own."""
 
 # Snapshots are copies (`native`): they work on every file system, and the images are small. What would write outside of the
-# node's own folders (NRI, opt) is off. `restrict_oom_score_adj`: not every root may lower a score (CAP_SYS_RESOURCE).
+# node's own folders (opt) is off; NRI looks for plugins there only, and its socket is below the node's own /run. `restrict_oom_score_adj`: not every root may lower a score (CAP_SYS_RESOURCE).
 _CONFIG = """\
 version = 3
-disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt"]
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+[plugins.'io.containerd.nri.v1.nri']
+disable = false
+socket_path = "/var/run/nri/nri.sock"
+plugin_path = "{nri}/plugins"
+plugin_config_path = "{nri}/conf.d"
 [plugins.'io.containerd.cri.v1.images']
 snapshotter = "native"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -46,7 +51,7 @@ sandboxer = "podsandbox"
 BinaryName = "{runc}"
 SystemdCgroup = false
 [plugins.'io.containerd.cri.v1.runtime'.cni]
-bin_dirs = ["{plugins}"]
+bin_dirs = ["{plugins}", "{own_plugins}"]
 conf_dir = "{networks}"
 """
 _RUNTIME = """\
@@ -56,7 +61,7 @@ for word; do
 done
 exec {runc} "$@"
 """
-_NETWORK = {"cniVersion": "1.0.0", "name": "loopback", "plugins": [{"type": "loopback"}]}
+_NETWORK = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "podnetwork.sh"}]}
 
 
 class Containerd:
@@ -138,7 +143,7 @@ class Containerd:
         folder = self._host.folder / "containerd"
         networks = folder / "net.d"
         networks.mkdir(parents=True, exist_ok=True)
-        (networks / "10-loopback.conflist").write_text(json.dumps(_NETWORK))
+        (networks / "10-pods.conflist").write_text(json.dumps(_NETWORK))
         runtime = folder / "runc"
         script = Path(__file__).with_name("runcwrapper.py")
         runtime.write_text(_RUNTIME.format(python=sys.executable, script=script, runc=self._binaries["runc"]))
@@ -150,7 +155,9 @@ class Containerd:
                 shim=self._binaries["containerd-shim-runc-v2"],
                 runc=runtime,
                 plugins=self._binaries["loopback"].parent,
+                own_plugins=Path(__file__).parent,
                 networks=networks,
+                nri=folder / "nri",
             )
         )
         return config

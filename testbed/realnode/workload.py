@@ -6,7 +6,7 @@ In: an installation, a namespace, which device is wanted. Out: a running pod wit
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from testbed.api import Json
 from testbed.controlplane import ControlPlane
@@ -29,6 +29,10 @@ class DeviceRequest:
     expression: str
     memory: str = ""
     """The part of a shared GPU's memory that it asks for."""
+    parameters: Json | None = None
+    """Opaque parameters for the class's driver."""
+    host_network: bool = True
+    """Whether its pods are in the host's network; others have one of their own, which leads nowhere."""
 
     @property
     def name(self) -> str:
@@ -59,6 +63,12 @@ def vnpu(template: str) -> DeviceRequest:
     return DeviceRequest(f"vNPU {template}", "vnpu.apportion.dev", attribute)
 
 
+def network_device(*, host_network: bool = False, **parameters: Any) -> DeviceRequest:
+    """Ask for a NIC with its network device."""
+    body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
+    return DeviceRequest("NIC", "rdma.apportion.dev", "true", parameters=body, host_network=host_network)
+
+
 @dataclass(frozen=True, slots=True)
 class RunningPod:
     """A running pod, and what its container printed."""
@@ -70,6 +80,8 @@ class RunningPod:
     """`major:minor` of every device file, by path."""
     metadata: dict[str, str]
     """Content of every device metadata file, by path."""
+    interfaces: dict[str, str]
+    """MTU and addresses of every network interface, by name."""
     allocated: float
     """Seconds from making the pod to its claim's allocation."""
     started: float
@@ -99,10 +111,13 @@ class Workload:
             "selectors": [{"cel": {"expression": wanted.expression}}],
             **({"capacity": {"requests": {"memory": wanted.memory}}} if wanted.memory else {}),
         }
-        claim = {
+        claim: Json = {
             "metadata": {"name": name},
             "spec": {"devices": {"requests": [{"name": "part", "exactly": exactly}]}},
         }
+        if wanted.parameters is not None:
+            opaque = {"driver": wanted.device_class, "parameters": wanted.parameters}
+            claim["spec"]["devices"]["config"] = [{"opaque": opaque}]
         await self._api.create(self._claims, claim)
         container = {
             "name": "main",
@@ -111,7 +126,7 @@ class Workload:
             "resources": {"claims": [{"name": "part"}], "requests": {"cpu": "10m", "memory": "16Mi"}},
         }
         spec = {
-            "hostNetwork": True,
+            "hostNetwork": wanted.host_network,
             "restartPolicy": restart,
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 5,
@@ -148,6 +163,9 @@ class Workload:
             },
             metadata=dict(
                 line.removeprefix("file ").split(" ", 1) for line in lines if line.startswith("file ")
+            ),
+            interfaces=dict(
+                line.removeprefix("interface ").split(" ", 1) for line in lines if line.startswith("interface ")
             ),
             allocated=(allocated or running) - began,
             started=running - (allocated or running),

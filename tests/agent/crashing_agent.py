@@ -23,6 +23,8 @@ PATHS = (
     "registry_dir",
     "cdi_dir",
     "state_dir",
+    "run_dir",
+    "nri_socket",
     "kubeconfig",
     "boot_id",
 )

@@ -52,6 +52,8 @@ class SimulatedNode(KubeletCalls):
             registry_dir=folder / "r",
             cdi_dir=folder / "cdi",
             state_dir=folder / "state",
+            run_dir=folder / "run",
+            nri_socket=folder / "nri.sock",
             kubeconfig=kubeconfig or cluster.kubeconfig,
             boot_id=boot,
             health_interval=0.1,

@@ -18,6 +18,7 @@ from apportion.agent.backends import Found, find
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.threads import in_own_thread
+from apportion.agent.devices.values import CardKind
 from apportion.agent.discovery import Discovery
 from apportion.agent.driverpause import DriverPause, asked_pause
 from apportion.agent.foreign import ForeignPolicy
@@ -31,10 +32,11 @@ from apportion.agent.kubelet.heldclaims import HeldClaims
 from apportion.agent.kubelet.metadata import MetadataFolder
 from apportion.agent.kubelet.plugin import Plugin
 from apportion.agent.kubelet.prepare import Preparer
-from apportion.agent.kubelet.recoverclaims import recover_claims
+from apportion.agent.kubelet.recoverclaims import note_interrupted, recover_claims
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
+from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
@@ -43,7 +45,7 @@ from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.publisher import Publisher
 from apportion.agent.slices.sharingpolicies import SharingPolicies
-from apportion.api.partition import Partition, Phase
+from apportion.api.partition import Partition
 from apportion.cluster.client import Client, Object, connect
 from apportion.cluster.kinds import PARTITIONS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
@@ -95,6 +97,9 @@ class Agent:
             timeouts=options.timeouts,
             at=options.at,
             adopt_foreign=options.foreign is ForeignPolicy.ADOPT,
+        )
+        self._networks = NodeNetworks(
+            self.context, options.node, options.host_root, options.run_dir, socket=options.nri_socket
         )
         self._held_claims = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
         self._setups = Setups(self.context, options.state_dir / "mps", CdiFolder(options.cdi_dir).mentions)
@@ -201,20 +206,16 @@ class Agent:
 
     async def _recover_claims(self) -> None:
         """Remember what a lost journal knew, before anybody takes it for free."""
-        journal = self.context.journal
-        if journal.fresh:
-            begun = [
-                partition.metadata.uid
-                for partition in self.context.desired.all()
-                if partition.status.phase is Phase.CREATING
-            ]
-            await asyncio.to_thread(journal.note_interrupted, begun)
+        await note_interrupted(self.context)
         kinds = {card.kind for card in self._hardware.cards.values()}
         for kind, driver in self._served.items():
             if kind in kinds:
                 cdi, metadata = self._files(driver)
                 node = self._options.node
                 await recover_claims(self.context, cdi, metadata, driver=driver, kind=kind, node=node)
+        if CardKind.NIC in kinds:
+            await self._networks.pods.recover()
+            self._start(self._networks.runtime.run())
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
         options = self._options
@@ -238,6 +239,7 @@ class Agent:
             kind=kind,
             node=options.node,
             try_now=lambda card, partition: self._worker(card).try_now(partition),
+            networks=self._networks.pods,
             claim_status=self._claim_status,
             on_unprepared=self._held_claims.released,
             observe_seconds=self._metrics.prepare_seconds.labels(driver).observe,

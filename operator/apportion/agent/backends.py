@@ -15,6 +15,7 @@ from apportion.agent.devices.generic.backend import GenericBackend
 from apportion.agent.devices.generic.configuration import GenericDevices
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.backend import NvmlBackend
+from apportion.agent.devices.rdma.away import AWAY, AwayFolder
 from apportion.agent.devices.rdma.backend import RdmaBackend
 from apportion.agent.devices.simulated.backend import SimulatedBackend
 from apportion.agent.devices.values import CardKind
@@ -31,7 +32,7 @@ REAL: Mapping[str, Callable[[AgentOptions, CardNames], NvmlBackend | AscendBacke
         driver_root=options.nvidia_driver_root,
     ),
     "ascend": lambda options, _: AscendBackend(options.host_root, at=options.at),
-    "rdma": lambda options, _: RdmaBackend(options.host_root),
+    "rdma": lambda options, _: RdmaBackend(options.host_root, AwayFolder(options.run_dir / AWAY)),
 }
 """Backends of real hardware; `present()` says whether the vendor's library or devices are on the node."""
 KNOWN = ("auto", *REAL, "simulated")

@@ -6,6 +6,7 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
     partitions, by Partition UID:           Intent -> Created -> Ready -> Releasing -> gone
     claims, by claim UID and driver:        Preparing -> Injected -> Prepared -> Unpreparing -> gone
     what a claim has had set up:            by claim UID and driver, from before it is done until after it is undone
+    interfaces of NICs, by claim and device: Waiting -> Moving -> Moved -> Returning -> Waiting or gone
     names of cards, by UUID:                for good
 """
 
@@ -16,9 +17,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from apportion.agent import journalcards, journalrows, journalsharing
+from apportion.agent import journalcards, journalnetworks, journalrows, journalsharing
 from apportion.agent.journalfile import open_file
-from apportion.agent.rows import ClaimRow, PartitionRow, SharingRow, check_room
+from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow, check_room
 from apportion.errors import BrokenInput, NotReady
 
 _NO_ROOM: Mapping[str, int] = MappingProxyType({})
@@ -138,6 +139,21 @@ class Journal:
         with self._transaction() as db:
             journalsharing.drop(db, uid, driver)
 
+    def networks(self) -> tuple[NetworkRow, ...]:
+        """Return the rows of all interfaces, oldest first."""
+        with self._reading() as db:
+            return journalnetworks.rows(db)
+
+    def put_network(self, row: NetworkRow) -> None:
+        """Write one step of an interface."""
+        with self._transaction() as db:
+            journalnetworks.put(db, row)
+
+    def drop_network(self, row: NetworkRow) -> None:
+        """Forget an interface: it is on the host, as it was."""
+        with self._transaction() as db:
+            journalnetworks.drop(db, row)
+
     def name(self, stem: str, uuid: str, number: int) -> str:
         """Return the name of a card, which it keeps for good (`CardNames`)."""
         for name, owner in self.known().items():
@@ -217,6 +233,8 @@ class Journal:
             for claim in journalrows.claims(db):
                 journalrows.drop_claim(db, claim.uid, claim.driver)
             journalsharing.forget_all(db)
+            # The host has set up its interfaces anew.
+            db.execute("DELETE FROM networks")
             return known is not None
 
     @contextmanager

@@ -50,6 +50,13 @@ _STEPS: Final[tuple[str, ...]] = (
         owner TEXT NOT NULL, position INTEGER NOT NULL, share TEXT NOT NULL, memory INTEGER NOT NULL,
         PRIMARY KEY (owner, position)) STRICT
     """,
+    # Interfaces of NICs that claims have in their pods.
+    """
+    CREATE TABLE networks (
+        claim TEXT NOT NULL, driver TEXT NOT NULL, device TEXT NOT NULL, card TEXT NOT NULL, pod TEXT NOT NULL,
+        interface TEXT NOT NULL, wanted TEXT NOT NULL, step TEXT NOT NULL, before TEXT NOT NULL, nic TEXT NOT NULL,
+        PRIMARY KEY (claim, driver, device)) STRICT
+    """,
 )
 """From an empty file to today's, never changed once released: what is new is a step at the end.
 

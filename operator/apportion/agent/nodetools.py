@@ -27,6 +27,8 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut
 from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.release import release
+from apportion.agent.network.nodenetworks import NodeNetworks
+from apportion.agent.network.podnetworks import PodNetworks
 from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
@@ -216,9 +218,17 @@ class NodeTools:
             node=self._options.node,
             # There are no workers here: the caller cut the partition before.
             try_now=lambda _card, _partition: None,
+            networks=self._networks(context),
             claims=written,
             timeout=1.0,
         )
+
+    def _networks(self, context: AgentContext) -> PodNetworks:
+        """Return what takes network devices back; to be given one a claim needs a pod, which this has not."""
+        options = self._options
+        return NodeNetworks(
+            context, options.node, options.host_root, options.run_dir, socket=options.nri_socket
+        ).pods
 
 
 async def _warning(hardware: Hardware, card: str) -> str:

@@ -195,3 +195,48 @@ def _memory(row: ClaimRow, name: str) -> int:
     """Return the bytes that a claim has of a device by its shares."""
     found = (device for device in row.devices if device.device == name and not device.admin)
     return sum(device.share.memory for device in found if device.share is not None)
+
+
+class NetworkStep(StrEnum):
+    """Where the interface of a NIC is that a claim has asked for."""
+
+    WAITING = "Waiting"
+    """On the host; its pod's sandbox has not begun, or has ended."""
+    MOVING = "Moving"
+    """On the host or in the pod: what it was on the host is in the row."""
+    MOVED = "Moved"
+    RETURNING = "Returning"
+    """In the pod or on the host, and not yet what it was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRow:
+    """The interface of one NIC of a claim, from the claim's first prepare to its unprepare."""
+
+    claim: str
+    """UID of the claim."""
+    driver: str
+    device: str
+    card: str
+    pod: str
+    """UID of the pod whose network it belongs to."""
+    interface: str
+    """Its name on the host."""
+    wanted: str
+    """The claim's parameters, as JSON."""
+    step: NetworkStep = NetworkStep.WAITING
+    before: str = ""
+    """How the interface was on the host, as JSON; "" before it was first moved."""
+    nic: str = ""
+    """The RDMA device, as JSON, where it moves with its interface and the host does not see it meanwhile."""
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, str]) -> "NetworkRow":
+        """Return the row of these columns."""
+        step = NetworkStep(columns["step"])
+        return cls(step=step, **{name: text for name, text in columns.items() if name != "step"})
+
+    @property
+    def key(self) -> str:
+        """Name of it on the node, for files."""
+        return f"{self.claim}-{self.device}"

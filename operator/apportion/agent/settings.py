@@ -57,6 +57,12 @@ class AgentOptions:
     state_dir: Path = Path("/var/lib/apportion")
     """Where the journal is; it must survive a reboot."""
 
+    run_dir: Path = Path("/run/apportion")
+    """Network namespaces that are kept, and files of interfaces; a reboot empties it, a new agent finds it as it was."""
+
+    nri_socket: Path = Path("/var/run/nri/nri.sock")
+    """Where the container runtime tells plugins of sandboxes."""
+
     driver_gpu: str = "gpu.apportion.dev"
     driver_npu: str = "npu.apportion.dev"
     driver_rdma: str = "rdma.apportion.dev"

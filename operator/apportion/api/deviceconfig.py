@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from apportion.api.model import Model
+from apportion.api.networkconfig import NetworkConfig
 from apportion.dra.quantity import Quantity
 from apportion.errors import BrokenInput
 
@@ -173,10 +174,13 @@ class GpuConfig(Configuration):
         return _mps(self.sharing)
 
 
-DeviceConfig: TypeAlias = GpuConfig | MigDeviceConfig
-_KINDS: Final[Mapping[str, type[GpuConfig] | type[MigDeviceConfig]]] = {
+SharingConfig: TypeAlias = GpuConfig | MigDeviceConfig
+"""How programs share a GPU or a part of it."""
+DeviceConfig: TypeAlias = SharingConfig | NetworkConfig
+_KINDS: Final[Mapping[str, type[GpuConfig] | type[MigDeviceConfig] | type[NetworkConfig]]] = {
     "GpuConfig": GpuConfig,
     "MigDeviceConfig": MigDeviceConfig,
+    "NetworkConfig": NetworkConfig,
 }
 
 
@@ -200,7 +204,7 @@ def _read(parameters: object) -> DeviceConfig:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise BrokenInput(f"{kind!r} is not known; known are {' and '.join(_KINDS)}", field="kind")
     found: DeviceConfig = _KINDS[kind].from_json(parameters)
-    refused = found.impossible()
+    refused = found.impossible() if not isinstance(found, NetworkConfig) else None
     if refused is not None:
         raise refused
     return found

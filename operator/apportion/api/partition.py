@@ -141,6 +141,11 @@ class PartitionStatus(Model):
     conditions: Conditions = ()
     """Details, by type: Ready, and Failed with the driver's reason."""
 
+    @property
+    def message(self) -> str:
+        """What its condition Ready says; "" without one."""
+        return next((known.message for known in self.conditions if known.type == "Ready"), "")
+
 
 class Partition(Model):
     """One partition of an accelerator on one node: a MIG instance of an NVIDIA GPU or a vNPU of an Ascend NPU.

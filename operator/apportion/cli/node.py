@@ -67,6 +67,10 @@ CdiDir: TypeAlias = Annotated[
 StateDir: TypeAlias = Annotated[
     Path, typer.Option(help="Where the journal is; it must survive a reboot.", envvar="STATE_DIR")
 ]
+RunDir: TypeAlias = Annotated[
+    Path,
+    typer.Option(help="What a reboot may take: network namespaces that are kept.", envvar="RUN_DIR"),
+]
 DriverGpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")]
 DriverNpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")]
 DriverRdma: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")]
@@ -75,6 +79,7 @@ HOST_ROOT = Path("/")
 PLUGINS_DIR = Path("/var/lib/kubelet/plugins")
 CDI_DIR = Path("/var/run/cdi")
 STATE_DIR = Path("/var/lib/apportion")
+RUN_DIR = Path("/run/apportion")
 DRIVER_GPU = "gpu.apportion.dev"
 DRIVER_NPU = "npu.apportion.dev"
 DRIVER_RDMA = "rdma.apportion.dev"
@@ -93,6 +98,7 @@ class NodeOptions:
     plugins_dir: Path
     cdi_dir: Path
     state_dir: Path
+    run_dir: Path
     driver_gpu: str
     driver_npu: str
     driver_rdma: str
@@ -143,6 +149,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         plugins_dir: PluginsDir = PLUGINS_DIR,
         cdi_dir: CdiDir = CDI_DIR,
         state_dir: StateDir = STATE_DIR,
+        run_dir: RunDir = RUN_DIR,
         driver_gpu: DriverGpu = DRIVER_GPU,
         driver_npu: DriverNpu = DRIVER_NPU,
         driver_rdma: DriverRdma = DRIVER_RDMA,
@@ -158,6 +165,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
             plugins_dir=plugins_dir,
             cdi_dir=cdi_dir,
             state_dir=state_dir,
+            run_dir=run_dir,
             driver_gpu=driver_gpu,
             driver_npu=driver_npu,
             driver_rdma=driver_rdma,

@@ -292,9 +292,8 @@ class Cycle:
             if all(result.device != device for result in claim.allocation.results):
                 continue  # it was allocated another device since
             self._exclusions.refuse_device(device)
-            why = next((each.message for each in partition.status.conditions if each.type == "Ready"), "")
-            text = f"partition {partition.metadata.name} could not be cut{': ' if why else ''}{why}"
-            self._writes.clear(claim, text, "failed cut")
+            text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
+            self._writes.clear(claim, text.removesuffix(": "), "failed cut")
 
     def _release_finalizers(self) -> None:
         for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):

@@ -1,12 +1,13 @@
 // The program of every container on a real node: it prints what it was given, and sleeps until it gets a signal to end.
 //
-//	inspector         one line per environment variable, device file and device metadata file, then `ready`
+//	inspector         one line per environment variable, device file, device metadata file and network interface, then `ready`
 //	inspector pause   nothing; process 1 of a pod's sandbox
 package main
 
 import (
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -67,5 +68,10 @@ func report() {
 		fmt.Println("file", path, strings.Join(strings.Fields(string(content)), " "))
 		return nil
 	})
+	interfaces, _ := net.Interfaces()
+	for _, each := range interfaces {
+		addresses, _ := each.Addrs()
+		fmt.Println("interface", each.Name, each.MTU, addresses)
+	}
 	fmt.Println("ready")
 }

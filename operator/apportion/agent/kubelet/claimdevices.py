@@ -89,5 +89,4 @@ def why_unusable(partition: Partition | None, row: ClaimRow, device: ClaimDevice
 
 def cut_state(partition: Partition) -> str:
     """Return phase and message of a Partition that is not ready, for an error."""
-    messages = (known.message for known in partition.status.conditions if known.type == "Ready")
-    return f"{partition.status.phase or Phase.PENDING} {next(messages, '')}".strip()
+    return f"{partition.status.phase or Phase.PENDING} {partition.status.message}".strip()

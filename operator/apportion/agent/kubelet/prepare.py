@@ -18,10 +18,12 @@ from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
+from apportion.agent.kubelet.configuration import network_configs
 from apportion.agent.kubelet.devicewaiter import LONGEST_WAIT, DeviceWaiter
 from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import layout_of
+from apportion.agent.network.podnetworks import PodNetworks
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.device import device_attributes
@@ -47,13 +49,14 @@ class Preparer:
         kind: str,
         node: str,
         try_now: Callable[[str, str], None],
+        networks: PodNetworks,
         claim_status: ClaimStatusWriter | None = None,
         claims: Callable[[ClaimRef], Awaitable[Claim | None]] | None = None,
         on_unprepared: Callable[[ClaimRow], None] = lambda _: None,
         observe_seconds: Callable[[float], None] = lambda _: None,
         timeout: float = 30.0,
     ) -> None:
-        """`setups` are those of all drivers; `try_now(card, Partition UID)` asks the card's worker to try without delay.
+        """`setups` are those of all drivers, `networks` those of the node; `try_now(card, Partition UID)` asks the card's worker to try without delay.
 
         `claim_status` gets the conditions of devices; `claims` reads a claim, by default from the API.
         `on_unprepared(row)` is called after an unprepare, `observe_seconds` with the duration of a successful prepare.
@@ -63,6 +66,7 @@ class Preparer:
         self._cdi = cdi
         self._metadata = metadata
         self._setup = ClaimSetup(context, setups, driver, kind)
+        self._networks = networks
         self._claim_status = claim_status
         self._claims = claims or (lambda ref: read(context.client, ref))
         self.driver = driver
@@ -167,8 +171,20 @@ class Preparer:
             for device, each in zip(row.devices, injections, strict=True)
         ]
         mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
+        if row.step is not ClaimStep.PREPARED:
+            asked = network_configs(claim, self.driver, results)
+            pods = [each.uid for each in claim.reserved_for if each.resource == "pods"]
+            await self._networks.offer(row, asked, pods)
+        networks = self._networks.mounts(ref.uid, self.driver)
         injections = [
-            replace(each, own=(*each.own, *(mount for name in each.requests for mount in mounts[name])))
+            replace(
+                each,
+                own=(
+                    *each.own,
+                    *(mount for name in each.requests for mount in mounts[name]),
+                    *(networks[name] for name in (each.device,) if name in networks),
+                ),
+            )
             for each in injections
         ]
         await asyncio.to_thread(self._cdi.write, self.driver, ref.uid, injections)
@@ -210,6 +226,7 @@ class Preparer:
         await asyncio.to_thread(self._cdi.remove, self.driver, ref.uid)
         await asyncio.to_thread(self._metadata.remove, ref.uid)
         self._context.at("cdi.removed")
+        await self._networks.release(ref.uid, self.driver)
         if row is not None:
             await self._setup.undone(row)
             await asyncio.to_thread(self._context.journal.drop_claim, ref.uid, self.driver)

@@ -17,9 +17,18 @@ from apportion.agent.kubelet.metadata import Json, MetadataFolder, share_in
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, Share
 from apportion.agent.slices.naming import card_of
+from apportion.api.partition import Phase
 from apportion.errors import ApportionError
 
 _log = structlog.get_logger()
+
+
+async def note_interrupted(context: AgentContext) -> None:
+    """Remember, in a journal that is new, which Partitions were about to be cut."""
+    if context.journal.fresh:
+        wanted = context.desired.all()
+        begun = [each.metadata.uid for each in wanted if each.status.phase is Phase.CREATING]
+        await asyncio.to_thread(context.journal.note_interrupted, begun)
 
 
 async def recover_claims(

@@ -5,13 +5,15 @@ are left out: a container gets nothing from them through a device file, and the 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
 from apportion.agent.devices import pci
 from apportion.agent.devices.rdma import sysfs
+from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.devices.values import (
     Card,
@@ -35,14 +37,15 @@ _LONGEST_TEXT = 64
 class RdmaBackend:
     """The RDMA devices of this node."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        """`root` is where the host's /sys and /dev are."""
+    def __init__(self, root: Path = Path("/"), away: AwayFolder | None = None) -> None:
+        """`root` is where the host's /sys and /dev are; `away` has the devices whose interface is in a pod."""
         self._root = root
+        self._away = away
         self._cards: dict[str, Card] = {}
 
     def present(self) -> bool:
         """Say whether the node has RDMA devices."""
-        return bool(sysfs.names(self._root))
+        return bool(self._there())
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names; those that were known and are not there now stay (lost)."""
@@ -50,7 +53,7 @@ class RdmaBackend:
         if there and sysfs.exclusive_namespaces(self._root):
             _log.warning(
                 "rdma.exclusive_namespaces",
-                hint="containers do not see RDMA devices of the host's network namespace: "
+                hint="only containers whose claims ask for the network device see their RDMA devices; all do with: "
                 "rdma system set netns shared",
             )
         known = {card.uuid for card in self._cards.values()}
@@ -114,13 +117,39 @@ class RdmaBackend:
     def _there(self) -> dict[str, RdmaDevice]:
         """Return the devices of the node now by UUID, in the order of their names."""
         found = [sysfs.read(self._root, name) for name in sysfs.names(self._root)]
-        there = [device for device in found if device is not None]
+        there = self._with_those_away([device for device in found if device is not None])
         guids = Counter(device.guid for device in there)
         # Functions of one NIC may have its GUID.
         return {
             f"NIC-{(device.guid if guids[device.guid] == 1 else '') or device.pci_bus_id or device.name}": device
             for device in there
         }
+
+    def _with_those_away(self, shown: Sequence[RdmaDevice]) -> list[RdmaDevice]:
+        """Add what /sys does not show while an interface is in a pod: the interface, or the device with it.
+
+        Which of both depends on `rdma system`: in exclusive mode a device is shown in its own network namespace only.
+        """
+        away = {device.name: device for device in (self._away.devices() if self._away else ())}
+        there = [
+            replace(device, interfaces=away[device.name].interfaces)
+            if device.name in away
+            and not device.interfaces
+            and away[device.name].pci_bus_id == device.pci_bus_id
+            else device
+            for device in shown
+        ]
+        names = {device.name for device in there}
+        buses = {device.pci_bus_id for device in there}
+        there += [
+            device
+            for device in away.values()
+            if device.name not in names and device.pci_bus_id not in buses and self._plugged(device)
+        ]
+        return there
+
+    def _plugged(self, device: RdmaDevice) -> bool:
+        return (self._root / "sys/bus/pci/devices" / device.pci_bus_id).exists()
 
     def _card(self, device: RdmaDevice, uuid: str) -> Card:
         bus = device.pci_bus_id

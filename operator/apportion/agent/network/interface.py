@@ -1,0 +1,72 @@
+"""A network interface and how it is set up, as values that a journal can keep.
+
+In: nothing. Out: frozen values, and their JSON.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IP address of an interface."""
+
+    address: str
+    prefix: int
+    label: str = ""
+    """Name under which older tools show it (IPv4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route through an interface."""
+
+    destination: str
+    """A network with its prefix length."""
+    gateway: str = ""
+    source: str = ""
+    table: int = 254
+    """254: main (include/uapi/linux/rtnetlink.h)."""
+    metric: int = 0
+    """Priority; 0 where the kernel has none."""
+    on_link: bool = False
+    """Whether the gateway counts as reachable whatever the addresses say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One network interface."""
+
+    index: int
+    name: str
+    mac: str
+    mtu: int
+    up: bool
+    parent: str = ""
+    """Bus id of the PCI device that it belongs to; "" for a virtual one."""
+    permanent: str = ""
+    """The MAC address that it was made with; "" where the driver does not tell."""
+    alias: str = ""
+    """The text that people give an interface; it stays with it through all namespaces."""
+    master: int = 0
+    """Index of the bond or bridge that it is a port of."""
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+    @property
+    def virtual(self) -> bool:
+        """Whether the kernel ends it with its namespace, instead of giving it back to the host."""
+        return not self.parent
+
+    def to_json(self) -> str:
+        """Write it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Interface":
+        """Read what `to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        addresses = tuple(Address(**row) for row in raw.pop("addresses"))
+        routes = tuple(Route(**row) for row in raw.pop("routes"))
+        return cls(**raw, addresses=addresses, routes=routes)

@@ -1,0 +1,160 @@
+"""One interface from the host into a pod and back: the acts, without a journal.
+
+In: a journal row, a namespace. Out: the interface where it belongs, set up; every act may be repeated, wherever a kill ended it. An
+interface that is away is known by its alias, and where a pod has changed that, by what it is (PCI device and first MAC address).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from apportion.agent.devices.rdma import sysfs
+from apportion.agent.devices.rdma.sysfs import RdmaDevice
+from apportion.agent.network import netlink, rdmalink
+from apportion.agent.network.interface import Address, Interface, Route
+from apportion.agent.network.namespaces import Namespaces
+from apportion.agent.rows import NetworkRow
+from apportion.api.networkconfig import NetworkConfig
+from apportion.errors import NotReady
+
+
+class Moves:
+    """Those of one node. The methods block; each raises NotReady."""
+
+    def __init__(self, namespaces: Namespaces, host_root: Path, at: Callable[[str], None]) -> None:
+        """`at` is called at every boundary between two acts."""
+        self.namespaces = namespaces
+        self._root = host_root
+        self._at = at
+
+    def read(self, name: str) -> Interface:
+        """Return an interface of the host."""
+        found = netlink.read(self.namespaces.host, name)
+        if found is None:
+            raise NotReady(f"interface {name} is not on the host")
+        return found
+
+    def take(self, row: NetworkRow, source: Path, wanted: Interface) -> None:
+        """Move the row's interface into the namespace of `source`, and set it up there as `wanted`."""
+        before = Interface.from_json(row.before)
+        try:
+            pod = self.namespaces.pin(row.key, source)
+        except OSError as error:
+            raise NotReady(f"the pod's network namespace cannot be kept: {error}") from None
+        self._at("network.pinned")
+        found = _known(row, before, netlink.interfaces(pod))
+        if found is None:
+            there = _known(row, before, netlink.interfaces(self.namespaces.host))
+            if there is None:
+                raise NotReady(f"interface {before.name} is not on the host")
+            netlink.mark(self.namespaces.host, there.index, _alias(row))
+            self._at("network.marked")
+            try:
+                netlink.move(self.namespaces.host, there.index, pod, wanted.name)
+            except NotReady as error:
+                raise NotReady(
+                    f"interface {before.name} cannot be {wanted.name} in the pod: {error}"
+                ) from None
+            self._at("network.crossed")
+            found = _known(row, before, netlink.interfaces(pod))
+        if found is None:
+            raise NotReady(f"interface {wanted.name} left the pod's network while it was set up")
+        netlink.set_up(pod, found.index, wanted)
+        self._at("network.set_up")
+        if row.nic and rdmalink.is_in(self.namespaces.host, row.nic):
+            rdmalink.move(self.namespaces.host, row.nic, pod)
+            self._at("network.rdma_moved")
+
+    def bring_back(self, row: NetworkRow) -> bool:
+        """Give the host the row's interface as it was before; returns False when it does not exist any more.
+
+        Raises NotReady also while nobody knows where it is.
+        """
+        before = Interface.from_json(row.before)
+        host, pod = self.namespaces.host, self.namespaces.pinned(row.key)
+        if self.namespaces.is_pinned(row.key):
+            if row.nic and rdmalink.is_in(pod, row.nic):
+                rdmalink.move(pod, row.nic, host)
+                self._at("network.rdma_brought")
+            there = _known(row, before, netlink.interfaces(pod))
+            if there is not None:
+                netlink.move(pod, there.index, host, before.name)
+                self._at("network.brought")
+        found = _known(row, before, netlink.interfaces(host))
+        if found is not None:
+            if found.name != before.name:
+                netlink.rename(host, found.index, before.name)
+                self._at("network.renamed")
+            netlink.set_up(host, found.index, before)
+            self._at("network.restored")
+            netlink.mark(host, found.index, before.alias)
+        elif before.parent and (self._root / "sys/bus/pci/devices" / before.parent).exists():
+            raise NotReady(f"interface {before.name} of {row.card} is neither in the pod nor on the host")
+        self.unpin(row)
+        return found is not None
+
+    def on_host(self, row: NetworkRow) -> bool:
+        """Say whether the row's interface is on the host, under whatever name."""
+        before = Interface.from_json(row.before)
+        return _known(row, before, netlink.interfaces(self.namespaces.host)) is not None
+
+    def unpin(self, row: NetworkRow) -> None:
+        """Keep the pod's namespace no longer."""
+        try:
+            self.namespaces.unpin(row.key)
+        except OSError as error:
+            raise NotReady(f"the pod's network namespace cannot be let go: {error}") from None
+        self._at("network.unpinned")
+
+    def moves_alone(self) -> bool:
+        """Say whether an RDMA device stays behind when its interface goes to a pod, and has to be moved, too."""
+        return sysfs.exclusive_namespaces(self._root)
+
+    def device(self, name: str) -> RdmaDevice:
+        """Return what /sys shows of an RDMA device."""
+        found = sysfs.read(self._root, name)
+        if found is None:
+            raise NotReady(f"RDMA device {name} is not on the host")
+        return found
+
+
+def _alias(row: NetworkRow) -> str:
+    return f"apportion:{row.key}"
+
+
+def _known(row: NetworkRow, before: Interface, there: Iterable[Interface]) -> Interface | None:
+    """Return the row's interface among those of a namespace."""
+    candidates = tuple(there)
+    marked = (each for each in candidates if each.alias == _alias(row))
+    same = (
+        each
+        for each in candidates
+        if (each.parent, each.permanent) == (before.parent, before.permanent)
+        and (each.parent != "" or (each.mac, each.name) == (before.mac, before.name))
+    )
+    return next(marked, None) or next(same, None)
+
+
+def inside(row: NetworkRow) -> Interface:
+    """Return how a row's interface is to be in the pod: what it was on the host, but for what the claim says."""
+    before = Interface.from_json(row.before)
+    wanted = NetworkConfig.model_validate_json(row.wanted)
+    own = wanted.interface
+    addresses = before.addresses
+    routes = before.routes
+    if own.addresses is not None:
+        parts = (text.split("/") for text in own.addresses)
+        addresses = tuple(Address(address, int(prefix)) for address, prefix in parts)
+        routes = ()  # the host's are those of the host's addresses
+    if wanted.routes is not None:
+        routes = tuple(Route(route.destination, route.gateway or "") for route in wanted.routes)
+    # A table of the host's rules is no table of the pod's.
+    routes = tuple(route for route in routes if route.table == Route("").table)
+    return replace(
+        before,
+        name=own.name or before.name,
+        mtu=own.mtu or before.mtu,
+        up=True,
+        addresses=tuple(replace(address, label="") for address in addresses),
+        routes=routes,
+    )

@@ -1,0 +1,228 @@
+"""Network interfaces by netlink: read, moved between namespaces, set up.
+
+In: a network namespace, an Interface. Out: Interfaces, or NotReady with what the kernel says. Every call opens its own socket inside of
+the namespace. pyroute2 is imported where it is used: most nodes move no NIC, and it takes time and memory.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterable
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from apportion.agent.network.interface import Address, Interface, Route
+from apportion.agent.network.namespaces import inside
+from apportion.errors import NotReady
+
+R = TypeVar("R")
+# include/uapi/linux/rtnetlink.h, if_addr.h, if.h
+_LOCAL_TABLE: Final = 255
+_MADE_BY_OTHERS: Final = frozenset({2, 9})
+"""By the kernel with an address, and by a router's advertisements: such routes come by themselves."""
+_UNICAST: Final = 1
+_ON_LINK: Final = 4
+_LINK_SCOPE: Final = 253
+_PERMANENT: Final = 0x80
+_UP: Final = 1
+
+
+def interfaces(namespace: Path) -> tuple[Interface, ...]:
+    """Return all interfaces of a namespace, without their routes. Raises NotReady."""
+    return _ask(namespace, lambda netlink: tuple(_interface(raw) for raw in netlink.get_links()))
+
+
+def read(namespace: Path, name: str) -> Interface | None:
+    """Return one interface with addresses and routes, None when there is none of this name. Raises NotReady."""
+
+    def ask(netlink: Any) -> Interface | None:
+        found = next((raw for raw in netlink.get_links() if raw.get_attr("IFLA_IFNAME") == name), None)
+        if found is None:
+            return None
+        index = found["index"]
+        addresses = tuple(_addresses(netlink.get_addr(index=index)))
+        routes = tuple(_routes(netlink.get_routes(family=socket.AF_INET), index))
+        routes += tuple(_routes(netlink.get_routes(family=socket.AF_INET6), index))
+        return _interface(found, addresses, routes)
+
+    return _ask(namespace, ask)
+
+
+def host_use(namespace: Path, found: Interface, node_addresses: Iterable[str]) -> str:
+    """Return why the node itself needs an interface that `read` returned, "" when it does not. Raises NotReady."""
+    own = {address.address for address in found.addresses} & set(node_addresses)
+    if own:
+        return f"it has the node's address {min(own)}"
+    if found.master:
+        return "it is a port of a bond or bridge"
+
+    def ask(netlink: Any) -> str:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for raw in netlink.get_routes(family=family):
+                if raw["dst_len"] == 0 and raw["type"] == _UNICAST and found.index in _outputs(raw):
+                    return "a default route of the node goes through it"
+        for raw in netlink.get_links():
+            # The index of a peer in another namespace is that of there; a veth's is its peer's, which is not stacked on it.
+            lower = raw.get_attr("IFLA_LINK") if raw.get_attr("IFLA_LINK_NETNSID") is None else None
+            about = raw.get_attr("IFLA_LINKINFO")
+            veth = about is not None and about.get_attr("IFLA_INFO_KIND") == "veth"
+            if lower == found.index and not veth and raw["index"] != found.index:
+                return f"{raw.get_attr('IFLA_IFNAME')} is stacked on it"
+        return ""
+
+    return _ask(namespace, ask)
+
+
+def mark(namespace: Path, index: int, alias: str) -> None:
+    """Give an interface its alias. Raises NotReady."""
+    _ask(namespace, lambda netlink: netlink.link("set", index=index, ifalias=alias))
+
+
+def move(source: Path, index: int, target: Path, name: str) -> None:
+    """Move an interface into another namespace under this name, in one step. Raises NotReady: the name may be taken there."""
+
+    def act(netlink: Any) -> None:
+        opened = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            netlink.link("set", index=index, ifname=name, net_ns_fd=opened)
+        finally:
+            os.close(opened)
+
+    _ask(source, act)
+
+
+def rename(namespace: Path, index: int, name: str) -> None:
+    """Give an interface another name; it is down afterwards. Raises NotReady: the name may be taken."""
+
+    def act(netlink: Any) -> None:
+        netlink.link("set", index=index, state="down")
+        _say(f"name {name}", lambda: netlink.link("set", index=index, ifname=name))
+
+    _ask(namespace, act)
+
+
+def set_up(namespace: Path, index: int, wanted: Interface) -> None:
+    """Give an interface its MAC address, MTU, addresses and routes, and set it up or down; what it has already is fine.
+
+    Raises NotReady naming what the kernel refuses.
+    """
+
+    def act(netlink: Any) -> None:
+        now = next(iter(netlink.get_links(index)))
+        if now.get_attr("IFLA_ADDRESS") != wanted.mac:
+            _say(f"MAC address {wanted.mac}", lambda: netlink.link("set", index=index, address=wanted.mac))
+        if now.get_attr("IFLA_MTU") != wanted.mtu:
+            _say(f"MTU {wanted.mtu}", lambda: netlink.link("set", index=index, mtu=wanted.mtu))
+        for each in wanted.addresses:
+            _add_address(netlink, index, each)
+        _say("state", lambda: netlink.link("set", index=index, state="up" if wanted.up else "down"))
+        # Routes go with an interface that goes down, and cannot be added before it is up.
+        for route in wanted.routes if wanted.up else ():
+            _add_route(netlink, index, route)
+
+    _ask(namespace, act)
+
+
+def _add_address(netlink: Any, index: int, wanted: Address) -> None:
+    more: dict[str, Any] = {"label": wanted.label} if wanted.label else {}
+    if ":" not in wanted.address:
+        # Without it a network has no broadcasts.
+        network = ip_interface(f"{wanted.address}/{wanted.prefix}").network
+        more |= {"broadcast": str(network.broadcast_address)} if wanted.prefix < 31 else {}
+    _say(
+        f"address {wanted.address}/{wanted.prefix}",
+        lambda: netlink.addr("replace", index=index, address=wanted.address, prefixlen=wanted.prefix, **more),
+    )
+
+
+def _add_route(netlink: Any, index: int, wanted: Route) -> None:
+    words: dict[str, Any] = {"dst": wanted.destination, "oif": index, "table": wanted.table}
+    words["family"] = socket.AF_INET6 if ":" in wanted.destination else socket.AF_INET
+    if wanted.gateway:
+        words["gateway"] = wanted.gateway
+    elif words["family"] == socket.AF_INET:
+        words["scope"] = _LINK_SCOPE
+    words |= {"prefsrc": wanted.source} if wanted.source else {}
+    words |= {"priority": wanted.metric} if wanted.metric else {}
+    words |= {"flags": _ON_LINK} if wanted.on_link else {}
+    _say(f"route to {wanted.destination}", lambda: netlink.route("replace", **words))
+
+
+def _say(what: str, act: Callable[[], object]) -> None:
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        act()
+    except NetlinkError as error:
+        raise NotReady(f"{what}: {_text(error)}") from None
+
+
+def _ask(namespace: Path, act: Callable[[Any], R]) -> R:
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
+
+    def opened() -> R:
+        with IPRoute() as netlink:
+            return act(netlink)
+
+    try:
+        return inside(namespace, opened)
+    except NetlinkDumpInterrupted:
+        raise NotReady("interfaces changed while they were read") from None
+    except NetlinkError as error:
+        raise NotReady(_text(error)) from None
+    except OSError as error:
+        raise NotReady(f"network namespace {namespace}: {error.strerror or error}") from None
+
+
+def _text(error: Any) -> str:
+    """Return what a NetlinkError says: the text of the errno, and the kernel's own if it has one."""
+    return f"{os.strerror(error.code)}{': ' + error.args[1] if len(error.args) > 1 and error.args[1] else ''}"
+
+
+def _interface(raw: Any, addresses: tuple[Address, ...] = (), routes: tuple[Route, ...] = ()) -> Interface:
+    return Interface(
+        index=raw["index"],
+        name=raw.get_attr("IFLA_IFNAME"),
+        mac=raw.get_attr("IFLA_ADDRESS") or "",
+        mtu=raw.get_attr("IFLA_MTU") or 0,
+        up=bool(raw["flags"] & _UP),
+        parent=(raw.get_attr("IFLA_PARENT_DEV_NAME") or "") if raw.get_attr("IFLA_PARENT_DEV_BUS_NAME") == "pci" else "",
+        permanent=raw.get_attr("IFLA_PERM_ADDRESS") or "",
+        alias=raw.get_attr("IFLA_IFALIAS") or "",
+        master=raw.get_attr("IFLA_MASTER") or 0,
+        addresses=addresses,
+        routes=routes,
+    )  # fmt: skip
+
+
+def _addresses(rows: Iterable[Any]) -> Iterable[Address]:
+    for raw in rows:
+        lasting = raw["family"] == socket.AF_INET or (raw.get_attr("IFA_FLAGS") or raw["flags"]) & _PERMANENT
+        # The kernel makes link-local ones itself, and a router's advertisements the others that do not last.
+        if lasting and raw["scope"] != _LINK_SCOPE:
+            text = raw.get_attr("IFA_LOCAL") or raw.get_attr("IFA_ADDRESS")
+            label = raw.get_attr("IFA_LABEL") or ""
+            yield Address(text, raw["prefixlen"], label if ":" in label else "")
+
+
+def _outputs(raw: Any) -> set[int]:
+    return {raw.get_attr("RTA_OIF"), *(hop["oif"] for hop in raw.get_attr("RTA_MULTIPATH") or ())}
+
+
+def _routes(rows: Iterable[Any], index: int) -> Iterable[Route]:
+    for raw in rows:
+        table = raw.get_attr("RTA_TABLE") or raw["table"]
+        if raw.get_attr("RTA_OIF") != index or raw["proto"] in _MADE_BY_OTHERS:
+            continue
+        if table == _LOCAL_TABLE or raw["type"] != _UNICAST:
+            continue
+        anywhere = "::" if raw["family"] == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - a destination
+        yield Route(
+            destination=f"{raw.get_attr('RTA_DST') or anywhere}/{raw['dst_len']}",
+            gateway=raw.get_attr("RTA_GATEWAY") or "",
+            source=raw.get_attr("RTA_PREFSRC") or "",
+            table=table,
+            metric=raw.get_attr("RTA_PRIORITY") or 0,
+            on_link=bool(raw["flags"] & _ON_LINK),
+        )

@@ -1,0 +1,40 @@
+"""The network devices of one node: their parts, wired.
+
+In: where things are on the node. Out: pods' networks, and the connection to the container runtime.
+"""
+
+from pathlib import Path
+
+from apportion.agent.devices.rdma.away import AWAY, AwayFolder
+from apportion.agent.lifecycle.context import AgentContext
+from apportion.agent.network.moves import Moves
+from apportion.agent.network.namespaces import Namespaces
+from apportion.agent.network.nri import NriPlugin
+from apportion.agent.network.podnetworks import PodNetworks
+from apportion.cluster.kinds import NODES
+
+
+class NodeNetworks:
+    """`pods` serves prepare calls, `runtime` hears of sandboxes."""
+
+    def __init__(
+        self, context: AgentContext, node: str, host_root: Path, run_dir: Path, *, socket: Path
+    ) -> None:
+        """`run_dir` is a folder whose mounts outlive the agent's container, `socket` the runtime's (NRI)."""
+
+        async def node_addresses() -> frozenset[str]:
+            found = await context.client.get(NODES, node)
+            rows = (found.get("status") or {}).get("addresses") or ()
+            return frozenset(row["address"] for row in rows)
+
+        self.pods = PodNetworks(
+            context,
+            Moves(Namespaces(host_root, run_dir / "namespaces"), host_root, context.at),
+            run_dir / "interfaces",
+            AwayFolder(run_dir / AWAY),
+            node_addresses=node_addresses,
+            connected=lambda: self.runtime.connected,
+        )
+        self.runtime = NriPlugin(
+            socket, began=self.pods.began, ending=self.pods.ending, running=self.pods.compare
+        )

@@ -1,0 +1,24 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from testbed.hostnetwork import unsupported
+from tests.agent.rdma.networknode import MakeNode, NetworkNode, network_node
+
+
+@pytest.fixture(scope="session")
+def interfaces() -> None:
+    """Skip where no network interface can be made (no root, a kernel without veth)."""
+    reason = unsupported()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+async def rail(
+    interfaces: None, make_node: MakeNode, namespace: str, tmp_path: Path
+) -> AsyncIterator[NetworkNode]:
+    """Make a node with a NIC whose interface is a real one."""
+    async with network_node(make_node, namespace, tmp_path) as made:
+        yield made

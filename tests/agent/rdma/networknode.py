@@ -1,0 +1,154 @@
+"""A node with a NIC whose interface is a real one, its agent, its container runtime, and a claim for the NIC."""
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from testbed.api import Json
+from testbed.eventually import eventually
+from testbed.fakes.rdma import RdmaHost
+from testbed.hostnetwork import HostNetwork, host_network, ip, unmount_below
+from tests.agent.places import RDMA
+from tests.agent.rdma.runtimehand import RuntimeHand
+from tests.agent.simulated_node import SLICES, SimulatedNode
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+NIC = "nic-mlx5-0"
+_PATIENCE = 50.0
+"""Seconds for another agent to start and do its part."""
+
+
+class NetworkNode:
+    """The node; `network` is its interface, `runtime` plays containerd."""
+
+    def __init__(self, node: SimulatedNode, network: HostNetwork, host: RdmaHost, namespace: str) -> None:
+        self.node = node
+        self._host = host
+        self.network = network
+        self.runtime = RuntimeHand()
+        self._namespace = namespace
+        self.before = network.on_host()
+        self.pod = ""
+        """UID of the pod that uses the last claim."""
+
+    async def claim(self, name: str = "rail", *, asks: bool = True, **parameters: Any) -> Json:
+        """Make a claim for the NIC, with its network device if it `asks`, allocated and reserved for a pod."""
+        body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
+        config = {"source": "FromClaim", "opaque": {"driver": RDMA, "parameters": body}}
+        made = await self.node.claim(self._namespace, name, NIC, driver=RDMA, config=[config] if asks else [])
+        await self.node.reserve(made, await self._pod(made))
+        return made
+
+    async def _pod(self, claim: Json) -> Json:
+        """Make the pod: reservations for pods that do not exist are taken away."""
+        body = {
+            "metadata": {"generateName": "train-"},
+            "spec": {
+                "nodeName": self.node.name,
+                "tolerations": [{"operator": "Exists"}],
+                "resourceClaims": [{"name": "rail", "resourceClaimName": claim["metadata"]["name"]}],
+                "containers": [
+                    {"name": "main", "image": "none", "resources": {"claims": [{"name": "rail"}]}}
+                ],
+            },
+        }
+        pod = await self.node.api.create(f"/api/v1/namespaces/{self._namespace}/pods", body)
+        self.pod = pod["metadata"]["uid"]
+        return pod
+
+    async def prepare(self, claim: Json) -> str:
+        """Prepare it; returns the error."""
+        error: str = (await self.node.prepare(claim, driver=RDMA))[claim["metadata"]["uid"]].error
+        return error
+
+    async def prepared(self, **parameters: Any) -> Json:
+        """Make a claim, and prepare it."""
+        claim = await self.claim(**parameters)
+        assert await self.prepare(claim) == ""
+        return claim
+
+    async def unprepare(self, claim: Json) -> str:
+        """Unprepare it; returns the error."""
+        return (await self.node.unprepare(claim, driver=RDMA))[claim["metadata"]["uid"]]
+
+    async def heard(self) -> None:
+        """Wait until the agent hears of sandboxes."""
+        await self.runtime.synchronized.wait()
+
+    def shown(self, claim: Json) -> Json | None:
+        """Return what the file says that the claim's containers mount, None when no container can start for want of it."""
+        (file,) = (raw for name, raw in self.node.cdi().items() if claim["metadata"]["uid"] in name)
+        mounts = file["devices"][0]["containerEdits"]["mounts"]
+        (path,) = (row["hostPath"] for row in mounts if "/apportion/network/" in row["containerPath"])
+        try:
+            found: Json = json.loads(Path(path).read_text())
+        except FileNotFoundError:
+            return None
+        return found
+
+    async def forget_slices(self) -> None:
+        """Delete what the node has published."""
+        for item in await self.node.slices():
+            await self.node.api.delete(f"{SLICES}/{item['metadata']['name']}")
+
+    async def can_start(self, claim: Json) -> Json:
+        """Wait until the claim's containers can start, and return what they are told."""
+
+        async def now() -> Json | None:
+            return self.shown(claim)
+
+        found = await eventually(now, lambda found: found is not None, within=_PATIENCE)
+        assert found is not None
+        return found
+
+    async def reserve_for_two(self, claim: Json) -> None:
+        """Reserve the claim for two pods."""
+        meta = claim["metadata"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+        pods = [(await self._pod(claim))["metadata"] for _ in range(2)]
+        users = [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]} for pod in pods]
+        await self.node.api.patch(path, {"status": {"reservedFor": users}})
+
+    def host_sees_no_interface(self) -> None:
+        """Have /sys show what it shows while the interface is in another namespace: nothing."""
+        self._host.hide_interface("mlx5_0")
+
+    def as_the_kernel_gives_back(self, namespace: str) -> None:
+        """End the pod's namespace as if the interface were a physical one: it is on the host, down, without addresses.
+
+        It has a name of the kernel's if its own is taken (linux net/core/dev.c, default_device_exit_net).
+        """
+        (row,) = (row for row in ip("link", "show", namespace=namespace) if row["ifname"] != "lo")
+        ip("link", "set", row["ifname"], "netns", "1", "name", f"dev{row['ifindex']}", namespace=namespace)
+        unmount_below(self.node.options.run_dir)
+        self.network.end(namespace)
+
+    async def back(self) -> None:
+        """Wait until the interface is on the host, as it was before the first claim."""
+
+        async def now() -> dict[str, Any]:
+            return self.network.on_host()
+
+        await eventually(now, lambda found: found == self.before, within=_PATIENCE)
+
+
+@asynccontextmanager
+async def network_node(make_node: MakeNode, namespace: str, folder: Path) -> AsyncIterator[NetworkNode]:
+    """Make one; afterwards nothing of it is left on this machine."""
+    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
+    host = RdmaHost(folder / "root")
+    async with make_node(nics=nics) as node:
+        with host_network() as network:
+            host.add("mlx5_0", "0000:9d:00.0", link="Ethernet", interface=network.name)
+            node.options = replace(node.options, backend="rdma", host_root=host.root)
+            made = NetworkNode(node, network, host, namespace)
+            try:
+                async with made.runtime.serving(node.options.nri_socket):
+                    yield made
+            finally:
+                unmount_below(node.folder)
+                shutil.rmtree(node.options.run_dir, ignore_errors=True)

@@ -1,0 +1,140 @@
+"""A hand that plays the container runtime's side of the Node Resource Interface.
+
+In: sandboxes that begin and end. Out: what the plugin answers. The frames are made here anew, and not by the product's code; that they
+are containerd's is shown on the real node.
+"""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from apportion.agent.proto import nri_pb2, ttrpc_pb2
+
+PODS_AT_ONCE = 1
+"""Pods of one Synchronize: the runtime splits long lists."""
+
+
+class RuntimeHand:
+    """One runtime, with one plugin at a time."""
+
+    def __init__(self) -> None:
+        self.sandboxes: dict[str, nri_pb2.PodSandbox] = {}
+        self.events = 0
+        self.synchronized = asyncio.Event()
+        self._writer: asyncio.StreamWriter | None = None
+        self._answers: dict[int, asyncio.Future[ttrpc_pb2.Response]] = {}
+        self._next = 1
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def begin(self, pod: str, network: str) -> str:
+        """Start a pod's sandbox; returns the plugin's error, and then it does not start."""
+        sandbox = _sandbox(pod, network)
+        answer = await self._ask("RunPodSandbox", sandbox)
+        error: str = answer.status.message
+        if not error:
+            self.sandboxes[pod] = sandbox
+        return error
+
+    def note(self, pod: str, network: str) -> None:
+        """Start a pod's sandbox while no plugin is there."""
+        self.sandboxes[pod] = _sandbox(pod, network)
+
+    async def end(self, pod: str, *, heard: bool = True) -> None:
+        """End a pod's sandbox; if nobody hears of it, the plugin was not there."""
+        sandbox = self.sandboxes.pop(pod)
+        if heard:
+            answer = await self._ask("StopPodSandbox", sandbox)
+            assert not answer.status.message
+
+    async def end_once_more(self, sandbox: nri_pb2.PodSandbox) -> None:
+        """End one that has ended, as kubelet does before it removes it."""
+        await self._ask("StopPodSandbox", sandbox)
+
+    @asynccontextmanager
+    async def serving(self, socket: Path) -> AsyncIterator[None]:
+        """Listen on the socket until the block ends."""
+        server = await asyncio.start_unix_server(self._serve, socket)
+        try:
+            yield
+        finally:
+            server.close()
+            if self._writer is not None:
+                self._writer.close()
+            self.synchronized.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        try:
+            while True:
+                channel, length = struct.unpack(">II", await reader.readexactly(8))
+                frame = await reader.readexactly(length)
+                size, stream, kind, _ = struct.unpack(">IIBB", frame[:10])
+                assert size == len(frame) - 10
+                if channel == 2:
+                    request = ttrpc_pb2.Request.FromString(frame[10:])
+                    assert (request.service, request.method, kind) == (
+                        "nri.pkg.api.v1alpha1.Runtime", "RegisterPlugin", 1,
+                    )  # fmt: skip
+                    self._send(2, stream, 2, ttrpc_pb2.Response().SerializeToString())
+                    task = asyncio.create_task(self._welcome())
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                else:
+                    self._answers[stream].set_result(ttrpc_pb2.Response.FromString(frame[10:]))
+        except (asyncio.IncompleteReadError, OSError):
+            return
+        finally:
+            self.synchronized.clear()
+            writer.close()
+            self._writer = None
+            for waiting in self._answers.values():
+                if not waiting.done():
+                    waiting.set_exception(ConnectionResetError())
+
+    async def _welcome(self) -> None:
+        answer = await self._call("Configure", nri_pb2.Empty())
+        self.events = nri_pb2.ConfigureResponse.FromString(answer.payload).events
+        pods = list(self.sandboxes.values())
+        while True:
+            part, pods = pods[:PODS_AT_ONCE], pods[PODS_AT_ONCE:]
+            answer = await self._call("Synchronize", nri_pb2.SynchronizeRequest(pods=part, more=bool(pods)))
+            assert nri_pb2.SynchronizeResponse.FromString(answer.payload).more == bool(pods)
+            if not pods:
+                break
+        self.synchronized.set()
+
+    async def _ask(self, method: str, sandbox: nri_pb2.PodSandbox) -> ttrpc_pb2.Response:
+        """Ask the plugin; one that dies has no objection (containerd/nri pkg/adaptation/plugin.go, isFatalError)."""
+        try:
+            return await self._call(method, nri_pb2.PodRequest(pod=sandbox))
+        except ConnectionResetError:
+            return ttrpc_pb2.Response()
+
+    async def _call(self, method: str, message: object) -> ttrpc_pb2.Response:
+        await asyncio.sleep(0)
+        stream, self._next = self._next, self._next + 2
+        answer = self._answers[stream] = asyncio.get_running_loop().create_future()
+        body = message.SerializeToString()  # type: ignore[attr-defined]
+        request = ttrpc_pb2.Request(service="nri.pkg.api.v1alpha1.Plugin", method=method, payload=body)
+        self._send(1, stream, 1, request.SerializeToString())
+        try:
+            return await asyncio.wait_for(answer, 20)
+        finally:
+            self._answers.pop(stream, None)
+
+    def _send(self, channel: int, stream: int, kind: int, body: bytes) -> None:
+        if self._writer is None:
+            raise ConnectionResetError
+        whole = struct.pack(">IIBB", len(body), stream, kind, 0) + body
+        # As the runtime does: a message in as many frames as it likes.
+        for part in (whole[:7], whole[7:]):
+            self._writer.write(struct.pack(">II", channel, len(part)) + part)
+
+
+def _sandbox(pod: str, network: str) -> nri_pb2.PodSandbox:
+    spaces = [nri_pb2.LinuxNamespace(type="ipc")]
+    spaces += [nri_pb2.LinuxNamespace(type="network", path=network)] if network else []
+    linux = nri_pb2.LinuxPodSandbox(namespaces=spaces)
+    return nri_pb2.PodSandbox(id=f"sandbox-{pod}", uid=pod, name="train", namespace="team", linux=linux)

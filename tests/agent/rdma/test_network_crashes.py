@@ -1,0 +1,68 @@
+"""A kill at any step of an interface's way: it is in the pod before a container starts, and on the host after it, as it was."""
+
+import sqlite3
+
+import pytest
+
+from testbed.eventually import eventually
+from testbed.hostnetwork import seen
+from tests.agent.killedagent import killed_agent
+from tests.agent.rdma.networknode import NetworkNode
+
+GOING = [
+    "claim.preparing",
+    "network.waiting",
+    "cdi.written",
+    "claim.prepared",
+    "network.moving",
+    "network.pinned",
+    "network.marked",
+    "network.crossed",
+    "network.set_up",
+    "network.moved",
+    "network.shown",
+]
+RETURNING = [
+    "network.returning",
+    "network.brought",
+    "network.restored",
+    "network.unpinned",
+    "network.gone",
+    "claim.gone",
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "heard"),
+    [*((step, True) for step in (*GOING, *RETURNING)), *((step, False) for step in RETURNING)],
+)
+async def test_a_kill_at_any_step_is_made_good(rail: NetworkNode, step: str, *, heard: bool) -> None:
+    """Also where nobody hears of the sandbox's end: its namespace is gone before the next agent looks."""
+    async with killed_agent(rail.node, step) as agent:
+        claim = await rail.claim(interface={"name": "net1", "mtu": 1300})
+
+        async def error() -> str:
+            return await rail.prepare(claim)
+
+        await agent.insist(lambda: eventually(error, lambda text: text == "", within=50))
+        await agent.insist(rail.heard)
+        namespace, path = rail.network.pod()
+        assert await rail.runtime.begin(rail.pod, path) == ""
+        shown = await agent.insist(lambda: rail.can_start(claim))
+        assert (shown["interface"], shown["mtu"]) == ("net1", 1300)
+        assert seen("net1", namespace)["addresses"] == rail.before["addresses"]
+        assert rail.network.on_host() == {}
+        await rail.runtime.end(rail.pod, heard=heard)
+        rail.network.end(namespace)
+
+        async def freed() -> str:
+            return await rail.unprepare(claim)
+
+        await agent.insist(lambda: eventually(freed, lambda text: text == "", within=50))
+        assert rail.network.on_host() == rail.before
+        assert agent.deaths == 1
+    with sqlite3.connect(rail.node.options.state_dir / "journal.db") as db:
+        assert db.execute("SELECT * FROM networks").fetchall() == []
+    db.close()
+    run = rail.node.options.run_dir
+    assert [path for path in run.rglob("*") if path.is_file()] == []
