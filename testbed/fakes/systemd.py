@@ -32,6 +32,8 @@ from jeepney.wrappers import new_error, new_method_return
 _ERROR = "org.freedesktop.systemd1"
 _TAG = "INVOCATION_ID"
 """systemd sets it for every program; here it is the unit's name, and finds the unit's processes."""
+SILENT = "APPORTION_FAKE_SYSTEMD_SILENT"
+"""Where this is set, there is a bus and nobody behind it (dbus-daemon 1.14 answers so; seen)."""
 _LOOK_SECONDS = 0.02
 _PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 _PROPERTIES = frozenset(
@@ -126,6 +128,9 @@ class Manager:
         match member, message.body:
             case "Hello", _:
                 return new_method_return(message, "s", (":1.1",))
+            case _ if SILENT in os.environ:
+                text = f"The name {_ERROR} was not provided by any .service files"
+                return new_error(message, "org.freedesktop.DBus.Error.ServiceUnknown", "s", (text,))
             case "StartTransientUnit", (name, "fail", properties, []):
                 return self._start(message, name, {key: value for key, (_, value) in properties})
             case "StopUnit", (name, "replace"):

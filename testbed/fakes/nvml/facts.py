@@ -101,6 +101,16 @@ FACTS = (
         "a fabric of one node has a cluster UUID of zeros",
         "DRV cmd/compute-domain-kubelet-plugin/nvlib.go:336",
     ),
+    Fact(
+        "nvmlDeviceSetComputeMode",
+        "it takes effect at once and does not outlive a reboot",
+        "NVML at nvmlDeviceSetComputeMode",
+    ),
+    Fact("nvmlDeviceSetComputeMode", "the mode that was removed is refused", "none, as to the code"),
+    Fact(
+        "shared", "a time slice is set by nvidia-smi, 0 to 3", "DRV nvlib.go:883, sharing.go:171 of its API"
+    ),
+    Fact("shared", "a time slice does not outlive a reset", "none"),
     Fact("hang", "a call may take seconds, or never return", "none; DRV reports look-ups of ten seconds"),
     Fact(
         "lose",

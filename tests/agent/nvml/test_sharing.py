@@ -11,6 +11,7 @@ import pytest
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml.smi import REFUSES
+from testbed.fakes.systemd import SILENT
 from tests.agent.killedagent import KilledAgent, journal_steps, killed_agent
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host, sliced
@@ -204,6 +205,23 @@ async def test_a_host_without_systemd_prepares_no_claim_with_mps(faked: MakeFake
             claim = await node.claim(namespace, "none", "gpu-0", config=[mps()])
             assert "was not started by systemd" in await prepared(agent, host, claim)
             await node.unprepare(claim)
+            assert host.left() == []
+
+
+async def test_a_daemon_is_not_taken_for_gone_while_systemd_does_not_answer(
+    faked: MakeFake, namespace: str
+) -> None:
+    """Kubelet sees why the claim is not prepared, and its devices are free only when it is known that nothing runs."""
+    async with faked() as (node, fake):
+        async with sharing_host(node, fake, {SILENT: "1"}) as host, killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "silent", "gpu-0", config=[mps()])
+            assert "ServiceUnknown" in await prepared(agent, host, claim)
+            uid = claim["metadata"]["uid"]
+            assert "ServiceUnknown" in (await node.unprepare(claim))[uid]
+            assert journal_steps(node) == ([], ["Unpreparing"])
+        async with sharing_host(node, fake) as host, killed_agent(node, "never") as agent:
+            answer = await agent.insist(lambda: eventually(lambda: node.unprepare(claim), bool))
+            assert answer[uid] == ""
             assert host.left() == []
 
 

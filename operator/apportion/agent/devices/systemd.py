@@ -109,10 +109,13 @@ class Systemd:
     def _bus(self) -> Iterator[Callable[..., Any]]:
         try:
             connection = open_dbus_connection(f"unix:path={self._socket}", auth_timeout=_ANSWER_SECONDS)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, DBusErrorResponse) as error:
             raise NotReady(f"the host's systemd does not answer at {self._socket}: {error}") from None
-        with connection:
-            yield lambda *message: _call(connection, *message)
+        try:
+            with connection:
+                yield lambda *message: _call(connection, *message)
+        except DBusErrorResponse as error:
+            raise NotReady(f"the host's systemd: {error.name}: {_text(error)}") from None
 
 
 def _call(connection: DBusConnection, method: str, signature: str, body: tuple[Any, ...]) -> Any:
