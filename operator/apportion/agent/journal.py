@@ -12,7 +12,7 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow,
 from apportion.errors import BrokenInput, NotReady
 
 _NO_ROOM: Mapping[str, int] = MappingProxyType({})
+_NO_KIN: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 class Journal:
@@ -87,11 +88,14 @@ class Journal:
         with self._reading() as db:
             return journalrows.claim(db, uid, driver)
 
-    def reserve(self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM) -> None:
+    def reserve(
+        self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM, kin: Mapping[str, Collection[str]] = _NO_KIN
+    ) -> None:
         """Write the first step of a claim, unless another claim still holds one of its devices, or too much of one.
 
-        `room`: bytes of memory of devices that claims may share, by name. Check and write are one transaction, also against
-        another agent process. Raises NotReady naming the holder.
+        `room`: bytes of memory of devices that claims may share, by name. `kin`: by card the others that nobody may have at
+        the same time (a NIC and its virtual functions). Check and write are one transaction, also against another agent
+        process. Raises NotReady naming the holder.
         """
         with self._transaction() as db:
             others = [
@@ -101,7 +105,8 @@ class Journal:
             for other in others:
                 for mine in row.devices:
                     for theirs in other.devices:
-                        if mine.clashes(theirs):
+                        related = theirs.card in kin.get(mine.card, ()) and not (mine.admin or theirs.admin)
+                        if related or mine.clashes(theirs):
                             raise NotReady(
                                 f"device {mine.device} is held by ResourceClaim {other.key} (uid {other.uid}), which has"
                                 f" {theirs.device} prepared; it is free after that claim is unprepared"

@@ -15,6 +15,9 @@ CounterAmounts = Mapping[str, int]
 
 MIB = 2**20
 
+VIRTUAL_FUNCTIONS = "virtual-functions"
+"""Counter of a NIC with SR-IOV: how many of its virtual functions nobody has. The NIC itself takes them all."""
+
 UNCUT = "notPartitionable"
 """Attribute of a card that could be cut and is published whole only; its value is the reason, one word."""
 
@@ -146,6 +149,9 @@ class Card:
     """Ids that its partitions may get, when the caller chooses them (vNPU)."""
     parts_only: bool = False
     """It cannot be used uncut as it is: MIG mode is on, and switching it off takes a reset."""
+
+    part_of: str = ""
+    """Name of the card of whose `VIRTUAL_FUNCTIONS` it is one: a virtual function of a NIC, which exists by itself."""
 
     def profile(self, name: str) -> Profile | None:
         """Return the profile of this name, None when the card does not offer it."""

@@ -3,6 +3,7 @@
 In: a claim's results and the node's cards. Out: the journal's rows of devices, or the reason why not.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from apportion.agent.cdi import device_id
@@ -54,6 +55,16 @@ def share_of(result: DeviceResult) -> Share | None:
         return None
     memory = result.consumed.get("memory")
     return Share(result.share_id, memory.nano // NANO if memory is not None else 0)
+
+
+def kin(cards: Mapping[str, Card]) -> dict[str, set[str]]:
+    """Return by card the others that nobody may have at the same time: a NIC's virtual functions, and their NIC."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for card in cards.values():
+        if card.part_of:
+            found[card.name].add(card.part_of)
+            found[card.part_of].add(card.name)
+    return found
 
 
 def check_cards(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:

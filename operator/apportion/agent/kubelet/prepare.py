@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
-from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
+from apportion.agent.kubelet.claimdevices import check_cards, claim_devices, kin
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
@@ -257,7 +257,7 @@ class Preparer:
         self._setup.check(claim, results, devices)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
         room = {card.name: shareable_memory(card) for card in cards.values()}
-        await asyncio.to_thread(self._context.journal.reserve, row, room)
+        await asyncio.to_thread(self._context.journal.reserve, row, room, kin(cards))
         self._context.at("claim.preparing")
         return row
 

@@ -7,7 +7,14 @@ attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left o
 from collections.abc import Mapping
 from typing import Any
 
-from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
+from apportion.agent.devices.values import (
+    VIRTUAL_FUNCTIONS,
+    Card,
+    CardKind,
+    CounterAmounts,
+    Placement,
+    Profile,
+)
 from apportion.agent.slices.naming import PartitionDevice, camel, card_of, partition_device
 from apportion.agent.slices.nodeinventory import GUARD, SharedCard, StaticPartition
 from apportion.agent.slices.sharing import shared_capacity
@@ -47,6 +54,9 @@ def whole(
         }
     if card.totals:
         device |= _consumes(card, card.totals, Placement(0, card.slices))
+    elif card.part_of:
+        one = {VIRTUAL_FUNCTIONS: {"value": "1"}}
+        device["consumesCounters"] = [{"counterSet": counter_set(card.part_of), "counters": one}]
     return device | _tainted(taints)
 
 
@@ -92,9 +102,9 @@ def device_attributes(device: str, cards: Mapping[str, Card], uuid: str, *, layo
     return attributes({**own, "uuid": uuid, **layouts, **common})
 
 
-def counter_set(card: Card) -> str:
-    """Return the name of the card's counter set."""
-    return f"{card.name}{COUNTER_SET_SUFFIX}"
+def counter_set(card: str) -> str:
+    """Return the name of a card's counter set."""
+    return f"{card}{COUNTER_SET_SUFFIX}"
 
 
 def counters(amounts: CounterAmounts, placement: Placement | None, *, keep: CounterAmounts) -> Json:
@@ -150,7 +160,7 @@ def _consumes(card: Card, amounts: CounterAmounts, placement: Placement | None) 
     # A template that uses none of an engine consumes nothing of it; zeros would only cost bytes.
     taken = {key: value for key, value in amounts.items() if value}
     found = counters(taken, placement, keep=card.totals)
-    return {"consumesCounters": [{"counterSet": counter_set(card), "counters": found}]}
+    return {"consumesCounters": [{"counterSet": counter_set(card.name), "counters": found}]}
 
 
 def _tainted(taints: tuple[Taint, ...]) -> Json:

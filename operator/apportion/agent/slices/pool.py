@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.devices.values import Card, Health, Placement
+from apportion.agent.devices.values import VIRTUAL_FUNCTIONS, Card, Health, Placement
 from apportion.agent.slices import device
 from apportion.agent.slices.naming import partition_devices
 from apportion.agent.slices.nodeinventory import BY_HEALTH, NodeInventory
@@ -86,6 +86,10 @@ def _counters(inventory: NodeInventory, card: Card) -> Json:
         if profile is not None:
             left.subtract(profile.amounts)
             slices -= set(range(place.placement.start, place.placement.start + place.placement.size))
+    # The claims of those have lost them, and may run all the same.
+    held = [each for each in inventory.cards if each.part_of == card.name and each.name in inventory.blocked]
+    if held:
+        left[VIRTUAL_FUNCTIONS] -= len(held)
     if card.name in inventory.blocked:
         left, slices = Counter(dict.fromkeys(card.totals, 0)), set()
     # Foreign partitions may take more than the profiles count: nothing below zero is published.
@@ -93,7 +97,7 @@ def _counters(inventory: NodeInventory, card: Card) -> Json:
     every = device.counters({}, Placement(0, card.slices), keep={}) if card.slices else {}
     for index, name in enumerate(every):
         rows[name] = {"value": "1" if index in slices else "0"}
-    return {"name": device.counter_set(card), "counters": rows}
+    return {"name": device.counter_set(card.name), "counters": rows}
 
 
 def _batched(rows: Sequence[Json], size: int) -> Iterator[tuple[Json, ...]]:

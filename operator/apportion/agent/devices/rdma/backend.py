@@ -16,6 +16,7 @@ from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.devices.values import (
+    VIRTUAL_FUNCTIONS,
     Card,
     CardKind,
     DeviceNode,
@@ -61,6 +62,7 @@ class RdmaBackend:
             # A name that the kernel has given to another device by now stays with the first until the agent starts anew.
             if uuid not in known and _card_name(device) not in self._cards:
                 self._cards[_card_name(device)] = self._card(device, uuid)
+        self._cards = _with_functions(self._cards)
         return tuple(self._cards.values())
 
     def incomplete(self) -> bool:
@@ -160,6 +162,26 @@ class RdmaBackend:
             location=pci.locate(bus, self._root) if bus else Location("", ""),
             attributes=_attributes(device),
         )
+
+
+def _with_functions(cards: Mapping[str, Card]) -> dict[str, Card]:
+    """Return the cards with what virtual functions and their NICs share: who has the NIC has them all.
+
+    Functions that are no RDMA devices cannot be claimed, and count for nobody.
+    """
+    by_bus = {card.location.pci_bus_id: card.name for card in cards.values() if card.location.pci_bus_id}
+    nics = {
+        card.name: by_bus.get(str(card.attributes.get("physicalFunction", "")), "") for card in cards.values()
+    }
+    functions = Counter(nics.values())
+    return {
+        name: replace(
+            card,
+            part_of=nics[name],
+            totals={VIRTUAL_FUNCTIONS: functions[name]} if functions[name] else {},
+        )
+        for name, card in cards.items()
+    }
 
 
 def _attributes(device: RdmaDevice) -> dict[str, Scalar]:
