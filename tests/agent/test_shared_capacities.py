@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apportion.agent.devices.simulated.cards import make
@@ -25,7 +25,8 @@ from tests.agent.simulated_node import SLICES
 from tests.allocator.publishednode import GUARD, PublishedNode, state_of
 
 MIB = 2**20
-MEMORY = st.integers(0, 200_000 * MIB)
+MEMORY = st.integers(0, 200_000 * MIB) | st.integers(0, 32 * MIB)
+"""Small amounts fill a card within a few claims."""
 Json = dict[str, Any]
 
 
@@ -84,10 +85,14 @@ def _amounts(entry: Json) -> list[tuple[str, str]]:
 @settings(max_examples=150, deadline=None)
 @given(
     memory=MEMORY,
-    most=st.integers(1, 256),
-    held=st.lists(st.integers(0, 60_000 * MIB), max_size=5),
-    asks=st.lists(st.none() | st.integers(0, 50_000 * MIB), min_size=1, max_size=12),
+    most=st.integers(1, 6) | st.integers(1, 256),
+    held=st.lists(st.integers(0, 60_000 * MIB) | st.integers(0, 12 * MIB), max_size=5),
+    asks=st.lists(
+        st.none() | st.integers(0, 50_000 * MIB) | st.integers(0, 12 * MIB), min_size=1, max_size=12
+    ),
 )
+@example(memory=10 * MIB, most=4, held=[4 * MIB], asks=[10 * MIB])
+@example(memory=10 * MIB, most=2, held=[1], asks=[None, 1])
 def test_what_is_published_is_valid_and_never_given_away_twice(
     memory: int, most: int, held: list[int], asks: list[int | None]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from testbed.eventually import eventually
 from tests.agent.killedagent import journal_steps, killed_agent
+from tests.agent.places import NPU
 from tests.agent.sharednode import (
     GIB,
     MOST,
@@ -224,7 +225,7 @@ async def test_only_gpus_are_shared(make_node: MakeNode) -> None:
     """NPUs of the same node have no driver that would divide them by claims."""
     async with make_node(cards=[H100, {"model": "910B4"}]) as node, sharing(node), node.agent():
         await shared(node)
-        npu = (await node.devices("npu.apportion.dev"))["npu-0"]
+        npu = (await eventually(lambda: node.devices(NPU), lambda found: "npu-0" in found))["npu-0"]
         assert "allowMultipleAllocations" not in npu
         assert "notShared" not in npu["attributes"]
 
