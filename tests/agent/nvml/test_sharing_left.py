@@ -6,7 +6,7 @@ from testbed.eventually import eventually
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake
 from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host
-from tests.agent.nvml.test_sharing import DEFAULT, EXCLUSIVE_PROCESS, prepared
+from tests.agent.nvml.test_control_daemons import DEFAULT, EXCLUSIVE_PROCESS, prepared
 
 
 def lose_journal(host: SharingHost) -> None:
