@@ -33,7 +33,7 @@ _ERROR = "org.freedesktop.systemd1"
 _TAG = "INVOCATION_ID"
 """systemd sets it for every program; here it is the unit's name, and finds the unit's processes."""
 SILENT = "APPORTION_FAKE_SYSTEMD_SILENT"
-"""Where this is set, there is a bus and nobody behind it (dbus-daemon 1.14 answers so; seen)."""
+"""Where this is set, there is a bus and nobody behind it (dbus-daemon 1.14 answers so; seen); `bus`: the bus does not answer, either."""
 _LOOK_SECONDS = 0.02
 _PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 _PROPERTIES = frozenset(
@@ -127,6 +127,8 @@ class Manager:
         member = message.header.fields[HeaderFields.member]
         match member, message.body:
             case "Hello", _:
+                if os.environ.get(SILENT) == "bus":
+                    threading.Event().wait()
                 return new_method_return(message, "s", (":1.1",))
             case _ if SILENT in os.environ:
                 text = f"The name {_ERROR} was not provided by any .service files"

@@ -208,16 +208,17 @@ async def test_a_host_without_systemd_prepares_no_claim_with_mps(faked: MakeFake
             assert host.left() == []
 
 
+@pytest.mark.parametrize(("silent", "why"), [("systemd", "ServiceUnknown"), ("bus", "does not answer")])
 async def test_a_daemon_is_not_taken_for_gone_while_systemd_does_not_answer(
-    faked: MakeFake, namespace: str
+    faked: MakeFake, namespace: str, silent: str, why: str
 ) -> None:
     """Kubelet sees why the claim is not prepared, and its devices are free only when it is known that nothing runs."""
     async with faked() as (node, fake):
-        async with sharing_host(node, fake, {SILENT: "1"}) as host, killed_agent(node, "never") as agent:
+        async with sharing_host(node, fake, {SILENT: silent}) as host, killed_agent(node, "never") as agent:
             claim = await node.claim(namespace, "silent", "gpu-0", config=[mps()])
-            assert "ServiceUnknown" in await prepared(agent, host, claim)
+            assert why in await prepared(agent, host, claim)
             uid = claim["metadata"]["uid"]
-            assert "ServiceUnknown" in (await node.unprepare(claim))[uid]
+            assert why in (await node.unprepare(claim))[uid]
             assert journal_steps(node) == ([], ["Unpreparing"])
         async with sharing_host(node, fake) as host, killed_agent(node, "never") as agent:
             answer = await agent.insist(lambda: eventually(lambda: node.unprepare(claim), bool))

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from jeepney import DBusAddress, DBusErrorResponse, new_method_call
-from jeepney.io.blocking import DBusConnection, open_dbus_connection
+from jeepney.io.blocking import DBusConnection, prep_socket
+from jeepney.low_level import Message
 from jeepney.wrappers import unwrap_msg
 
 from apportion.errors import NotReady, Unsupported
@@ -26,6 +27,16 @@ _LOOK_SECONDS: Final = 0.05
 
 Property = tuple[str, tuple[str, Any]]
 """Name, and value with its D-Bus signature."""
+
+
+class _Connection(DBusConnection):
+    """A connection on which every answer has its time, that to the greeting of a new connection, too."""
+
+    def send_and_get_reply(self, message: Message, *, timeout: float | None = None) -> Message:
+        """Send a message and return the answer. Raises TimeoutError."""
+        seconds = timeout or _ANSWER_SECONDS
+        reply: Message = DBusConnection.send_and_get_reply(self, message, timeout=seconds)
+        return reply
 
 
 class Systemd:
@@ -108,7 +119,7 @@ class Systemd:
     @contextmanager
     def _bus(self) -> Iterator[Callable[..., Any]]:
         try:
-            connection = open_dbus_connection(f"unix:path={self._socket}", auth_timeout=_ANSWER_SECONDS)
+            connection = _Connection(prep_socket(str(self._socket), timeout=_ANSWER_SECONDS))
         except (OSError, ValueError, DBusErrorResponse) as error:
             raise NotReady(f"the host's systemd does not answer at {self._socket}: {error}") from None
         try:
@@ -120,9 +131,7 @@ class Systemd:
 
 def _call(connection: DBusConnection, method: str, signature: str, body: tuple[Any, ...]) -> Any:
     try:
-        reply = connection.send_and_get_reply(
-            new_method_call(_MANAGER, method, signature, body), timeout=_ANSWER_SECONDS
-        )
+        reply = connection.send_and_get_reply(new_method_call(_MANAGER, method, signature, body))
     except OSError as error:
         raise NotReady(f"systemd does not answer {method}: {error}") from None
     return unwrap_msg(reply)
