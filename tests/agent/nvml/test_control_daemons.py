@@ -242,3 +242,23 @@ async def test_a_kill_while_devices_are_set_up_or_taken_back_is_made_good(
         assert host.left() == []
         assert journal_steps(host.node) == ([], [])
         assert agent.deaths == 1
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step.startswith("sharing.")][:6])
+async def test_a_kill_while_devices_are_set_up_leaves_nothing_when_kubelet_gives_up(
+    hosted: MakeHost, namespace: str, step: str
+) -> None:
+    """Nobody prepares the claim a second time: what was begun is taken back by what the journal says."""
+    async with hosted("H100-80GB", "H100-80GB") as host, killed_agent(host.node, step) as agent:
+        config = [sliced("Long", "r0"), mps("r1", **TERMS)]
+        claim = await host.node.claim(namespace, "given-up", "gpu-0", "gpu-1", config=config)
+
+        async def begin_or_give_up() -> str:
+            if agent.deaths:
+                return (await host.node.unprepare(claim))[claim["metadata"]["uid"]]
+            return (await host.node.prepare(claim))[claim["metadata"]["uid"]].error
+
+        assert await agent.insist(begin_or_give_up) == ""
+        assert agent.deaths == 1
+        assert host.left() == []
+        assert journal_steps(host.node) == ([], [])
