@@ -159,15 +159,18 @@ class SimulatedNode(KubeletCalls):
         made = await self.api.create(path, body)
         return await self.allocate(made, *devices, driver=driver, config=config)
 
-    async def share(self, namespace: str, name: str, device: str, memory: str, **more: str) -> Json:
+    async def share(
+        self, namespace: str, name: str, device: str, memory: str, config: Sequence[Json] = ()
+    ) -> Json:
         """Make a claim that is allocated to a part of a device, as the operator would, and reserved."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
         requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]
         made = await self.api.create(
             path, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
         )
-        consumed = {"memory": memory, "shares": "1", **more}
-        return await self.allocate(made, device, shareID=str(uuid.uuid4()), consumedCapacity=consumed)
+        consumed = {"memory": memory, "shares": "1"}
+        mark = str(uuid.uuid4())
+        return await self.allocate(made, device, config=config, shareID=mark, consumedCapacity=consumed)
 
     async def allocate(
         self, claim: Json, *devices: str, driver: str = GPU, config: Sequence[Json] = (), **result: Any

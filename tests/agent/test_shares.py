@@ -196,6 +196,28 @@ async def test_mps_is_refused_with_a_reason(make_node: MakeNode) -> None:
         assert "allowMultipleAllocations" not in found["gpu-0"]
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [{"strategy": "MPS"}, {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}],
+    ids=["MPS", "a time slice"],
+)
+async def test_a_claim_does_not_set_up_a_gpu_that_others_share(
+    make_node: MakeNode, namespace: str, wanted: dict[str, object]
+) -> None:
+    """A daemon or a time slice would hold for all of them: it is refused with the field, and the others run."""
+    kind = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "GpuConfig", "sharing": wanted}
+    entry = {"source": "FromClaim", "opaque": {"driver": "gpu.apportion.dev", "parameters": kind}}
+    async with make_node(cards=[H100]) as node, sharing(node), node.agent():
+        await shared(node)
+        other = await node.share(namespace, "other", "gpu-0", "10Gi")
+        assert await prepared(node, other) == ""
+        claim = await node.share(namespace, "asks", "gpu-0", "10Gi", [entry])
+        refused = await prepared(node, claim)
+        assert "status.allocation.devices.config[0].opaque.parameters.sharing" in refused
+        assert "device gpu-0 is shared with other claims" in refused
+        assert len(node.cdi()) == 1
+
+
 async def test_of_two_policies_the_older_one_decides(make_node: MakeNode) -> None:
     """Not the one that is first by name, or that was seen last; when it goes, the other one has its turn."""
     async with make_node(cards=[H100]) as node, sharing(node) as older, node.agent():

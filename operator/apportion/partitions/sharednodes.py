@@ -18,7 +18,7 @@ _NAMED = 3
 def not_offered(policy: AllocationPolicy) -> str:
     """Return what of it this release does not do, "" for nothing."""
     return "; ".join(
-        f"spec.sharing[{index}].strategy: MPS is not offered: no control daemon would keep its limits;"
+        f"spec.sharing[{index}].strategy: MPS is not offered: no control daemon serves parts of a GPU;"
         " the GPUs serve one claim each"
         for index, entry in enumerate(policy.spec.sharing)
         if entry.strategy is not SharingStrategy.TIME_SLICING

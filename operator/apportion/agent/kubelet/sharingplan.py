@@ -79,6 +79,10 @@ def _plan(
                 f"device {device.device} is allocated with admin access, and others use it as it is",
                 field=field,
             )
+        if device.share is not None:
+            raise BrokenInput(
+                f"device {device.device} is shared with other claims, which use it as it is", field=field
+            )
         uuid = uuids[device.device]
         if mps is None:
             shared.append(SharedDevice(device.device, device.card_uuid, uuid, time_slice))
