@@ -13,7 +13,7 @@ import pytest
 from testbed.eventually import eventually
 from testbed.fakes.nvml.host import lay_out
 from testbed.fakes.nvml.library import FakeNvml
-from tests.agent.killedagent import killed_agent
+from tests.agent.killedagent import journal_steps, killed_agent
 from tests.agent.nvml.driverhost import UBUNTU, VERSION, host
 from tests.agent.nvml.nodes import MakeNode
 from tests.agent.simulated_node import SimulatedNode
@@ -86,8 +86,37 @@ async def test_devices_stay_published_until_the_driver_is_back_and_are_served_th
             await agent.start()
             await eventually(lambda: status(node), lambda code: code == 200)
             claim = await node.claim(namespace, "one", "gpu-0")
-            answer = await eventually(lambda: node.prepare(claim), bool)
+            answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
             assert answer[claim["metadata"]["uid"]].error == ""
+
+
+async def test_a_prepared_claim_outlives_a_lost_journal_while_the_driver_is_awaited(
+    make_node: MakeNode, namespace: str, prepared: Callable[[SimulatedNode], tuple[FakeNvml, Path]]
+) -> None:
+    """Its files alone say that its container may run; whether its GPU is there is not known before the driver answers."""
+    async with make_node() as node:
+        fake, root = prepared(node)
+        install(fake, root)
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "runs", "gpu-0")
+            answer = await agent.insist(lambda: eventually(lambda: node.prepare(claim), bool))
+            assert answer[claim["metadata"]["uid"]].error == ""
+        files = sorted(path.name for path in node.options.cdi_dir.iterdir())
+        assert files
+        for file in node.options.state_dir.glob("journal.db*"):
+            file.unlink()
+        remove(root)
+        async with killed_agent(node, "never") as agent:
+            await eventually(lambda: node.events("DriverMissing"), bool)
+            # Files are looked at before the plugins serve.
+            other = {"metadata": {"namespace": namespace, "name": "other", "uid": "no-such-claim"}}
+            assert await agent.insist(lambda: eventually(lambda: node.unprepare(other), bool))
+            assert sorted(path.name for path in node.options.cdi_dir.iterdir()) == files
+            install(fake, root)
+            assert await agent.ended() == 1
+            await agent.start()
+            await eventually(lambda: status(node), lambda code: code == 200)
+            assert journal_steps(node)[1] == ["Prepared"]
 
 
 async def test_devices_of_gpus_that_are_not_plugged_in_any_more_go(
