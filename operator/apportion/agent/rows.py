@@ -228,7 +228,7 @@ class NetworkRow:
     before: str = ""
     """How the interface was on the host, as JSON; "" before it was first moved."""
     nic: str = ""
-    """The RDMA device, as JSON, where it moves with its interface and the host does not see it meanwhile."""
+    """Name of the RDMA device where it has to be moved with its interface; "" where all namespaces see it."""
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, str]) -> "NetworkRow":
