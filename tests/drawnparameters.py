@@ -25,7 +25,7 @@ WORDS = st.sampled_from(
 VALUES = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**63 - 1)  # what JSON in the API can hold
     | st.floats(allow_nan=False, allow_infinity=False)
     | WORDS
     | st.text(max_size=3),

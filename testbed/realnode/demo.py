@@ -12,9 +12,9 @@ from rich.table import Table
 
 from testbed.binaries import provide
 from testbed.errors import TestbedError
-from testbed.realnode.faults import TRIALS
 from testbed.realnode.installation import RealNodeInstallation
 from testbed.realnode.probe import unsupported_reason
+from testbed.realnode.trials import TRIALS
 from testbed.realnode.workload import MANAGED, DeviceRequest, RunningPod, Workload, mig, vnpu
 from testbed.versions import CONTROL_PLANE, NODE
 

@@ -5,7 +5,6 @@ Whether a container's device file belongs to the UUID of its claim is read from 
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from testbed.errors import TestbedError
@@ -21,20 +20,18 @@ _NEXT_DRIVER: Final = "580.65.06"
 _INNER_ERROR: Final = -8005
 """What every function of DCMI may answer (its header: DCMI_ERR_CODE_INNER_ERR)."""
 
-Trial = Callable[[RealNodeInstallation, Workload], Awaitable[None]]
-
 
 async def shift_indices(installation: RealNodeInstallation, work: Workload) -> None:
     """The first GPU leaves the driver's list, as when it is bound to VFIO: a pod with the second one still gets that one."""
     nvml = installation.hardware.nvml
-    second = gpu(_uuid(installation, 1))
+    second = gpu(gpu_uuid(installation, 1))
     nvml.take(0)
     try:
-        await _run(installation, work, "shifted", second)
+        await run_checked(installation, work, "shifted", second)
     finally:
         nvml.give_back(0)
     await _well(installation, "gpu-0")
-    await _run(installation, work, "shifted-back", second)
+    await run_checked(installation, work, "shifted-back", second)
 
 
 async def swap_minors(installation: RealNodeInstallation, work: Workload) -> None:
@@ -42,7 +39,7 @@ async def swap_minors(installation: RealNodeInstallation, work: Workload) -> Non
     installation.hardware.nvml.rebind(0, 1)
     try:
         for index in range(2):
-            await _run(installation, work, f"swapped-{index}", gpu(_uuid(installation, index)))
+            await run_checked(installation, work, f"swapped-{index}", gpu(gpu_uuid(installation, index)))
     finally:
         installation.hardware.nvml.rebind(0, 1)
 
@@ -68,7 +65,7 @@ async def hang_call(installation: RealNodeInstallation, work: Workload) -> None:
     nvml.hang("nvmlDeviceGetTotalEccErrors", card=1)
     try:
         await eventually(lambda: installation.taints("gpu-1"), lambda keys: _SICK in (keys or ()), within=60)
-        await _run(installation, work, "beside", gpu(_uuid(installation, 0)))
+        await run_checked(installation, work, "beside", gpu(gpu_uuid(installation, 0)))
     finally:
         nvml.drop_rules()
     await _well(installation, "gpu-1")
@@ -81,11 +78,11 @@ async def fail_other_driver(installation: RealNodeInstallation, work: Workload) 
     dcmi.fail("dcmi_create_vdevice", _INNER_ERROR, times=-1)
     try:
         await eventually(lambda: installation.taints("npu-0"), lambda keys: _SICK in (keys or ()), within=60)
-        await _run(installation, work, "other", mig("1g.10gb"))
+        await run_checked(installation, work, "other", mig("1g.10gb"))
     finally:
         dcmi.drop_rules()
     await _well(installation, "npu-0")
-    await _run(installation, work, "back", vnpu("vir05_1c_8g"))
+    await run_checked(installation, work, "back", vnpu("vir05_1c_8g"))
 
 
 async def exchange_driver(installation: RealNodeInstallation, work: Workload) -> None:
@@ -103,21 +100,10 @@ async def exchange_driver(installation: RealNodeInstallation, work: Workload) ->
         await installation.label_node(_DRIVER_USER, "true")
     await installation.agents.pop().ended()
     await installation.agent()
-    await _run(installation, work, "after", mig("1g.10gb"))
+    await run_checked(installation, work, "after", mig("1g.10gb"))
 
 
-TRIALS: Final[Mapping[str, Trial]] = {
-    "a GPU leaves the driver's list": shift_indices,
-    "device files are swapped": swap_minors,
-    "the disk is full": fill_disk,
-    "a driver's call hangs": hang_call,
-    "one driver of two fails": fail_other_driver,
-    "the driver is exchanged": exchange_driver,
-}
-"""By what a person calls them."""
-
-
-async def _run(
+async def run_checked(
     installation: RealNodeInstallation, work: Workload, name: str, wanted: DeviceRequest
 ) -> RunningPod:
     """Run a pod to its end, and compare the GPU file in its container with the driver's."""
@@ -138,6 +124,7 @@ async def _well(installation: RealNodeInstallation, device: str) -> None:
     )
 
 
-def _uuid(installation: RealNodeInstallation, index: int) -> str:
+def gpu_uuid(installation: RealNodeInstallation, index: int) -> str:
+    """Return the UUID of a GPU by its index in the fake driver."""
     uuid: str = installation.hardware.nvml.read().gpu[index].uuid.decode()
     return uuid

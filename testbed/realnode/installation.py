@@ -22,7 +22,7 @@ from testbed.versions import NODE
 
 PARTITIONS: Final = "/apis/apportion.dev/v1alpha1/partitions"
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
-_POLICIES: Final = "/apis/apportion.dev/v1alpha1/allocationpolicies"
+POLICIES: Final = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 _TABLES = ("partitions", "claims")
 
 
@@ -179,9 +179,9 @@ class RealNodeInstallation:
             "metadata": {"name": "nothing-warm"},
             "spec": spec,
         }
-        await self.cluster.api.create(_POLICIES, policy)
+        await self.cluster.api.create(POLICIES, policy)
         await eventually(
-            lambda: self.cluster.api.get(f"{_POLICIES}/nothing-warm"),
+            lambda: self.cluster.api.get(f"{POLICIES}/nothing-warm"),
             lambda found: found.get("status", {}).get("managedClasses"),
         )
 

@@ -160,17 +160,25 @@ class SimulatedNode(KubeletCalls):
         return await self.allocate(made, *devices, driver=driver, config=config)
 
     async def share(
-        self, namespace: str, name: str, device: str, memory: str, config: Sequence[Json] = ()
+        self,
+        namespace: str,
+        name: str,
+        device: str | tuple[str, ...],
+        memory: str,
+        config: Sequence[Json] = (),
+        *,
+        cores: int = 0,
     ) -> Json:
-        """Make a claim that is allocated to a part of a device, as the operator would, and reserved."""
+        """Make a claim that is allocated to a part of a device, or of each, as the operator would, and reserved; `cores` in percent."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-        requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]
+        devices = (device,) if isinstance(device, str) else device
+        requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n in range(len(devices))]
         made = await self.api.create(
             path, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
         )
-        consumed = {"memory": memory, "shares": "1"}
+        consumed = {"memory": memory, "shares": "1", **({"cores": str(cores)} if cores else {})}
         mark = str(uuid.uuid4())
-        return await self.allocate(made, device, config=config, shareID=mark, consumedCapacity=consumed)
+        return await self.allocate(made, *devices, config=config, shareID=mark, consumedCapacity=consumed)
 
     async def allocate(
         self, claim: Json, *devices: str, driver: str = GPU, config: Sequence[Json] = (), **result: Any

@@ -36,8 +36,9 @@ def gpu(memory: int) -> Card:
     return replace(card, capacity={**card.capacity, "memory": memory})
 
 
-def inventory(card: Card, most: int, held: list[int]) -> NodeInventory:
+def inventory(card: Card, most: int, held: list[int], strategy: SharingStrategy) -> NodeInventory:
     """Return a node that shares a card, of which claims that have lost it hold so many bytes each."""
+    cores = 30 if strategy is SharingStrategy.MPS else 0
     rows = tuple(
         ClaimRow(
             f"held-{index}",
@@ -45,11 +46,11 @@ def inventory(card: Card, most: int, held: list[int]) -> NodeInventory:
             "team",
             f"held-{index}",
             ClaimStep.PREPARED,
-            (ClaimDevice("gpu-0", "gpu-0", "n1", ("r",), "x", share=Share(f"share-{index}", memory)),),
+            (ClaimDevice("gpu-0", "gpu-0", "n1", ("r",), "x", share=Share(f"share-{index}", memory, cores)),),
         )
         for index, memory in enumerate(held)
     )
-    sharing = PublishedSharing(SharingStrategy.TIME_SLICING, most)
+    sharing = PublishedSharing(strategy, most)
     return compose((card,), (), {}, rows, {}, sharing=sharing)
 
 
@@ -86,19 +87,21 @@ def _amounts(entry: Json) -> list[tuple[str, str]]:
 @given(
     memory=MEMORY,
     most=st.integers(1, 6) | st.integers(1, 256),
+    strategy=st.sampled_from(SharingStrategy),
     held=st.lists(st.integers(0, 60_000 * MIB) | st.integers(0, 12 * MIB), max_size=5),
     asks=st.lists(
         st.none() | st.integers(0, 50_000 * MIB) | st.integers(0, 12 * MIB), min_size=1, max_size=12
     ),
 )
-@example(memory=10 * MIB, most=4, held=[4 * MIB], asks=[10 * MIB])
-@example(memory=10 * MIB, most=2, held=[1], asks=[None, 1])
+@example(memory=10 * MIB, most=4, strategy=SharingStrategy.TIME_SLICING, held=[4 * MIB], asks=[10 * MIB])
+@example(memory=10 * MIB, most=2, strategy=SharingStrategy.TIME_SLICING, held=[1], asks=[None, 1])
+@example(memory=10 * MIB, most=9, strategy=SharingStrategy.MPS, held=[1, 1, 1], asks=[None] * 6)
 def test_what_is_published_is_valid_and_never_given_away_twice(
-    memory: int, most: int, held: list[int], asks: list[int | None]
+    memory: int, most: int, strategy: SharingStrategy, held: list[int], asks: list[int | None]
 ) -> None:
     """Any memory, any number of claims, anything held: the allocator gives at most what the card has beside what is held."""
     card = gpu(memory)
-    node = PublishedNode({}, inventory=inventory(card, most, held))
+    node = PublishedNode({}, inventory=inventory(card, most, held, strategy))
     rows = [row for each in node.slices for row in each["spec"].get("devices", ())]
     (whole,) = [row for row in rows if row["name"] == "gpu-0"]
     assert len(whole["attributes"]) + len(whole["capacity"]) <= 32
@@ -107,7 +110,7 @@ def test_what_is_published_is_valid_and_never_given_away_twice(
         return
     assert broken_rules(whole["capacity"]) == []
     state = state_of(node)
-    given_away = served = 0
+    given_away = served = cores = 0
     for number, ask in enumerate(asks):
         wanted = {"capacity": {"requests": {"memory": str(ask)}}} if ask is not None else {}
         exact = {"deviceClassName": "gpu.apportion.dev", **wanted}
@@ -121,9 +124,11 @@ def test_what_is_published_is_valid_and_never_given_away_twice(
             amount = result.consumed["memory"].value
             assert amount >= (ask or 1)
             given_away, served = given_away + amount, served + 1
+            cores += result.consumed["cores"].value if strategy is SharingStrategy.MPS else 0
             state.hold(f"c{number}", answer.allocations[0].results)
     assert given_away + sum(held) <= max(memory, sum(held))
     assert served + len(held) <= max(most, len(held))
+    assert cores + (30 * len(held) if cores else 0) <= 100
 
 
 async def test_the_server_takes_what_is_published_at_the_limits(control_plane: ControlPlane) -> None:
@@ -148,8 +153,9 @@ async def taken_by(cluster: ControlPlane) -> None:
         (81559 * MIB, 3, [81558 * MIB, 0]),
         (81559 * MIB, 2, [1, 1]),
     ]
-    for number, (memory, most, held) in enumerate(cases):
-        for published in PublishedNode({}, inventory=inventory(gpu(memory), most, held)).slices:
+    drawn = ((*case, strategy) for case in cases for strategy in SharingStrategy)
+    for number, (memory, most, held, strategy) in enumerate(drawn):
+        for published in PublishedNode({}, inventory=inventory(gpu(memory), most, held, strategy)).slices:
             if "devices" not in published["spec"]:
                 continue
             (whole,) = [row for row in published["spec"]["devices"] if row["name"] == "gpu-0"]

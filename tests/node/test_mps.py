@@ -1,48 +1,14 @@
 """A pod whose containers share a GPU through MPS, on a real kubelet and containerd."""
 
-import os
-import shutil
 import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from testbed.api import Json
 from testbed.eventually import eventually
-from testbed.fakes.nvml import programs
-from testbed.installation import REPOSITORY, product_environment
-from testbed.process import Process
 from testbed.realnode.images import IMAGE
 from testbed.realnode.installation import RealNodeInstallation
+from testbed.realnode.mpshost import CONTROL, mps_host
 from testbed.realnode.workload import Workload, gpu
-
-_DRIVER = "nvidia/driver"
-"""Below /run: where the GPU operator's driver container has its root."""
-_GRACE_SECONDS = 5.0
-_CONTROL = f"{_DRIVER}/usr/bin/nvidia-cuda-mps-control"
-
-
-@asynccontextmanager
-async def sharing(installation: RealNodeInstallation) -> AsyncIterator[None]:
-    """Install the driver's programs where agent and container runtime find them, and run the host's systemd."""
-    host, hardware = installation.node.host, installation.hardware
-    for root in (hardware.root / "run" / _DRIVER, host.run / _DRIVER):
-        programs.install(root)
-    module = hardware.root / "sys/module/nvidia"
-    module.mkdir(parents=True, exist_ok=True)
-    (module / "version").write_text("570.86.15\n", encoding="ascii")
-    path = os.pathsep.join((str(REPOSITORY / "operator"), str(REPOSITORY)))
-    command = host.command(sys.executable, "-m", "testbed.fakes.systemd", str(hardware.root))
-    environment = product_environment() | hardware.environment | {"PYTHONPATH": path}
-    systemd = Process.start("systemd", command, host.folder / "systemd.log", environment=environment)
-    try:
-        yield
-    finally:
-        await systemd.stop(_GRACE_SECONDS)
-        for root in (hardware.root / "run" / _DRIVER, host.run / _DRIVER):
-            shutil.rmtree(root)
-        (module / "version").unlink()
 
 
 def manifests(name: str, uuid: str) -> tuple[Json, Json]:
@@ -88,7 +54,7 @@ def manifests(name: str, uuid: str) -> tuple[Json, Json]:
 def asked(pid: int, command: str, hardware: Path) -> str:
     """Ask the daemon through the folder that a container of process `pid` has."""
     done = subprocess.run(
-        [hardware / "run" / _CONTROL],
+        [hardware / "run" / CONTROL],
         env={"CUDA_MPS_PIPE_DIRECTORY": f"/proc/{pid}/root/tmp/nvidia-mps"},
         input=f"{command}\n",
         capture_output=True,
@@ -105,7 +71,7 @@ def having_the_folder(pids: set[int]) -> list[int]:
 
 def daemon_runs(hardware: Path) -> bool:
     """Say whether a process of a daemon is left."""
-    found = subprocess.run(["pgrep", "-f", str(hardware / "run" / _CONTROL)], check=False)
+    found = subprocess.run(["pgrep", "-f", str(hardware / "run" / CONTROL)], check=False)
     return found.returncode == 0
 
 
@@ -117,7 +83,7 @@ async def test_two_containers_of_a_claim_share_its_daemon_and_nothing_stays_of_i
     state = hardware.nvml.read()
     uuid = state.gpu[0].uuid.decode()
     folder = installation.node.host.library("apportion") / "mps"
-    async with sharing(installation):
+    async with mps_host(installation):
         claim, pod = manifests("mps", uuid)
         await installation.cluster.api.create(work._claims, claim)
         await installation.cluster.api.create(work._pods, pod)

@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from testbed.eventually import eventually
-from testbed.realnode.installation import RealNodeInstallation
+from testbed.realnode.installation import POLICIES, RealNodeInstallation
 from testbed.realnode.workload import Workload, share
 
-POLICIES = "/apis/apportion.dev/v1alpha1/allocationpolicies"
 GIB = 2**30
 
 

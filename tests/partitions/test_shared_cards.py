@@ -81,12 +81,3 @@ def test_of_two_policies_that_share_a_node_the_newer_one_says_that_it_does_not()
         "Overlap",
         "spec.sharing[0].nodeSelector: GPUs of n1 are shared by AllocationPolicy b-old, which is older",
     )
-
-
-def test_a_policy_with_mps_says_that_it_is_not_offered() -> None:
-    """And what becomes of the GPUs."""
-    world = ObservedCluster()
-    world.see(POLICIES, sharing("mps", "01", strategy="MPS"))
-    status, reason, message = accepted(world, "mps")
-    assert (status, reason) == ("False", "NotOffered")
-    assert message.startswith("spec.sharing[0].strategy: MPS is not offered")

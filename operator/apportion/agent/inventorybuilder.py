@@ -7,7 +7,8 @@ subtracted: allocations count them, and warm ones make way), ours for layouts, a
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from apportion.agent.devices.stickyerrors import StickyErrors
@@ -31,6 +32,7 @@ from apportion.agent.slices.nodeinventory import (
     off_fabric,
 )
 from apportion.agent.slices.sharing import Held, PublishedSharing, has_room, why_not_shared
+from apportion.api.policy import SharingStrategy
 from apportion.dra.taint import Taint
 
 
@@ -105,6 +107,7 @@ class InventoryBuilder:
             marked=frozenset(self._marked),
             fabric=self.off_fabric,
             sharing=await self._context.sharing(),
+            strategies=_strategies(self._context.journal.claims()),
             quarantine=self._quarantine,
         )
 
@@ -120,9 +123,14 @@ def compose(
     marked: frozenset[str] = frozenset(),
     fabric: Mapping[str, str] = MappingProxyType({}),
     sharing: PublishedSharing | None = None,
+    strategies: Mapping[str, SharingStrategy] = MappingProxyType({}),
     quarantine: bool = False,
 ) -> NodeInventory:
-    """Put the inventory together. Pure. `fabric` says why cards have not joined theirs, `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses."""
+    """Put the inventory together. Pure.
+
+    `fabric` says why cards have not joined theirs, `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses,
+    `strategies` are those of the shares that are in use, by card.
+    """
     by_name = {card.name: card for card in cards}
     ours = {row.place: row for row in rows.values()}
     occupied: list[PartitionPlace] = []
@@ -146,7 +154,7 @@ def compose(
         else:
             # No profile describes it, so what is left of the card is unknown.
             blocked.add(card.name)
-    shared, not_shared = _shared(cards, sharing, foreign, {made.card for made in static}, held)
+    shared, not_shared = _shared(cards, sharing, foreign, {made.card for made in static}, held, strategies)
     for used in (device for claim in held for device in claim.devices):
         if used.device == used.card and (used.share is None or used.card not in shared):
             blocked.add(used.card)
@@ -170,14 +178,24 @@ def compose(
     )
 
 
+def _strategies(claims: Iterable[ClaimRow]) -> Mapping[str, SharingStrategy]:
+    return {
+        device.card: SharingStrategy.MPS if device.share.cores else SharingStrategy.TIME_SLICING
+        for claim in claims
+        for device in claim.devices
+        if device.share is not None
+    }
+
+
 def _shared(
     cards: tuple[Card, ...],
     sharing: PublishedSharing | None,
     foreign: set[str],
     layouts: set[str],
     held: tuple[ClaimRow, ...],
+    strategies: Mapping[str, SharingStrategy],
 ) -> tuple[dict[str, SharedCard], dict[str, str]]:
-    """Return the cards that serve several claims, and why others do not."""
+    """Return the cards that serve several claims, and why others do not; a strategy changes when the last share of the former has gone."""
     shared: dict[str, SharedCard] = {}
     why: dict[str, str] = {}
     for card in cards if sharing is not None else ():
@@ -194,7 +212,9 @@ def _shared(
             for device in claim.devices
             if device.device == card.name and device.share is not None and not device.admin
         ]
-        shared[card.name] = SharedCard(sharing, Held(len(shares), sum(share.memory for share in shares)))
+        memory, cores = sum(share.memory for share in shares), sum(share.cores for share in shares)
+        own = replace(sharing, strategy=strategies.get(card.name, sharing.strategy))
+        shared[card.name] = SharedCard(own, Held(len(shares), memory, cores))
     return shared, why
 
 

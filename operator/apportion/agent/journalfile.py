@@ -48,7 +48,7 @@ _STEPS: Final[tuple[str, ...]] = (
     """
     CREATE TABLE shares (
         owner TEXT NOT NULL, position INTEGER NOT NULL, share TEXT NOT NULL, memory INTEGER NOT NULL,
-        PRIMARY KEY (owner, position)) STRICT
+        cores INTEGER NOT NULL, PRIMARY KEY (owner, position)) STRICT
     """,
     # Interfaces of NICs that claims have in their pods.
     """

@@ -15,11 +15,11 @@ def put(db: sqlite3.Connection, owner: str, devices: Sequence[ClaimDevice]) -> N
     """Note the shares of a claim, instead of those before."""
     drop(db, owner)
     rows = [
-        (owner, position, device.share.id, device.share.memory)
+        (owner, position, device.share.id, device.share.memory, device.share.cores)
         for position, device in enumerate(devices)
         if device.share is not None
     ]
-    db.executemany("INSERT INTO shares VALUES (?,?,?,?)", rows)
+    db.executemany("INSERT INTO shares VALUES (?,?,?,?,?)", rows)
 
 
 def drop(db: sqlite3.Connection, owner: str) -> None:
@@ -31,11 +31,11 @@ def of_all(db: sqlite3.Connection) -> Mapping[str, Mapping[int, Share]]:
     """Return the shares by owner and position."""
     found: dict[str, dict[int, Share]] = defaultdict(dict)
     for row in db.execute("SELECT * FROM shares"):
-        found[row["owner"]][row["position"]] = Share(row["share"], row["memory"])
+        found[row["owner"]][row["position"]] = Share(row["share"], row["memory"], row["cores"])
     return found
 
 
 def of_owner(db: sqlite3.Connection, owner: str) -> Mapping[int, Share]:
     """Return the shares of one owner by position."""
     rows = db.execute("SELECT * FROM shares WHERE owner=?", (owner,))
-    return {row["position"]: Share(row["share"], row["memory"]) for row in rows}
+    return {row["position"]: Share(row["share"], row["memory"], row["cores"]) for row in rows}

@@ -62,6 +62,8 @@ class Share:
     """The allocation's `shareID`, a UUID."""
     memory: int = 0
     """Bytes that it consumes of the device's memory."""
+    cores: int = 0
+    """Percent that it consumes of the device's cores: its programs then go through MPS, which keeps both limits. 0: they take turns."""
 
 
 BY_HAND = "by-hand"
@@ -101,7 +103,8 @@ class ClaimDevice:
         if self.admin or other.admin or self.card != other.card:
             return False
         if self.device == other.device and self.share is not None and other.share is not None:
-            return self.share.id == other.share.id
+            # Under MPS the card takes programs of its control daemon only.
+            return self.share.id == other.share.id or bool(self.share.cores) != bool(other.share.cores)
         return self.device == other.device or self.card in {self.device, other.device}
 
 

@@ -134,10 +134,10 @@ class NodeSharing(Model):
     node_selector: LabelSelector
     """Labels of the nodes; an empty selector selects all of them."""
     strategy: SharingStrategy = SharingStrategy.TIME_SLICING
-    """TimeSlicing: the claims' programs take turns, and their memory is counted, not limited. MPS is not offered by this
-    release: the GPUs stay as they are."""
+    """TimeSlicing: the claims' programs take turns, and their memory is counted, not limited. MPS: they compute at once through a
+    control daemon, which keeps their shares of memory and cores."""
     most_claims: Annotated[int, Field(ge=1, le=256)] = 10
-    """How many claims one GPU serves at most. A claim that asks for no memory gets the GPU's memory divided by this."""
+    """How many claims one GPU serves at most. A claim that asks for no memory or cores gets the GPU's divided by this."""
 
 
 class AllocationPolicySpec(Model):

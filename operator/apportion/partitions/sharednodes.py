@@ -7,22 +7,12 @@ an entry that selects a node the oldest counts, and of its entries the first.
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from apportion.api.policy import AllocationPolicy, SharingStrategy
+from apportion.api.policy import AllocationPolicy
 from apportion.dra.node import Node
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _NAMED = 3
 """Nodes that a sentence names."""
-
-
-def not_offered(policy: AllocationPolicy) -> str:
-    """Return what of it this release does not do, "" for nothing."""
-    return "; ".join(
-        f"spec.sharing[{index}].strategy: MPS is not offered: no control daemon serves parts of a GPU;"
-        " the GPUs serve one claim each"
-        for index, entry in enumerate(policy.spec.sharing)
-        if entry.strategy is not SharingStrategy.TIME_SLICING
-    )
 
 
 def taken_by_older(

@@ -12,7 +12,7 @@ from apportion.api.model import Condition, ObjectMeta
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
-from apportion.partitions.sharednodes import not_offered, taken_by_older
+from apportion.partitions.sharednodes import taken_by_older
 
 
 def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
@@ -54,9 +54,8 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
         for name, older in managed.conflicts.get(metadata.name, ())
     ]
     taken += [taken_by_older(policy, snapshot.policies.values(), snapshot.nodes.values())]
-    overlap, missing = "; ".join(filter(None, taken)), not_offered(policy)
-    reason = "Overlap" if overlap else "NotOffered" if missing else "Valid"
-    message = "; ".join(filter(None, (overlap, missing)))
+    message = "; ".join(filter(None, taken))
+    reason = "Overlap" if message else "Valid"
     accepted = _condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
     return {
         "managedClasses": sorted(own),

@@ -42,7 +42,6 @@ from apportion.settings import CycleSettings
 _log = structlog.get_logger()
 _SEEN_LATE = 5.0
 """Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
-
 SLICE = 0.03
 """Seconds of work after which a pass lets others run; one decision is not interrupted."""
 LONGEST = 0.5

@@ -49,12 +49,16 @@ def claim_devices(
 def share_of(result: DeviceResult) -> Share | None:
     """Return the share that a result is, None for a device that the claim has for itself.
 
-    A part of a byte is left out: a limit must not be more than what was allocated.
+    A part of a byte or percent is left out: a limit must not be more than what was allocated.
     """
     if result.share_id is None:
         return None
-    memory = result.consumed.get("memory")
-    return Share(result.share_id, memory.nano // NANO if memory is not None else 0)
+    memory, cores = (result.consumed.get(name) for name in ("memory", "cores"))
+    return Share(
+        result.share_id,
+        memory.nano // NANO if memory is not None else 0,
+        cores.nano // NANO if cores is not None else 0,
+    )
 
 
 def kin(cards: Mapping[str, Card]) -> dict[str, set[str]]:

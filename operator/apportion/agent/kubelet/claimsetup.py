@@ -10,7 +10,7 @@ from dataclasses import replace
 from apportion.agent.cdi import Injection
 from apportion.agent.devices.values import Edits
 from apportion.agent.kubelet.configuration import Configured, configurations
-from apportion.agent.kubelet.sharingplan import check_sharing, sharing_row
+from apportion.agent.kubelet.sharingplan import check_sharing, shares_row, sharing_row
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.sharing.setups import Setups
@@ -48,10 +48,11 @@ class ClaimSetup:
         A claim that runs keeps what it has, whatever its parameters are now. Raises BrokenInput and the errors of `Setups.set_up`.
         """
         uuids = {each.device: each.uuid for each in injections}
-        known = self._context.journal.sharing_of(row.uid, row.driver)
         configured: dict[str, Configured] = {}
-        wanted = known
-        if row.step is not ClaimStep.PREPARED:
+        wanted = shares_row(row)
+        if wanted is None and row.step is ClaimStep.PREPARED:
+            wanted = self._context.journal.sharing_of(row.uid, row.driver)
+        elif wanted is None:
             configured = self._configured(claim, results)
             wanted = sharing_row(row, configured, uuids, self._context.hardware.cards)
         if wanted is None:

@@ -45,7 +45,9 @@ class HeldClaims:
 
     def released(self, row: ClaimRow) -> None:
         """Take note that a claim was unprepared: its devices are free now."""
-        if (row.uid, row.driver) in self._lost:
+        # With the last share of a card its strategy may change.
+        shared = any(device.share is not None for device in row.devices)
+        if shared or (row.uid, row.driver) in self._lost:
             self._lost.discard((row.uid, row.driver))
             self._context.slices_changed()
 

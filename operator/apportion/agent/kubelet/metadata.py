@@ -120,14 +120,16 @@ def _may_have_rank(row: DeviceDescription) -> bool:
 def share_in(attributes: Mapping[str, Any]) -> Share | None:
     """Return the share that a device's attributes in a metadata file name."""
     known = attributes.get("shareID", {}).get("string")
-    return Share(known, int(attributes.get("shareMemory", {}).get("int", 0))) if known else None
+    memory, cores = (int(attributes.get(name, {}).get("int", 0)) for name in ("shareMemory", "shareCores"))
+    return Share(known, memory, cores) if known else None
 
 
 def _share_attributes(share: Share | None) -> Json:
     # `DeviceMetadata` has no fields for shares.
-    return (
-        {"shareID": {"string": share.id}, "shareMemory": {"int": share.memory}} if share is not None else {}
-    )
+    if share is None:
+        return {}
+    cores = {"shareCores": {"int": share.cores}} if share.cores else {}
+    return {"shareID": {"string": share.id}, "shareMemory": {"int": share.memory}, **cores}
 
 
 def inside(claim: Claim, driver: str, request: str, file: str = "metadata") -> str:

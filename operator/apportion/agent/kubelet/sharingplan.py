@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from apportion.agent.devices.sharing import TimeSlice
-from apportion.agent.devices.values import Card
+from apportion.agent.devices.values import MIB, Card
 from apportion.agent.kubelet.configuration import Configured
-from apportion.agent.rows import ClaimDevice, ClaimRow, SharedDevice, SharingRow
+from apportion.agent.rows import ClaimDevice, ClaimRow, Share, SharedDevice, SharingRow
 from apportion.api.deviceconfig import Mps, mebibytes
 from apportion.dra.semver import Semver
 from apportion.errors import BrokenInput
@@ -37,7 +37,14 @@ def check_sharing(
 ) -> None:
     """Raise BrokenInput for what cannot be honoured on these devices, before anything of them is made ready."""
     whole = {each.device: each.card_uuid for each in devices if each.device == each.card}
-    _plan(configured, devices, {each.device: whole.get(each.device, each.device) for each in devices}, cards)
+    uuids = {each.device: whole.get(each.device, each.device) for each in devices}
+    planned, _ = _plan(configured, devices, uuids, cards)
+    shares = _mps_shares(devices)
+    if planned and shares:
+        raise BrokenInput(
+            f"{shares[0][0].device} is shared through a control daemon, and a claim has one thing set up",
+            field=f"{configured[planned[0].device].field}.sharing",
+        )
 
 
 def sharing_row(
@@ -54,6 +61,33 @@ def sharing_row(
         percentage=mps.default_active_thread_percentage,
         multi_user=bool(mps.multi_user),
     )
+
+
+def shares_row(row: ClaimRow) -> SharingRow | None:
+    """Return what is to be set up for a claim with shares of a GPU under MPS: a daemon for all, and limits in its own containers.
+
+    Several shares of one GPU add up, because a program of the claim finds one daemon. Raises BrokenInput for shares of several GPUs.
+    """
+    shares = _mps_shares(row.devices)
+    if not shares:
+        return None
+    first, _ = shares[0]
+    memory = sum(share.memory for _, share in shares) // MIB
+    device = SharedDevice(first.device, first.card_uuid, first.card_uuid, mps=True, memory=memory)
+    cores = min(sum(share.cores for _, share in shares), 100)
+    return SharingRow(row.uid, row.driver, (device,), percentage=cores, own_limits=True)
+
+
+def _mps_shares(devices: Sequence[ClaimDevice]) -> list[tuple[ClaimDevice, Share]]:
+    found = [(each, each.share) for each in devices if each.share is not None and each.share.cores]
+    cards = sorted({each.card for each, _ in found})
+    if len(cards) > 1:
+        raise BrokenInput(
+            f"{' and '.join(cards)} are shared through a control daemon each, and a program finds one: they are for claims of"
+            " their own",
+            field="status.allocation.devices.results",
+        )
+    return found
 
 
 def _plan(

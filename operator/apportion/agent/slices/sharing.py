@@ -14,6 +14,7 @@ from apportion.api.policy import SharingStrategy
 from apportion.dra.quantity import Format, Quantity
 
 Json = dict[str, Any]
+_PERCENT: Final = 100
 _STEP: Final = MIB
 """Bytes; claims consume multiples of this (as NVIDIA's driver: dra-driver-nvidia-gpu, consumable_shares.go)."""
 
@@ -34,6 +35,8 @@ class Held:
     claims: int = 0
     memory: int = 0
     """Bytes."""
+    cores: int = 0
+    """Percent."""
 
 
 def shareable_memory(card: Card) -> int:
@@ -45,8 +48,6 @@ def why_not_shared(card: Card, sharing: PublishedSharing) -> str:
     """Return why a node that shares its GPUs does not share this card, one word; "" when it does, and for cards of other kinds."""
     if card.kind != CardKind.GPU:
         return ""
-    if sharing.strategy is not SharingStrategy.TIME_SLICING:
-        return "MPSNotOffered"
     if card.parts_only:
         return "MIGModeNeedsReset"
     # A GPU that uses its host's memory has no figure of its own.
@@ -55,20 +56,21 @@ def why_not_shared(card: Card, sharing: PublishedSharing) -> str:
 
 def has_room(card: Card, sharing: PublishedSharing, held: Held) -> bool:
     """Say whether a further claim could get anything of the card beside what is held."""
-    return sharing.most > held.claims and _left(card, held) >= _STEP
+    cores = held.cores < _PERCENT or sharing.strategy is not SharingStrategy.MPS
+    return cores and sharing.most > held.claims and _left(card, held) >= _STEP
 
 
 def shared_capacity(card: Card, sharing: PublishedSharing, held: Held) -> Json:
     """Return the capacities of a shared card.
 
-    `memory` in bytes and `shares`, a count; a claim that asks for no memory gets an equal part. What else the card has can be
-    read by selectors and is consumed by nobody. What is held is left out, as long as there is room beside it.
+    `memory` in bytes, `shares`, a count, and under MPS `cores` in percent; a claim that asks for none of one gets an equal part. What
+    else the card has can be read by selectors and is consumed by nobody. What is held is left out, as long as there is room beside it.
     """
-    total, most = shareable_memory(card), sharing.most
+    total, most, cores = shareable_memory(card), sharing.most, _PERCENT
     if has_room(card, sharing, held):
         left = _left(card, held)
         part = max(min(total // most, left) // _STEP * _STEP, _STEP)
-        total, most = left, most - held.claims
+        total, most, cores = left, most - held.claims, max(_PERCENT - held.cores, 1)
     else:
         part = total // most // _STEP * _STEP
     found = {
@@ -83,6 +85,11 @@ def shared_capacity(card: Card, sharing: PublishedSharing, held: Held) -> Json:
         **found,
         "memory": _ranged(total, part, _STEP, "BinarySI"),
         "shares": _ranged(most, 1, 1, "DecimalSI"),
+        **(
+            {"cores": _ranged(cores, min(max(_PERCENT // sharing.most, 1), cores), 1, "DecimalSI")}
+            if sharing.strategy is SharingStrategy.MPS
+            else {}
+        ),
     }
 
 

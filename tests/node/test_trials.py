@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from testbed.binaries import Binaries
-from testbed.realnode.faults import TRIALS
 from testbed.realnode.installation import RealNodeInstallation
+from testbed.realnode.trials import TRIALS
 from testbed.realnode.workload import MANAGED, Workload
 
 
