@@ -17,6 +17,7 @@ from typing import Any, Self
 import yaml
 
 from testbed.controlplane import ControlPlane
+from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.faultyproxy import FaultyProxy
 from testbed.kubelet import FakeKubelet
@@ -28,6 +29,7 @@ from testbed.supervised import Supervised
 NAMESPACE = "apportion-system"
 REPOSITORY = Path(__file__).resolve().parent.parent
 MANIFESTS = REPOSITORY / "manifests"
+_KINDS = ("partitions", "partitionlayouts", "allocationpolicies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +192,23 @@ async def install(cluster: ControlPlane, manifests: Path = MANIFESTS) -> None:
     """Apply the manifests to a control plane, and wait until the CRDs serve."""
     # What others applied from the same manifests by `kubectl apply` belongs to them otherwise.
     await cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(manifests))
-    crds = [f"crd/{kind}.apportion.dev" for kind in ("partitions", "partitionlayouts", "allocationpolicies")]
+    await until_served(cluster)
+
+
+async def until_served(cluster: ControlPlane) -> None:
+    """Wait until the kinds of the product can be listed: a CRD that is established may answer 429 for a moment."""
+    crds = [f"crd/{kind}.apportion.dev" for kind in _KINDS]
     await cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+    for kind in _KINDS:
+
+        async def served(kind: str = kind) -> bool:
+            try:
+                await cluster.api.items(f"/apis/apportion.dev/v1alpha1/{kind}")
+            except ApiError:
+                return False
+            return True
+
+        await eventually(served)
 
 
 def product_environment() -> dict[str, str]:

@@ -28,6 +28,8 @@ class Container:
     card: str
     uuid: str
     """Of the partition or card in its CDI edits."""
+    share: str = ""
+    """ID of its share of a card that several claims use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class CdiFile:
     uuids: frozenset[str]
     minors: tuple[tuple[str, int], ...] = ()
     """UUIDs with the minors of the GPU files that stand beside them."""
+    shares: frozenset[str] = frozenset()
+    """Those of the UUIDs of which it has a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,13 @@ def always(observation: Observation) -> Iterator[Violation]:
 def _wrong_files(observation: Observation) -> Iterator[Violation]:
     """Yield what CDI files give to two claims, or of another card than the claim has."""
     users: dict[str, set[str]] = defaultdict(set)
+    alone: set[str] = set()
     for file in observation.cdi_files:
+        alone |= file.uuids - file.shares
         for uuid in file.uuids:
             users[uuid].add(file.claim)
     for uuid, claims in users.items():
-        if len(claims) > 1:
+        if len(claims) > 1 and uuid in alone:
             yield Violation(DOUBLED, f"{uuid} is in the CDI files of the claims {', '.join(sorted(claims))}")
     for file in observation.cdi_files:
         for uuid, minor in file.minors:
@@ -116,6 +122,8 @@ def _used_twice(containers: Iterable[Container]) -> Iterator[Violation]:
         for other in seen:
             if one.card == other.card and one.claim != other.claim:
                 whole = one.card in (one.device, other.device)
+                if one.share and other.share and one.share != other.share and one.device == other.device:
+                    continue
                 if whole or one.uuid == other.uuid or one.device == other.device:
                     yield Violation(
                         DOUBLED, f"the claims {other.claim} and {one.claim} both run on {one.device}"

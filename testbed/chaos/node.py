@@ -132,7 +132,8 @@ class ChaosNode(NodeObjects):
                 raise answer
             if boot != self.boot_number:
                 return None  # the node was rebooted meanwhile
-            container = Container(uid, device, card, self._injected_uuid(uid, device))
+            share = claim["status"]["allocation"]["devices"]["results"][0].get("shareID", "")
+            container = Container(uid, device, card, self._injected_uuid(uid, device, share), share)
             self.containers[uid] = container
             if opened:
                 self.hardware.set_in_use(container.uuid, used=True)
@@ -179,10 +180,11 @@ class ChaosNode(NodeObjects):
             self._plugin = plugin
         return self._plugin
 
-    def _injected_uuid(self, uid: str, device: str) -> str:
+    def _injected_uuid(self, uid: str, device: str, share: str) -> str:
         """Return the UUID that a container of this claim gets injected."""
         spec = json.loads((self.cdi / f"{DRIVER}_{uid}.json").read_text())
-        edits = next(row["containerEdits"] for row in spec["devices"] if row["name"] == f"{uid}-{device}")
+        name = f"{uid}-{device}-{share}" if share else f"{uid}-{device}"
+        edits = next(row["containerEdits"] for row in spec["devices"] if row["name"] == name)
         return next(str(word).split("=")[1] for word in edits["env"] if word.startswith("APPORTION_R0_UUID="))
 
     # Observation
@@ -248,7 +250,9 @@ def _cdi_file(file: Path) -> CdiFile | None:
         if _GPU_FILE.fullmatch(node["path"])
     )
     claim = file.stem.removeprefix(f"{DRIVER}_")
-    return CdiFile(file.name, claim, frozenset(uuid for uuid, _ in pairs), minors)
+    uuids = frozenset(uuid for uuid, _ in pairs)
+    shared = any(word.startswith("APPORTION_R0_SHARE=") for one in edits for word in one["env"])
+    return CdiFile(file.name, claim, uuids, minors, uuids if shared else frozenset())
 
 
 def _key(claim: Json) -> ClaimKey:

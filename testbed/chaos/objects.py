@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
+from uuid import uuid4
 
 from testbed.api import Api, Json
 from testbed.chaos.fakehardware import FakeHardware, Placement
@@ -53,18 +54,23 @@ class NodeObjects:
         labels = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade" if on else "true"}
         await self.api.patch(f"/api/v1/nodes/{self.name}", {"metadata": {"labels": labels}})
 
-    async def create_claim(self, name: str, device: str) -> Json:
-        """Create a claim that is allocated to a device and reserved."""
+    async def create_claim(self, name: str, device: str, *, gibibytes: int = 0) -> Json:
+        """Create a claim that is allocated to a device and reserved; `gibibytes`: to so much of the memory of one that others share."""
         requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]
         made = await self.api.create(
             _CLAIMS,
             {"metadata": {"name": f"{self.name}-{name}"}, "spec": {"devices": {"requests": requests}}},
         )
+        share = (
+            {"shareID": str(uuid4()), "consumedCapacity": {"memory": f"{gibibytes}Gi"}} if gibibytes else {}
+        )
         selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [self.name]}]}
         status = {
             "allocation": {
                 "devices": {
-                    "results": [{"request": "r0", "driver": DRIVER, "pool": self.name, "device": device}]
+                    "results": [
+                        {"request": "r0", "driver": DRIVER, "pool": self.name, "device": device, **share}
+                    ]
                 },
                 "nodeSelector": {"nodeSelectorTerms": [selector]},
             },

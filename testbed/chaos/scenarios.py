@@ -6,45 +6,29 @@ reserves its device, so several run at once without interfering.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Any, Final
 
-from testbed.api import Json
 from testbed.chaos.fakehardware import MODELS, Placement, fits, overlap, placements
 from testbed.chaos.invariants import DOUBLED, KILLED, Violation
 from testbed.chaos.node import ChaosNode
+from testbed.chaos.trackeddevice import TrackedDevice
 
 Scenario = Coroutine[Any, Any, None]
 FOREIGN_CARD: Final = "gpu-1"
 """The card with the foreign partition; it is never used as a whole."""
 _NAMES: Final = (
     *("start", "start", "finish", "remove", "repeat_prepare", "force_delete"),
-    *("lose_objects", "next_claim", "replace", "whole_card", "warm"),
+    *("lose_objects", "next_claim", "replace", "whole_card", "warm", "share"),
 )
 _MOST_DEVICES: Final = 6
+_MOST_SHARES: Final = 4
+_GIBIBYTES: Final = 19
+"""Four shares fit on the card, five do not."""
 _P_OPENED: Final = 0.3
 _WAIT_SECONDS: Final = 0.15
 """How long a scenario waits for something that must not happen."""
-
-
-@dataclass(slots=True)
-class TrackedDevice:
-    """A device in use or kept warm: a partition, or a whole card (no placement)."""
-
-    card: str
-    placement: Placement | None
-    claim: Json | None = None
-    reserved: bool = False
-    """Whether a scenario of this round uses it."""
-    opened: bool = False
-    """Whether a program in the container opens it, so that the driver reports it as in use."""
-
-    @property
-    def name(self) -> str:
-        """The device's name."""
-        return self.placement.device if self.placement is not None else self.card
 
 
 class Scenarios:
@@ -112,7 +96,7 @@ class Scenarios:
             case "cut" | "start" | "warm" | "mode":
                 warm = [device for device in self._idle() if device.claim is None]
                 if name == "start" and warm and random.random() < 0.4:
-                    return self._start(_reserve(random.choice(warm)), existing=True)
+                    return self._start(random.choice(warm).reserve(), existing=True)
                 placement = self._free_placement(random, card="gpu-0" if name == "mode" else "")
                 return (
                     None if placement is None else self._create(placement, warm=name == "warm", random=random)
@@ -122,6 +106,13 @@ class Scenarios:
                     return None
                 self._node.hardware.rebind()  # under the running agent, while nobody has the card
                 return self._start(self._add(TrackedDevice("gpu-0", None)), existing=True)
+            case "share":
+                others = [device for device in self.devices if device.card == "gpu-0"]
+                if len(others) >= _MOST_SHARES or not all(device.gibibytes for device in others):
+                    return None
+                return self._start(
+                    self._add(TrackedDevice("gpu-0", None, gibibytes=_GIBIBYTES)), existing=True
+                )
             case "remove":
                 return self._on_any(random, self._remove, lambda device: device.claim is None)
             case "replace":
@@ -149,12 +140,11 @@ class Scenarios:
         fit: Callable[[TrackedDevice], bool],
     ) -> Scenario | None:
         found = [device for device in self._idle() if fit(device)]
-        return scenario(_reserve(random.choice(found))) if found else None
+        return scenario(random.choice(found).reserve()) if found else None
 
     def _add(self, device: TrackedDevice) -> TrackedDevice:
-        device.reserved = True
         self.devices.append(device)
-        return device
+        return device.reserve()
 
     def _create(self, placement: Placement, *, warm: bool, random: Random) -> Scenario:
         device = self._add(TrackedDevice(placement.card, placement, opened=random.random() < _P_OPENED))
@@ -190,11 +180,12 @@ class Scenarios:
         return (
             None
             if placement is None
-            else self._replace(_reserve(old), self._add(TrackedDevice(placement.card, placement)))
+            else self._replace(old.reserve(), self._add(TrackedDevice(placement.card, placement)))
         )
 
     async def _start(self, device: TrackedDevice, *, existing: bool) -> None:
-        claim = await self._node.create_claim(f"c{next(self._numbers)}", device.name)
+        name = f"c{next(self._numbers)}"
+        claim = await self._node.create_claim(name, device.name, gibibytes=device.gibibytes)
         if device.placement is not None:
             await (self._node.set_holder if existing else self._node.create_partition)(
                 device.placement, claim
@@ -291,8 +282,3 @@ class Scenarios:
         await self._node.unprepare(old)
         device.claim = new
         await self._run(device)
-
-
-def _reserve(device: TrackedDevice) -> TrackedDevice:
-    device.reserved = True
-    return device

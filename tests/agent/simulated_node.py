@@ -20,6 +20,7 @@ from apportion.api.contract import AGENT_FINALIZER, COUNTER_SET_SUFFIX
 from testbed.api import Api, Json
 from testbed.controlplane import ControlPlane
 from testbed.eventually import eventually
+from testbed.installation import until_served
 from tests.agent.kubeletcalls import KubeletCalls
 from tests.agent.places import GPU, NPU, RDMA
 
@@ -248,7 +249,7 @@ class SimulatedNode(KubeletCalls):
 async def install(cluster: ControlPlane) -> None:
     """Install the production manifests: kinds, rights, and the policies that bind an agent to its node."""
     await cluster.kubectl("apply", "--kustomize", str(Path(__file__).parents[2] / "manifests"))
-    await cluster.kubectl("wait", "--for=condition=Established", "crd/partitions.apportion.dev")
+    await until_served(cluster)
     # Nothing here runs containers; their pods would only be in the way.
     workloads = ("deployment/apportion-operator", "daemonset/apportion-agent")
     await cluster.kubectl("delete", "--namespace=apportion-system", "--ignore-not-found", *workloads)

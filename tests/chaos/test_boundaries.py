@@ -1,18 +1,29 @@
 import re
 from pathlib import Path
 
-from apportion.agent.rows import ClaimStep
+from apportion.agent.rows import ClaimStep, NetworkStep
 from testbed.chaos.killpoints import STEPS, boundaries
+from tests.agent.nvml.test_control_daemons import STEPS as OF_DAEMONS
+from tests.agent.rdma.test_network_crashes import GOING, RETURNING
 
 AGENT = Path(__file__).parents[2] / "operator" / "apportion" / "agent"
+NOT_REACHED = {
+    "network.rdma_moved",
+    "network.rdma_brought",
+    "network.renamed",
+}
+"""Steps of RDMA devices in namespaces of their own, which take a kernel that has them; and of an interface that the kernel gave back under another name."""
 
 
-def test_every_step_that_the_agent_names_is_a_kill_point() -> None:
-    """A step that is added in the agent must be added to the kill points."""
+def test_an_agent_is_killed_at_every_step_that_it_names() -> None:
+    """A step that is added in the agent must be added to the kill points, or to the crash tests of control daemons and networks."""
     named = {
         name
         for file in AGENT.rglob("*.py")
         for name in re.findall(r'\b_?at\("([a-z_.]+)"\)', file.read_text())
     }
-    assert named | {f"claim.{step.lower()}" for step in ClaimStep} == set(STEPS)
+    named |= {f"claim.{step.lower()}" for step in ClaimStep}
+    named |= {f"network.{step.lower()}" for step in NetworkStep}
+    elsewhere = {step for step in (*OF_DAEMONS, *GOING, *RETURNING) if step not in STEPS}
+    assert named - NOT_REACHED == {*STEPS, *elsewhere}
     assert {point.name for point in boundaries("nvml")} >= set(STEPS)

@@ -33,11 +33,30 @@ RIGHT = Observation(
     minors={"MIG-1": 0, "GPU-0": 0, "GPU-1": 1},
 )
 WHOLE = Container("w", "gpu-0", "gpu-0", "GPU-0")
+SHARE = Container("s", "gpu-1", "gpu-1", "GPU-1", "share-1")
+SHARED = replace(
+    RIGHT,
+    whole=frozenset({"gpu-1"}),
+    containers=(CONTAINER, SHARE, replace(SHARE, claim="t", share="share-2")),
+    cdi_files=(
+        *RIGHT.cdi_files,
+        *(CdiFile(f"{name}.json", name, frozenset({"GPU-1"}), (), frozenset({"GPU-1"})) for name in "st"),
+    ),
+)
 
 
 def test_a_correct_state_has_no_violation() -> None:
     """Otherwise every run would fail."""
     assert not [*invariants.always(RIGHT), *invariants.at_rest(RIGHT)]
+
+
+def test_two_shares_of_a_card_are_no_violation() -> None:
+    """And the same share twice is one, in containers or in files."""
+    assert not [*invariants.always(SHARED), *invariants.at_rest(SHARED)]
+    twice = replace(SHARED, containers=(CONTAINER, SHARE, replace(SHARE, claim="t")))
+    alone = replace(SHARED, cdi_files=tuple(replace(file, shares=frozenset()) for file in SHARED.cdi_files))
+    for wrong in (twice, alone):
+        assert DOUBLED in {violation.kind for violation in invariants.always(wrong)}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ NOT_ALLOWED = {
     AGENT: [
         "get secrets",
         "list pods",
-        "list nodes",
         "patch nodes",
         "list resourceclaims.resource.k8s.io",
         "patch resourceclaims.resource.k8s.io",

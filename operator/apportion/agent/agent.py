@@ -38,6 +38,7 @@ from apportion.agent.lifecycle.desiredpartitions import DesiredPartitions
 from apportion.agent.lifecycle.worker import CardWorker
 from apportion.agent.network.nodenetworks import NodeNetworks
 from apportion.agent.nodeevents import NodeEvents
+from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.probes import serve
 from apportion.agent.rows import ClaimRow
 from apportion.agent.servedrivers import drivers_to_serve
@@ -117,7 +118,8 @@ class Agent:
             unknown=lambda: bool(hardware.unknown),
         )
         self.context.slices_changed = self.publisher.wake
-        self._sharing = SharingPolicies(client, options.node, self.publisher.wake)
+        self._labels = NodeLabels(client, options.node)
+        self._sharing = SharingPolicies(client, self._labels, self.publisher.wake)
         self.context.sharing = self._sharing.current
         node = f"spec.nodeName={options.node}"
         self._recorder = Recorder(
@@ -136,9 +138,7 @@ class Agent:
             interval=options.health_interval,
             files_interval=options.files_interval,
         )
-        self._pause = DriverPause(
-            client, options.node, hardware, why=paused, interval=options.health_interval
-        )
+        self._pause = DriverPause(self._labels, hardware, why=paused, interval=options.health_interval)
         self._discovery = Discovery(options, self.context, found, self._pause)
         self._partitions = Reflector(client, PARTITIONS, self._partition_seen, fieldSelector=node)
         self._slices = Reflector(client, SLICES, self.publisher.observe, fieldSelector=node)
@@ -173,7 +173,8 @@ class Agent:
                 runner = await serve(self._options.health_port, lambda: self.ready, self._metrics.registry)
                 stack.push_async_callback(runner.cleanup)
             async with self._tasks:
-                self._start(self._partitions.run(), self._slices.run(), self._sharing.run())
+                self._start(self._partitions.run(), self._slices.run())
+                self._start(self._labels.run(), self._sharing.run())
                 # Before the list is complete, the partition of a claim would be taken for one without an object, and removed.
                 await self._partitions.synced.wait()
                 await self._recover_claims()

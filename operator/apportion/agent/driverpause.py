@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from apportion.agent.devices.hardware import Hardware
+from apportion.agent.nodelabels import NodeLabels
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES
 from apportion.errors import ApiError, NotReady
@@ -38,12 +39,11 @@ async def asked_pause(client: Client, node: str) -> str | None:
 
 
 class DriverPause:
-    """Looks at the Node now and then: agents may not watch Nodes."""
+    """Looks at the Node's labels now and then, and whether a driver that was let go of answers."""
 
     def __init__(
         self,
-        client: Client,
-        node: str,
+        labels: NodeLabels,
         hardware: Hardware,
         *,
         why: str,
@@ -51,8 +51,7 @@ class DriverPause:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`why` is the pause that the agent began in, "" for none."""
-        self._client = client
-        self._node = node
+        self._labels = labels
         self._hardware = hardware
         self.why = why
         self._interval = interval
@@ -67,10 +66,9 @@ class DriverPause:
 
     async def look(self) -> None:
         """Look once; what is unknown changes nothing."""
-        why = await asked_pause(self._client, self._node)
-        if why is None:
+        if self._labels.current is None:
             return
-        self.why = why
+        why = self.why = pause(self._labels.current)
         if why and not self._released:
             self._released = await self._hardware.release(why)
         elif not why and self._released and await self._hardware.answers():

@@ -6,16 +6,17 @@ what was decided before.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 import structlog
 
+from apportion.agent.nodelabels import NodeLabels
 from apportion.agent.slices.sharing import PublishedSharing
 from apportion.api.policy import NodeSharing
 from apportion.cluster.client import Client, Object
-from apportion.cluster.kinds import NODES, POLICIES, ResourceKind
+from apportion.cluster.kinds import POLICIES, ResourceKind
 from apportion.cluster.reflector import Reflector
 from apportion.errors import BrokenInput
 
@@ -25,26 +26,22 @@ _log = structlog.get_logger()
 
 
 class SharingPolicies:
-    """Follows all AllocationPolicies and one Node."""
+    """Follows all AllocationPolicies, and a Node's labels."""
 
-    def __init__(self, client: Client, node: str, changed: Callable[[], None]) -> None:
+    def __init__(self, client: Client, labels: NodeLabels, changed: Callable[[], None]) -> None:
         """`changed` is called when the node's sharing is another one."""
         self._changed = changed
-        self._reflectors = (
-            Reflector(client, POLICIES, self._observe_policy),
-            Reflector(client, NODES, self._observe_node, fieldSelector=f"metadata.name={node}"),
-        )
+        self._labels = labels
+        labels.changed = self._decide
+        self._reflector = Reflector(client, POLICIES, self._observe_policy)
         self._policies: dict[str, tuple[str, str, tuple[Any, ...]]] = {}
         """By UID: creation, name, entries as written."""
-        self._labels: Mapping[str, str] = {}
         self._sharing: PublishedSharing | None = None
         self._waited = False
 
     async def run(self) -> None:
-        """Follow both kinds until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for reflector in self._reflectors:
-                tasks.create_task(reflector.run())
+        """Follow the policies until cancelled."""
+        await self._reflector.run()
 
     async def current(self) -> PublishedSharing | None:
         """Return how the node shares its GPUs.
@@ -55,8 +52,8 @@ class SharingPolicies:
         if not self._waited:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
-                    for reflector in self._reflectors:
-                        await reflector.synced.wait()
+                    await self._reflector.synced.wait()
+                    await self._labels.synced.wait()
             self._waited = True
         return self._sharing
 
@@ -68,12 +65,6 @@ class SharingPolicies:
             entries = (item.get("spec") or {}).get("sharing") or ()
             self._policies[metadata["uid"]] = metadata["creationTimestamp"], metadata["name"], tuple(entries)
         self._decide()
-
-    def _observe_node(self, _kind: ResourceKind, change: str, item: Object) -> None:
-        """Take a watch event of the node; while it has none, its labels stay as they were."""
-        if change != "DELETED":
-            self._labels = item["metadata"].get("labels") or {}
-            self._decide()
 
     def _decide(self) -> None:
         try:
@@ -94,6 +85,6 @@ class SharingPolicies:
                 except BrokenInput as error:
                     field = f"AllocationPolicy {name}: spec.sharing[{index}].{error.field}"
                     raise BrokenInput(error.reason, field=field) from None
-                if entry.node_selector.matches(self._labels):
+                if entry.node_selector.matches(self._labels.current or {}):
                     return PublishedSharing(entry.strategy, entry.most_claims)
         return None
