@@ -22,7 +22,7 @@ _PATIENCE: Final = 60.0
 
 async def share_gpu(installation: RealNodeInstallation, work: Workload) -> None:
     """Two pods use one GPU at once, each with its limits; one ends beside the other; nothing stays of either."""
-    async with mps_host(installation), _shared(installation, "MPS"):
+    async with mps_host(installation), shared_gpus(installation, "MPS"):
         ten, twenty = await work.run("ten", share("10Gi")), await work.run("twenty", share("20Gi"))
         if ten.device != twenty.device or ten.devices != twenty.devices:
             raise TestbedError(f"the pods have {ten.device} and {twenty.device}, not parts of one GPU")
@@ -74,8 +74,8 @@ async def _restart(installation: RealNodeInstallation) -> None:
 
 
 @asynccontextmanager
-async def _shared(installation: RealNodeInstallation, strategy: str) -> AsyncIterator[None]:
-    """Have the node's GPUs shared while the block lasts."""
+async def shared_gpus(installation: RealNodeInstallation, strategy: str) -> AsyncIterator[None]:
+    """Have the node's GPUs shared among three claims each, by this strategy, while the block lasts."""
     api = installation.cluster.api
     entry = {
         "nodeSelector": {"matchLabels": {"kubernetes.io/hostname": installation.name}},
