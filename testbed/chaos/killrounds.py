@@ -146,9 +146,10 @@ class KillRounds:
             await self.node.kill()
             killed("moment", f"{pause * 1000:.0f} ms")
             return True
-        running = asyncio.ensure_future(asyncio.wait(tasks)) if tasks else None
-        exit_ = asyncio.ensure_future(asyncio.wait({agent.exited}))
-        await asyncio.wait({running or exit_, exit_}, return_when=asyncio.FIRST_COMPLETED)
+        if tasks:  # without one nothing would bring the agent to the step
+            running = asyncio.ensure_future(asyncio.wait(tasks))
+            exit_ = asyncio.ensure_future(asyncio.wait({agent.exited}))
+            await asyncio.wait({running, exit_}, return_when=asyncio.FIRST_COMPLETED)
         # The last status is written after the scenario has ended.
         await asyncio.wait({agent.exited}, timeout=0.3)
         self.node.hardware.clear_faults()

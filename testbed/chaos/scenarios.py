@@ -59,7 +59,7 @@ class Scenarios:
         if name == "mode":
             for device in [device for device in self.devices if device.card == "gpu-0"]:
                 await self._clear(device)
-        while name == "cut" and self._free_placement(random) is None:
+        while name in ("cut", "start") and self._free_placement(random) is None:
             await self._clear(random.choice(self.devices))
         if name in ("finish", "remove") and not any(device.placement is not None for device in self.devices):
             # The first card is in use as a whole; the other one has room.
