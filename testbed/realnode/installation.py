@@ -4,6 +4,7 @@ In: models of the node's cards. Out: an installation that runs pods; `left()` re
 hardware without the product's code.
 """
 
+import shutil
 import sqlite3
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -66,6 +67,8 @@ class RealNodeInstallation:
             # Operator and agent run as processes: the node reaches no registry with their image.
             await self.cluster.kubectl("delete", "-n", NAMESPACE, "deployments,daemonsets", "--all")
             self.node = RealNode(self.cluster, self.name, programs)
+            # The node cannot remove it while a disk is mounted in it.
+            self._stack.callback(shutil.rmtree, self.node.host.folder, ignore_errors=True)
             if self._small_disk:
                 folder = self.node.host.library("apportion")
                 folder.mkdir(parents=True)
