@@ -69,6 +69,25 @@ class HostNetwork:
         ip("netns", "delete", namespace)
         self.namespaces.remove(namespace)
 
+    def plug(self, *link: str) -> None:
+        """Make the interface; `link` are further words of `ip link add`."""
+        ip("link", "add", self.name, *link, "type", "veth", "peer", "name", self.peer)
+        ip("link", "set", self.peer, "up")
+        ip("link", "set", self.name, "mtu", "1410", "alias", "rail 3", "up")
+        ip("address", "add", self.address, "dev", self.name)
+        ip("address", "add", self.address6, "dev", self.name, "nodad")
+        far = f"198.19.{self.number}.0/24"
+        ip("route", "add", far, "via", self.gateway, "dev", self.name, "metric", "55")
+
+    def unplug(self) -> None:
+        """End both ends of it, wherever the other one is."""
+        subprocess.run(["ip", "link", "delete", self.peer], check=False, capture_output=True)
+
+    def replug(self, mac: str) -> None:
+        """Make it anew, as a reboot does."""
+        self.unplug()
+        self.plug("address", mac)
+
     def on_host(self) -> dict[str, Any]:
         """Return how the interface is on the host, {} if it is not there."""
         return seen(self.name)
@@ -78,21 +97,20 @@ class HostNetwork:
 def host_network() -> Iterator[HostNetwork]:
     """Make the interface; afterwards nothing of it is left."""
     tag = secrets.token_hex(3)
-    network = HostNetwork(f"nic{tag}", f"far{tag}", secrets.randbelow(250) + 1)
-    ip("link", "add", network.name, "type", "veth", "peer", "name", network.peer)
+    network = HostNetwork(f"nic{tag}", f"far{tag}", _free_number())
     try:
-        ip("link", "set", network.peer, "up")
-        ip("link", "set", network.name, "mtu", "1410", "alias", "rail 3", "up")
-        ip("address", "add", network.address, "dev", network.name)
-        ip("address", "add", network.address6, "dev", network.name, "nodad")
-        far = f"198.19.{network.number}.0/24"
-        ip("route", "add", far, "via", network.gateway, "dev", network.name, "metric", "55")
+        network.plug()
         yield network
     finally:
-        # Ends the other end too, wherever it is.
-        subprocess.run(["ip", "link", "delete", network.peer], check=False, capture_output=True)
+        network.unplug()
         for name in network.namespaces:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+def _free_number() -> int:
+    """Return one that no other interface of this kind has."""
+    used = {row["local"] for each in ip("-4", "address", "show") for row in each.get("addr_info", ())}
+    return secrets.choice([number for number in range(1, 251) if f"198.18.{number}.1" not in used])
 
 
 def seen(name: str, namespace: str = "") -> dict[str, Any]:

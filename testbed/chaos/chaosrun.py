@@ -20,7 +20,7 @@ from testbed.chaos.fakehardware import FakeHardware
 from testbed.chaos.invariants import KINDS, Violation
 from testbed.chaos.killpoints import RANDOM_MOMENT, KillPoint, boundaries
 from testbed.chaos.killrounds import KillRounds
-from testbed.chaos.nodesetup import chaos_node, loader_environment
+from testbed.chaos.nodesetup import chaos_node, has_rail, loader_environment
 from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.chaos.report import Kill, Report
 from testbed.chaos.simulatedhardware import SimulatedHardware
@@ -90,7 +90,9 @@ class ChaosRun:
         self._cluster = cluster
         self._options = options
         self._on_kill = on_kill
-        self._pending: deque[KillPoint] = deque(boundaries(options.backend) if options.boundaries else ())
+        self._pending: deque[KillPoint] = deque(
+            boundaries(options.backend, network=has_rail(options.backend)) if options.boundaries else ()
+        )
         self._tries: Counter[KillPoint] = Counter()
         self._granted = 0
         self.result = RunResult()

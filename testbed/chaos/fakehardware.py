@@ -5,6 +5,7 @@ In: a folder. Out: the partitions that exist, read from the state file without t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Final, Protocol
 
@@ -91,6 +92,8 @@ class FakeHardware(Protocol):
     environment: Mapping[str, str]
     arguments: Sequence[str]
     """Of `apportion agent`."""
+    root: Path | None
+    """What stands for the node's `/`; None where the agent reads nothing there."""
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """Return the partitions that exist now."""

@@ -46,6 +46,22 @@ class CdiFile:
 
 
 @dataclass(frozen=True, slots=True)
+class PodInterface:
+    """A NIC's network interface, which is on the host or in the pod of a claim."""
+
+    claim: str
+    """UID, "" while no claim has it."""
+    running: bool
+    """Whether a container of the pod runs."""
+    in_pod: bool
+    """Whether it is in the pod's network, set up."""
+    on_host: bool
+    """Whether it is on the host, as it was before the first claim."""
+    left: tuple[str, ...] = ()
+    """Files that the agent keeps about it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """State of one node at one moment."""
 
@@ -65,6 +81,8 @@ class Observation:
     """Partition objects."""
     minors: Mapping[str, int] = field(default_factory=dict)
     """Minor that the driver gives the GPU of a card or partition now, by UUID."""
+    interface: PodInterface | None = None
+    """None where the node has no NIC."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,6 +105,11 @@ def always(observation: Observation) -> Iterator[Violation]:
             yield Violation(KILLED, f"{about}, and the card was cut or is in partition mode")
     for uuid in sorted(observation.foreign - live):
         yield Violation(KILLED, f"{uuid}, which the agent did not make, is not on the hardware any more")
+    interface = observation.interface
+    if interface is not None and interface.running and not interface.in_pod:
+        yield Violation(
+            MISDIRECTED, f"claim {interface.claim} runs, and its interface is not in the pod's network"
+        )
     yield from _used_twice(observation.containers)
     yield from _wrong_files(observation)
     for position, partition in enumerate(observation.live):
@@ -149,6 +172,12 @@ def at_rest(observation: Observation) -> Iterator[Violation]:
         elif not wanted[partition.card, partition.profile, partition.start]:
             yield Violation(LEAKED, f"{_where(partition)} is on the hardware, and nobody owns it")
     yield from _cdi_mismatches(observation, live)
+    interface = observation.interface
+    if interface is not None and not interface.running:
+        if not interface.on_host:
+            yield Violation(LEAKED, "the interface of the NIC is not on the host as it was")
+        for name in interface.left:
+            yield Violation(LEAKED, f"{name} is left of an interface that no claim has")
 
 
 def _problem(item: Mapping[str, Any], live: set[str], containers: Iterable[Container]) -> str:
@@ -171,6 +200,8 @@ def _problem(item: Mapping[str, Any], live: set[str], containers: Iterable[Conta
 def _cdi_mismatches(observation: Observation, live: set[str]) -> Iterator[Violation]:
     """Yield CDI files without a container, and containers without a CDI file."""
     running = {one.claim for one in observation.containers}
+    if observation.interface is not None and observation.interface.running:
+        running.add(observation.interface.claim)
     for file in observation.cdi_files:
         if file.claim not in running:
             yield Violation(LEAKED, f"the CDI file {file.name} is left of claim {file.claim}")

@@ -7,6 +7,8 @@ each with the scenario that reaches it.
 from dataclasses import dataclass
 from typing import Final
 
+from testbed.chaos.railscenarios import JOIN, LEAVE
+
 STEPS: Final = {
     "partition.intent": "cut",
     "hardware.half_made": "cut",
@@ -28,6 +30,22 @@ STEPS: Final = {
     "partition.gone": "remove",
 }
 """Every step that the agent names, with a scenario that reaches it."""
+NETWORK_STEPS: Final = {
+    "network.waiting": JOIN,
+    "network.moving": JOIN,
+    "network.pinned": JOIN,
+    "network.marked": JOIN,
+    "network.crossed": JOIN,
+    "network.set_up": JOIN,
+    "network.moved": JOIN,
+    "network.shown": JOIN,
+    "network.returning": LEAVE,
+    "network.brought": LEAVE,
+    "network.restored": LEAVE,
+    "network.unpinned": LEAVE,
+    "network.gone": LEAVE,
+}
+"""Those of a NIC's interface, where the node has one."""
 CALLS: Final = {
     "nvmlDeviceCreateGpuInstanceWithPlacement": "cut",
     "nvmlGpuInstanceCreateComputeInstance": "cut",
@@ -52,7 +70,7 @@ class KillPoint:
     @property
     def scenario(self) -> str:
         """The scenario that reaches it, "" when any will do."""
-        return {**STEPS, **CALLS}.get(self.name, "")
+        return {**STEPS, **NETWORK_STEPS, **CALLS}.get(self.name, "")
 
     def __str__(self) -> str:
         if self.kind == "call":
@@ -63,10 +81,11 @@ class KillPoint:
 RANDOM_MOMENT: Final = KillPoint("moment")
 
 
-def boundaries(backend: str) -> list[KillPoint]:
+def boundaries(backend: str, *, network: bool) -> list[KillPoint]:
     """Return every kill point of a backend, without the random moments."""
     skipped = {"hardware.half_removed"} if backend == "simulated" else set()
-    steps = [KillPoint("step", step) for step in STEPS if step not in skipped]
+    named = (*STEPS, *(NETWORK_STEPS if network else ()))
+    steps = [KillPoint("step", step) for step in named if step not in skipped]
     calls = (
         [KillPoint("call", call, after) for call in CALLS for after in (False, True)]
         if backend == "nvml"

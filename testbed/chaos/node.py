@@ -14,6 +14,7 @@ from testbed.chaos.agentpool import AgentPool, AgentProcess
 from testbed.chaos.fakehardware import FakeHardware
 from testbed.chaos.invariants import CdiFile, Container, Observation
 from testbed.chaos.objects import DRIVER, NodeObjects
+from testbed.chaos.rail import Rail
 from testbed.chaos.relay import TcpRelay
 from testbed.plugin import ClaimKey, Plugin, PluginError
 from testbed.smalldisk import SmallDisk
@@ -54,13 +55,16 @@ class ChaosNode(NodeObjects):
         self._pool = pool
         self.disk: SmallDisk | None = None
         """Where the journal is, if it is a disk of its own."""
+        self.rail: Rail | None = None
+        """Its NIC with a network interface, if it has one."""
         self.folder = folder
         self.boot_id_file = folder / "boot"
         self.boot_id_file.write_text("boot 1")
         self.cdi = folder / "cdi"
         self._kubeconfig = kubeconfig
         self._lose = lose
-        self._plugin: Plugin | None = None
+        self._plugins: dict[str, Plugin] = {}
+        """By driver."""
         self._stale: list[Plugin] = []
         self.agent: AgentProcess | None = None
 
@@ -81,7 +85,12 @@ class ChaosNode(NodeObjects):
                 *("--health-port", "0", "--log-format", "console", *arguments),
             ],
             environment={**self.hardware.environment, "NO_COLOR": "1"},
-            options={**_OPTIONS, "boot_id": self.boot_id_file, **options},
+            options={
+                **_OPTIONS,
+                "boot_id": self.boot_id_file,
+                **(self.rail.options if self.rail is not None else {}),
+                **options,
+            },
             log=self.folder / "agent.log",
             kill_at=kill_at,
             lose=self._lose,
@@ -91,10 +100,9 @@ class ChaosNode(NodeObjects):
         """SIGKILL the agent."""
         if self.agent is not None:
             await self.agent.kill()
-        if self._plugin is not None:
-            # Closing it here would cancel calls that still wait for an answer.
-            self._stale.append(self._plugin)
-            self._plugin = None
+        # Closing them here would cancel calls that still wait for an answer.
+        self._stale += self._plugins.values()
+        self._plugins.clear()
 
     async def close_connections(self) -> None:
         """Close the connections to agents that were killed. No call may be running."""
@@ -110,6 +118,8 @@ class ChaosNode(NodeObjects):
         self.hardware.reboot()
         for file in self.cdi.glob("*"):
             file.unlink()
+        if self.rail is not None:
+            self.rail.reboot()
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the end of the agent's log."""
@@ -141,23 +151,23 @@ class ChaosNode(NodeObjects):
 
         return await self.retry(ask, f"prepare of {device} for claim {claim['metadata']['name']}")
 
-    async def prepare_error(self, claim: Json) -> str:
-        """Prepare a claim that must be refused; returns the error's text, "" if there was none."""
+    async def prepare_error(self, claim: Json, driver: str = DRIVER) -> str:
+        """Prepare a claim once; returns the error's text, "" if there was none."""
         uid = claim["metadata"]["uid"]
 
         async def ask() -> str | None:
-            answer = (await (await self.connected_plugin()).prepare([_key(claim)]))[uid]
+            answer = (await (await self.connected_plugin(driver)).prepare([_key(claim)]))[uid]
             return str(answer) if isinstance(answer, PluginError) else ""
 
         return await self.retry(ask, f"an answer for claim {claim['metadata']['name']}")
 
-    async def unprepare(self, claim: Json) -> None:
+    async def unprepare(self, claim: Json, driver: str = DRIVER) -> None:
         """Stop a claim's container and unprepare it, again and again until it succeeds."""
         uid = claim["metadata"]["uid"]
         stopped = self.containers.pop(uid, None)
 
         async def ask() -> bool:
-            error = (await (await self.connected_plugin()).unprepare([_key(claim)]))[uid]
+            error = (await (await self.connected_plugin(driver)).unprepare([_key(claim)]))[uid]
             if error is not None:
                 raise error
             return True
@@ -167,18 +177,18 @@ class ChaosNode(NodeObjects):
             # The driver notices after kubelet that a program has ended.
             self.hardware.set_in_use(stopped.uuid, used=False)
 
-    async def connected_plugin(self) -> Plugin:
-        """Return the plugin that the running agent has registered. Raises PluginError."""
+    async def connected_plugin(self, driver: str = DRIVER) -> Plugin:
+        """Return the plugin that the running agent has registered for a driver. Raises PluginError."""
         agent = self.agent
         if agent is None or not agent.alive:
             raise PluginError("no agent runs")
-        if self._plugin is None:
-            plugin = await Plugin.register(self.folder / "r" / f"{DRIVER}-reg.sock")
-            if self.agent is not agent or self._plugin is not None:
+        if driver not in self._plugins:
+            plugin = await Plugin.register(self.folder / "r" / f"{driver}-reg.sock")
+            if self.agent is not agent or driver in self._plugins:
                 await plugin.close()
                 raise PluginError("the agent died meanwhile")
-            self._plugin = plugin
-        return self._plugin
+            self._plugins[driver] = plugin
+        return self._plugins[driver]
 
     def _injected_uuid(self, uid: str, device: str, share: str) -> str:
         """Return the UUID that a container of this claim gets injected."""
@@ -202,6 +212,7 @@ class ChaosNode(NodeObjects):
             foreign=frozenset(self.foreign),
             objects=objects,
             minors=self.hardware.minors(),
+            interface=self.rail.observe() if self.rail is not None else None,
         )
 
     async def wait_serving(self) -> None:
@@ -236,6 +247,9 @@ def _cdi_file(file: Path) -> CdiFile | None:
         spec = json.loads(file.read_text())
     except FileNotFoundError:
         return None
+    driver, _, claim = file.stem.partition("_")
+    if driver != DRIVER:
+        return CdiFile(file.name, claim, frozenset())
     edits = [device["containerEdits"] for device in spec["devices"]]
     pairs = [
         (word.split("=")[1], one.get("deviceNodes", ()))
@@ -249,7 +263,6 @@ def _cdi_file(file: Path) -> CdiFile | None:
         for node in nodes
         if _GPU_FILE.fullmatch(node["path"])
     )
-    claim = file.stem.removeprefix(f"{DRIVER}_")
     uuids = frozenset(uuid for uuid, _ in pairs)
     shared = any(word.startswith("APPORTION_R0_SHARE=") for one in edits for word in one["env"])
     return CdiFile(file.name, claim, uuids, minors, uuids if shared else frozenset())

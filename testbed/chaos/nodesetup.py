@@ -5,7 +5,7 @@ manifests, a token bound to the node, and a relay of their own to the API server
 """
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from testbed import kubeconfig
@@ -13,9 +13,11 @@ from testbed.chaos.agentpool import AgentPool
 from testbed.chaos.fakehardware import FakeHardware
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.objects import PARTITIONS
+from testbed.chaos.rail import rail
 from testbed.chaos.relay import TcpRelay
 from testbed.controlplane import ControlPlane
 from testbed.errors import Unavailable
+from testbed.hostnetwork import unsupported
 from testbed.installation import NAMESPACE
 from testbed.smalldisk import small_disk
 
@@ -48,16 +50,23 @@ async def chaos_node(
             lose=lose,
             patience=patience,
         )
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             # Without the right to mount one there is no full disk in the run.
             with suppress(Unavailable):
                 node.disk = stack.enter_context(small_disk(folder / "state", megabytes=16))
+            if hardware.root is not None and not unsupported():
+                node.rail = await stack.enter_async_context(rail(folder, hardware.root))
             try:
                 yield node
             finally:
                 await node.kill()
                 await node.close_connections()
                 await _delete_objects(cluster, node)
+
+
+def has_rail(backend: str) -> bool:
+    """Say whether nodes with this hardware have a NIC with a network interface here."""
+    return backend == "nvml" and not unsupported()
 
 
 def loader_environment(hardware: Iterable[FakeHardware]) -> dict[str, str]:

@@ -34,13 +34,14 @@ class NvmlHardware:
         self.fake = FakeNvml.create(folder / "nvml", MODELS)
         self.fake.set_mode(1, on=True)
         root = lay_out(self.fake, folder / "root")
+        self.root: Path | None = root
         self.environment: Mapping[str, str] = self.fake.environment
         self._npu: FakeDcmi | None = None
-        backend = "nvml"
+        backend = "nvml,rdma"
         if second_driver:
             self._npu = FakeDcmi.create(folder / "dcmi", ["910B4"])
             dcmi_host.lay_out(self._npu, root)
-            backend = "nvml,ascend"
+            backend = "nvml,ascend,rdma"
             own, other = self.fake.environment, self._npu.environment
             path = os.pathsep.join(each["LD_LIBRARY_PATH"] for each in (own, other))
             self.environment = {**own, **other, "LD_LIBRARY_PATH": path}

@@ -17,6 +17,7 @@ from testbed.plugin import PluginError
 
 T = TypeVar("T")
 DRIVER: Final = "gpu.apportion.dev"
+RDMA_DRIVER: Final = "rdma.apportion.dev"
 PARTITIONS: Final = "/apis/apportion.dev/v1alpha1/partitions"
 _CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _POLL_SECONDS: Final = 0.02
@@ -56,27 +57,34 @@ class NodeObjects:
 
     async def create_claim(self, name: str, device: str, *, gibibytes: int = 0) -> Json:
         """Create a claim that is allocated to a device and reserved; `gibibytes`: to so much of the memory of one that others share."""
+        share = (
+            {"shareID": str(uuid4()), "consumedCapacity": {"memory": f"{gibibytes}Gi"}} if gibibytes else {}
+        )
+        user = {"apiGroup": "example.com", "resource": "tests", "name": "chaos", "uid": "chaos"}
+        return await self._allocated_claim(name, {"driver": DRIVER, "device": device, **share}, user)
+
+    async def create_network_claim(self, name: str, device: str, pod: str, parameters: Json) -> Json:
+        """Create a claim that is allocated to a NIC, with its network interface, and reserved for a pod (its UID)."""
+        user = {"resource": "pods", "name": name, "uid": pod}
+        config = {"source": "FromClaim", "opaque": {"driver": RDMA_DRIVER, "parameters": parameters}}
+        return await self._allocated_claim(name, {"driver": RDMA_DRIVER, "device": device}, user, config)
+
+    async def _allocated_claim(self, name: str, result: Json, user: Json, *config: Json) -> Json:
         requests = [{"name": "r0", "exactly": {"deviceClassName": "any"}}]
         made = await self.api.create(
             _CLAIMS,
             {"metadata": {"name": f"{self.name}-{name}"}, "spec": {"devices": {"requests": requests}}},
         )
-        share = (
-            {"shareID": str(uuid4()), "consumedCapacity": {"memory": f"{gibibytes}Gi"}} if gibibytes else {}
-        )
         selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [self.name]}]}
         status = {
             "allocation": {
                 "devices": {
-                    "results": [
-                        {"request": "r0", "driver": DRIVER, "pool": self.name, "device": device, **share}
-                    ]
+                    "results": [{"request": "r0", "pool": self.name, **result}],
+                    "config": [*config],
                 },
                 "nodeSelector": {"nodeSelectorTerms": [selector]},
             },
-            "reservedFor": [
-                {"apiGroup": "example.com", "resource": "tests", "name": "chaos", "uid": "chaos"}
-            ],
+            "reservedFor": [user],
         }
         path = f"{_CLAIMS}/{made['metadata']['name']}/status"
         return await self.api.patch(path, {"status": status})

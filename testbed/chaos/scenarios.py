@@ -10,9 +10,11 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
+from testbed.chaos import railscenarios
 from testbed.chaos.fakehardware import MODELS, Placement, fits, overlap, placements
 from testbed.chaos.invariants import DOUBLED, KILLED, Violation
 from testbed.chaos.node import ChaosNode
+from testbed.chaos.railscenarios import RailScenarios
 from testbed.chaos.trackeddevice import TrackedDevice
 
 Scenario = Coroutine[Any, Any, None]
@@ -43,10 +45,11 @@ class Scenarios:
             p for p in self.offered[FOREIGN_CARD] if p.profile == "1g.5gb" and p.start == 6
         )
         self.violations: list[Violation] = []
+        self._rail = RailScenarios(node)
 
     def choose(self, random: Random, first: str = "") -> list[tuple[str, Scenario]]:
         """Return a few scenarios with their names; the one called `first` comes first, if it is possible now."""
-        names = list(_NAMES)
+        names = [*_NAMES, *self._rail.names]
         if len(self.devices) > _MOST_DEVICES:
             names = ["finish", "remove", "remove", "force_delete", "lose_objects"]
         chosen = [first] if first else []
@@ -56,6 +59,7 @@ class Scenarios:
 
     async def prepare_for(self, name: str, random: Random) -> None:
         """Make a scenario possible: free room to cut, a container to end, or a warm partition to remove. No agent is killed."""
+        await self._rail.prepare_for(name, random)
         if name == "mode":
             for device in [device for device in self.devices if device.card == "gpu-0"]:
                 await self._clear(device)
@@ -88,7 +92,7 @@ class Scenarios:
             for device in self.devices
             if device.claim is not None and device.claim["metadata"]["uid"] not in self._node.containers
         ]
-        return [self._run(device) for device in lost]
+        return [*(self._run(device) for device in lost), *self._rail.interrupted()]
 
     def _scenario(self, name: str, random: Random) -> Scenario | None:
         """Choose and reserve the device now, so that no other scenario of this round takes it."""
@@ -113,6 +117,8 @@ class Scenarios:
                 return self._start(
                     self._add(TrackedDevice("gpu-0", None, gibibytes=_GIBIBYTES)), existing=True
                 )
+            case railscenarios.JOIN | railscenarios.LEAVE:
+                return self._rail.scenario(name, random)
             case "remove":
                 return self._on_any(random, self._remove, lambda device: device.claim is None)
             case "replace":

@@ -2,9 +2,8 @@ import re
 from pathlib import Path
 
 from apportion.agent.rows import ClaimStep, NetworkStep
-from testbed.chaos.killpoints import STEPS, boundaries
+from testbed.chaos.killpoints import NETWORK_STEPS, STEPS, boundaries
 from tests.agent.nvml.test_control_daemons import STEPS as OF_DAEMONS
-from tests.agent.rdma.test_network_crashes import GOING, RETURNING
 
 AGENT = Path(__file__).parents[2] / "operator" / "apportion" / "agent"
 NOT_REACHED = {
@@ -16,7 +15,7 @@ NOT_REACHED = {
 
 
 def test_an_agent_is_killed_at_every_step_that_it_names() -> None:
-    """A step that is added in the agent must be added to the kill points, or to the crash tests of control daemons and networks."""
+    """A step that is added in the agent must be added to the kill points, or to the crash tests of control daemons."""
     named = {
         name
         for file in AGENT.rglob("*.py")
@@ -24,6 +23,5 @@ def test_an_agent_is_killed_at_every_step_that_it_names() -> None:
     }
     named |= {f"claim.{step.lower()}" for step in ClaimStep}
     named |= {f"network.{step.lower()}" for step in NetworkStep}
-    elsewhere = {step for step in (*OF_DAEMONS, *GOING, *RETURNING) if step not in STEPS}
-    assert named - NOT_REACHED == {*STEPS, *elsewhere}
-    assert {point.name for point in boundaries("nvml")} >= set(STEPS)
+    assert named - NOT_REACHED == {*STEPS, *NETWORK_STEPS, *OF_DAEMONS}
+    assert {point.name for point in boundaries("nvml", network=True)} >= {*STEPS, *NETWORK_STEPS}

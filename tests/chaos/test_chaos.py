@@ -10,7 +10,8 @@ import pytest
 from testbed.binaries import Binaries
 from testbed.chaos.chaosrun import ChaosRun, RunOptions
 from testbed.chaos.invariants import DOUBLED, LEAKED
-from testbed.chaos.killpoints import CALLS, STEPS
+from testbed.chaos.killpoints import boundaries
+from testbed.chaos.nodesetup import has_rail
 from testbed.components import APISERVER, ETCD
 from testbed.controlplane import ControlPlane
 from testbed.installation import install
@@ -31,7 +32,7 @@ async def test_nothing_is_lost_wherever_the_agent_is_killed(cluster: ControlPlan
     report = tmp_path / "kills.csv"
     result = await ChaosRun(cluster, RunOptions(kills=12, seed=7, report=report)).run()
     assert result.good, result
-    assert len(result.hit) == len(STEPS) + 2 * len(CALLS)
+    assert len(result.hit) == len(boundaries("nvml", network=has_rail("nvml")))
     assert result.kills == 12
     assert result.line().startswith("kills=12 leaked=0 doubled=0 killed_in_use=0 misdirected=0 seconds=")
     with report.open(encoding="utf-8") as file:

@@ -5,7 +5,16 @@ import pytest
 
 from testbed.chaos import invariants
 from testbed.chaos.fakehardware import LivePartition
-from testbed.chaos.invariants import DOUBLED, KILLED, LEAKED, MISDIRECTED, CdiFile, Container, Observation
+from testbed.chaos.invariants import (
+    DOUBLED,
+    KILLED,
+    LEAKED,
+    MISDIRECTED,
+    CdiFile,
+    Container,
+    Observation,
+    PodInterface,
+)
 
 
 def _partition(**status: Any) -> dict[str, Any]:
@@ -31,7 +40,9 @@ RIGHT = Observation(
     foreign=frozenset({"MIG-foreign"}),
     objects=(_partition(),),
     minors={"MIG-1": 0, "GPU-0": 0, "GPU-1": 1},
+    interface=PodInterface("", running=False, in_pod=False, on_host=True),
 )
+IN_POD = PodInterface("n", running=True, in_pod=True, on_host=False, left=("n.json",))
 WHOLE = Container("w", "gpu-0", "gpu-0", "GPU-0")
 SHARE = Container("s", "gpu-1", "gpu-1", "GPU-1", "share-1")
 SHARED = replace(
@@ -48,6 +59,13 @@ SHARED = replace(
 def test_a_correct_state_has_no_violation() -> None:
     """Otherwise every run would fail."""
     assert not [*invariants.always(RIGHT), *invariants.at_rest(RIGHT)]
+
+
+def test_an_interface_in_the_pod_of_its_claim_is_no_violation() -> None:
+    """Its claim has a CDI file, and the agent keeps files about it."""
+    files = (*RIGHT.cdi_files, CdiFile("n.json", "n", frozenset()))
+    right = replace(RIGHT, cdi_files=files, interface=IN_POD)
+    assert not [*invariants.always(right), *invariants.at_rest(right)]
 
 
 def test_two_shares_of_a_card_are_no_violation() -> None:
@@ -76,6 +94,11 @@ def test_two_shares_of_a_card_are_no_violation() -> None:
         pytest.param(DOUBLED, {"containers": (CONTAINER, WHOLE)}, id="a card and a part of it"),
         pytest.param(MISDIRECTED, {"minors": {"MIG-1": 1}}, id="the file of another GPU is in the container"),
         pytest.param(
+            MISDIRECTED,
+            {"interface": replace(IN_POD, in_pod=False)},
+            id="a container without the interface of its claim",
+        ),
+        pytest.param(
             DOUBLED,
             {"cdi_files": (*RIGHT.cdi_files, CdiFile("d.json", "d", frozenset({"MIG-1"})))},
             id="two CDI files name one partition",
@@ -101,6 +124,14 @@ def test_what_must_never_happen_is_seen_at_once(kind: str, changes: dict[str, An
         pytest.param({"objects": (_partition(preparedBy=None),)}, id="the object knows no user"),
         pytest.param({"containers": ()}, id="a CDI file without a container"),
         pytest.param({"cdi_files": ()}, id="a container without a CDI file"),
+        pytest.param(
+            {"interface": replace(IN_POD, claim="", running=False, left=())},
+            id="an interface that is not back on the host",
+        ),
+        pytest.param(
+            {"interface": PodInterface("", running=False, in_pod=False, on_host=True, left=("n.json",))},
+            id="a file of an interface that is back",
+        ),
         pytest.param({"stray_files": ("c.new",)}, id="an unfinished CDI file"),
         pytest.param(
             {"cdi_files": (CdiFile("c.json", "c", frozenset({"MIG-9"})),)},

@@ -12,8 +12,8 @@ from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.rdma import RdmaHost
 from testbed.hostnetwork import HostNetwork, host_network, ip, unmount_below
+from testbed.runtimehand import RuntimeHand
 from tests.agent.places import RDMA
-from tests.agent.rdma.runtimehand import RuntimeHand
 from tests.agent.simulated_node import SLICES, SimulatedNode
 
 MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]

@@ -7,12 +7,16 @@ are containerd's is shown on the real node.
 import asyncio
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final
+
+from google.protobuf.message import Message
 
 from apportion.agent.proto import nri_pb2, ttrpc_pb2
+from testbed.errors import TestbedError
 
-PODS_AT_ONCE = 1
+PODS_AT_ONCE: Final = 1
 """Pods of one Synchronize: the runtime splits long lists."""
 
 
@@ -46,7 +50,7 @@ class RuntimeHand:
         sandbox = self.sandboxes.pop(pod)
         if heard:
             answer = await self._ask("StopPodSandbox", sandbox)
-            assert not answer.status.message
+            _insist(not answer.status.message, f"StopPodSandbox: {answer.status.message}")
 
     async def end_once_more(self, sandbox: nri_pb2.PodSandbox) -> None:
         """End one that has ended, as kubelet does before it removes it."""
@@ -60,47 +64,58 @@ class RuntimeHand:
             yield
         finally:
             server.close()
-            if self._writer is not None:
-                self._writer.close()
+            self.disconnect()
             self.synchronized.clear()
 
+    def disconnect(self) -> None:
+        """Close the connection to the plugin."""
+        if self._writer is not None:
+            self._writer.close()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+        self._writer, self._answers = writer, {}
+        answers = self._answers
         try:
             while True:
                 channel, length = struct.unpack(">II", await reader.readexactly(8))
                 frame = await reader.readexactly(length)
                 size, stream, kind, _ = struct.unpack(">IIBB", frame[:10])
-                assert size == len(frame) - 10
+                _insist(size == len(frame) - 10, "a message in several frames")
                 if channel == 2:
                     request = ttrpc_pb2.Request.FromString(frame[10:])
-                    assert (request.service, request.method, kind) == (
-                        "nri.pkg.api.v1alpha1.Runtime", "RegisterPlugin", 1,
-                    )  # fmt: skip
-                    self._send(2, stream, 2, ttrpc_pb2.Response().SerializeToString())
+                    asked = (request.service, request.method, kind)
+                    expected = ("nri.pkg.api.v1alpha1.Runtime", "RegisterPlugin", 1)
+                    _insist(asked == expected, f"{asked} and not {expected}")
+                    _send(writer, 2, stream, 2, ttrpc_pb2.Response().SerializeToString())
                     task = asyncio.create_task(self._welcome())
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
-                else:
-                    self._answers[stream].set_result(ttrpc_pb2.Response.FromString(frame[10:]))
+                elif (waiting := answers.get(stream)) is not None and not waiting.done():
+                    waiting.set_result(ttrpc_pb2.Response.FromString(frame[10:]))
         except (asyncio.IncompleteReadError, OSError):
             return
         finally:
-            self.synchronized.clear()
             writer.close()
-            self._writer = None
-            for waiting in self._answers.values():
+            if self._writer is writer:
+                self._writer = None
+                self.synchronized.clear()
+            for waiting in answers.values():
                 if not waiting.done():
                     waiting.set_exception(ConnectionResetError())
 
     async def _welcome(self) -> None:
+        with suppress(ConnectionResetError):
+            await self._synchronize()
+
+    async def _synchronize(self) -> None:
         answer = await self._call("Configure", nri_pb2.Empty())
         self.events = nri_pb2.ConfigureResponse.FromString(answer.payload).events
         pods = list(self.sandboxes.values())
         while True:
             part, pods = pods[:PODS_AT_ONCE], pods[PODS_AT_ONCE:]
             answer = await self._call("Synchronize", nri_pb2.SynchronizeRequest(pods=part, more=bool(pods)))
-            assert nri_pb2.SynchronizeResponse.FromString(answer.payload).more == bool(pods)
+            more = nri_pb2.SynchronizeResponse.FromString(answer.payload).more
+            _insist(more == bool(pods), "Synchronize answers another `more` than was asked")
             if not pods:
                 break
         self.synchronized.set()
@@ -112,25 +127,28 @@ class RuntimeHand:
         except ConnectionResetError:
             return ttrpc_pb2.Response()
 
-    async def _call(self, method: str, message: object) -> ttrpc_pb2.Response:
+    async def _call(self, method: str, message: Message) -> ttrpc_pb2.Response:
         await asyncio.sleep(0)
+        writer, answers = self._writer, self._answers
+        if writer is None:
+            raise ConnectionResetError
         stream, self._next = self._next, self._next + 2
-        answer = self._answers[stream] = asyncio.get_running_loop().create_future()
-        body = message.SerializeToString()  # type: ignore[attr-defined]
-        request = ttrpc_pb2.Request(service="nri.pkg.api.v1alpha1.Plugin", method=method, payload=body)
-        self._send(1, stream, 1, request.SerializeToString())
+        answer = answers[stream] = asyncio.get_running_loop().create_future()
+        request = ttrpc_pb2.Request(
+            service="nri.pkg.api.v1alpha1.Plugin", method=method, payload=message.SerializeToString()
+        )
         try:
+            _send(writer, 1, stream, 1, request.SerializeToString())
             return await asyncio.wait_for(answer, 20)
         finally:
-            self._answers.pop(stream, None)
+            answers.pop(stream, None)
 
-    def _send(self, channel: int, stream: int, kind: int, body: bytes) -> None:
-        if self._writer is None:
-            raise ConnectionResetError
-        whole = struct.pack(">IIBB", len(body), stream, kind, 0) + body
-        # As the runtime does: a message in as many frames as it likes.
-        for part in (whole[:7], whole[7:]):
-            self._writer.write(struct.pack(">II", channel, len(part)) + part)
+
+def _send(writer: asyncio.StreamWriter, channel: int, stream: int, kind: int, body: bytes) -> None:
+    whole = struct.pack(">IIBB", len(body), stream, kind, 0) + body
+    # As the runtime does: a message in as many frames as it likes.
+    for part in (whole[:7], whole[7:]):
+        writer.write(struct.pack(">II", channel, len(part)) + part)
 
 
 def _sandbox(pod: str, network: str) -> nri_pb2.PodSandbox:
@@ -138,3 +156,8 @@ def _sandbox(pod: str, network: str) -> nri_pb2.PodSandbox:
     spaces += [nri_pb2.LinuxNamespace(type="network", path=network)] if network else []
     linux = nri_pb2.LinuxPodSandbox(namespaces=spaces)
     return nri_pb2.PodSandbox(id=f"sandbox-{pod}", uid=pod, name="train", namespace="team", linux=linux)
+
+
+def _insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - the condition is all that it takes
+    if not holds:
+        raise TestbedError(f"the plugin does not speak as the runtime does: {otherwise}")
