@@ -92,8 +92,10 @@ class FakeHardware(Protocol):
     environment: Mapping[str, str]
     arguments: Sequence[str]
     """Of `apportion agent`."""
-    root: Path | None
-    """What stands for the node's `/`; None where the agent reads nothing there."""
+
+    @property
+    def root(self) -> Path | None:
+        """What stands for the node's `/`; None where the agent reads nothing there."""
 
     def partitions(self) -> tuple[LivePartition, ...]:
         """Return the partitions that exist now."""

@@ -15,6 +15,10 @@ LEAKED: Final = "leaked"
 DOUBLED: Final = "doubled"
 KILLED: Final = "killed_in_use"
 MISDIRECTED: Final = "misdirected"
+PERCENTAGE: Final = 50
+"""Of a GPU's threads that claims with MPS ask for."""
+LONG: Final = 3
+"""The time slice that claims ask for, as nvidia-smi compute-policy has it."""
 KINDS: Final = (LEAKED, DOUBLED, KILLED, MISDIRECTED)
 
 
@@ -30,6 +34,20 @@ class Container:
     """Of the partition or card in its CDI edits."""
     share: str = ""
     """ID of its share of a card that several claims use."""
+    sharing: str = ""
+    """Strategy by which its claim asks for its programs to share the card: "MPS", "TimeSlicing"."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardSetup:
+    """How programs share one card now."""
+
+    exclusive: bool = False
+    """Whether its compute mode takes one process at a time."""
+    time_slice: int = 0
+    """0: the driver's own."""
+    daemons: tuple[str, ...] = ()
+    """What each control daemon answers as the default share of threads, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +99,10 @@ class Observation:
     """Partition objects."""
     minors: Mapping[str, int] = field(default_factory=dict)
     """Minor that the driver gives the GPU of a card or partition now, by UUID."""
+    setups: Mapping[str, CardSetup] = field(default_factory=dict)
+    """By card."""
+    daemon_folders: tuple[str, ...] = ()
+    """Folders of control daemons."""
     interface: PodInterface | None = None
     """None where the node has no NIC."""
 
@@ -105,6 +127,11 @@ def always(observation: Observation) -> Iterator[Violation]:
             yield Violation(KILLED, f"{about}, and the card was cut or is in partition mode")
     for uuid in sorted(observation.foreign - live):
         yield Violation(KILLED, f"{uuid}, which the agent did not make, is not on the hardware any more")
+    for container in observation.containers:
+        setup = observation.setups.get(container.card)
+        if setup is not None and container.sharing and not _is_set_up(container.sharing, setup):
+            about = f"claim {container.claim} runs on {container.device} with {container.sharing}"
+            yield Violation(MISDIRECTED, f"{about}, and finds {setup}")
     interface = observation.interface
     if interface is not None and interface.running and not interface.in_pod:
         yield Violation(
@@ -172,12 +199,31 @@ def at_rest(observation: Observation) -> Iterator[Violation]:
         elif not wanted[partition.card, partition.profile, partition.start]:
             yield Violation(LEAKED, f"{_where(partition)} is on the hardware, and nobody owns it")
     yield from _cdi_mismatches(observation, live)
+    yield from _left_setups(observation)
     interface = observation.interface
     if interface is not None and not interface.running:
         if not interface.on_host:
             yield Violation(LEAKED, "the interface of the NIC is not on the host as it was")
         for name in interface.left:
             yield Violation(LEAKED, f"{name} is left of an interface that no claim has")
+
+
+def _is_set_up(sharing: str, setup: CardSetup) -> bool:
+    if sharing == "MPS":
+        return setup.exclusive and setup.daemons == (f"{PERCENTAGE}.0",)
+    return not setup.exclusive and setup.time_slice == LONG
+
+
+def _left_setups(observation: Observation) -> Iterator[Violation]:
+    """Yield what is set up for no container."""
+    wanted = {(container.card, container.sharing) for container in observation.containers}
+    for card, setup in observation.setups.items():
+        if (setup.exclusive or setup.daemons) and (card, "MPS") not in wanted:
+            yield Violation(LEAKED, f"{card} is set up for MPS, and no claim has it so: {setup}")
+        if setup.time_slice and (card, "TimeSlicing") not in wanted:
+            yield Violation(LEAKED, f"{card} has time slice {setup.time_slice}, and no claim has it so")
+    if observation.daemon_folders and not any(sharing == "MPS" for _, sharing in wanted):
+        yield Violation(LEAKED, f"folders of control daemons are left: {observation.daemon_folders}")
 
 
 def _problem(item: Mapping[str, Any], live: set[str], containers: Iterable[Container]) -> str:

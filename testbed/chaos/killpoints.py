@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from testbed.chaos.railscenarios import JOIN, LEAVE
+from testbed.chaos.scenarios import END_MPS, MPS, TIME_SLICE
 
 STEPS: Final = {
     "partition.intent": "cut",
@@ -30,6 +31,18 @@ STEPS: Final = {
     "partition.gone": "remove",
 }
 """Every step that the agent names, with a scenario that reaches it."""
+SHARING_STEPS: Final = {
+    "sharing.intent": MPS,
+    "sharing.folders": MPS,
+    "sharing.exclusive": MPS,
+    "sharing.daemon": MPS,
+    "sharing.time_slice": TIME_SLICE,
+    "sharing.done": MPS,
+    "sharing.daemon_ended": END_MPS,
+    "sharing.taken_back": END_MPS,
+    "sharing.gone": END_MPS,
+}
+"""Those of cards that programs of one claim share."""
 NETWORK_STEPS: Final = {
     "network.waiting": JOIN,
     "network.moving": JOIN,
@@ -70,7 +83,7 @@ class KillPoint:
     @property
     def scenario(self) -> str:
         """The scenario that reaches it, "" when any will do."""
-        return {**STEPS, **NETWORK_STEPS, **CALLS}.get(self.name, "")
+        return {**STEPS, **SHARING_STEPS, **NETWORK_STEPS, **CALLS}.get(self.name, "")
 
     def __str__(self) -> str:
         if self.kind == "call":
@@ -84,8 +97,9 @@ RANDOM_MOMENT: Final = KillPoint("moment")
 def boundaries(backend: str, *, network: bool) -> list[KillPoint]:
     """Return every kill point of a backend, without the random moments."""
     skipped = {"hardware.half_removed"} if backend == "simulated" else set()
-    named = (*STEPS, *(NETWORK_STEPS if network else ()))
-    steps = [KillPoint("step", step) for step in named if step not in skipped]
+    named = [step for step in STEPS if step not in skipped]
+    named += [*(SHARING_STEPS if backend == "nvml" else ()), *(NETWORK_STEPS if network else ())]
+    steps = [KillPoint("step", step) for step in named]
     calls = (
         [KillPoint("call", call, after) for call in CALLS for after in (False, True)]
         if backend == "nvml"

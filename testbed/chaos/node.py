@@ -11,11 +11,13 @@ from typing import Any, Final
 
 from testbed.api import Api, Json
 from testbed.chaos.agentpool import AgentPool, AgentProcess
+from testbed.chaos.controldaemons import ControlDaemons
 from testbed.chaos.fakehardware import FakeHardware
 from testbed.chaos.invariants import CdiFile, Container, Observation
 from testbed.chaos.objects import DRIVER, NodeObjects
 from testbed.chaos.rail import Rail
 from testbed.chaos.relay import TcpRelay
+from testbed.chaos.trackeddevice import TrackedDevice
 from testbed.plugin import ClaimKey, Plugin, PluginError
 from testbed.smalldisk import SmallDisk
 
@@ -55,6 +57,8 @@ class ChaosNode(NodeObjects):
         self._pool = pool
         self.disk: SmallDisk | None = None
         """Where the journal is, if it is a disk of its own."""
+        self.daemons: ControlDaemons | None = None
+        """What sharing its cards takes, if they can be shared by programs of one claim."""
         self.rail: Rail | None = None
         """Its NIC with a network interface, if it has one."""
         self.folder = folder
@@ -120,6 +124,8 @@ class ChaosNode(NodeObjects):
             file.unlink()
         if self.rail is not None:
             self.rail.reboot()
+        if self.daemons is not None:
+            self.daemons.reboot()
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the end of the agent's log."""
@@ -128,10 +134,10 @@ class ChaosNode(NodeObjects):
 
     # Kubelet
 
-    async def prepare(self, claim: Json, device: str, card: str, *, opened: bool = False) -> Container:
+    async def prepare(self, claim: Json, device: TrackedDevice) -> Container:
         """Prepare a claim and start its container; as kubelet does, again and again until it succeeds.
 
-        `opened`: a program in the container opens the partition, so that the driver reports it as in use.
+        If it is `opened`, a program in the container opens the partition, so that the driver reports it as in use.
         """
         uid = claim["metadata"]["uid"]
 
@@ -143,13 +149,14 @@ class ChaosNode(NodeObjects):
             if boot != self.boot_number:
                 return None  # the node was rebooted meanwhile
             share = claim["status"]["allocation"]["devices"]["results"][0].get("shareID", "")
-            container = Container(uid, device, card, self._injected_uuid(uid, device, share), share)
+            uuid = self._injected_uuid(uid, device.name, share)
+            container = Container(uid, device.name, device.card, uuid, share, device.sharing)
             self.containers[uid] = container
-            if opened:
+            if device.opened:
                 self.hardware.set_in_use(container.uuid, used=True)
             return container
 
-        return await self.retry(ask, f"prepare of {device} for claim {claim['metadata']['name']}")
+        return await self.retry(ask, f"prepare of {device.name} for claim {claim['metadata']['name']}")
 
     async def prepare_error(self, claim: Json, driver: str = DRIVER) -> str:
         """Prepare a claim once; returns the error's text, "" if there was none."""
@@ -212,6 +219,8 @@ class ChaosNode(NodeObjects):
             foreign=frozenset(self.foreign),
             objects=objects,
             minors=self.hardware.minors(),
+            setups=self.daemons.observe() if self.daemons is not None else {},
+            daemon_folders=self.daemons.folders() if self.daemons is not None else (),
             interface=self.rail.observe() if self.rail is not None else None,
         )
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from testbed import kubeconfig
 from testbed.chaos.agentpool import AgentPool
+from testbed.chaos.controldaemons import control_daemons
 from testbed.chaos.fakehardware import FakeHardware
 from testbed.chaos.node import ChaosNode
+from testbed.chaos.nvmlhardware import NvmlHardware
 from testbed.chaos.objects import PARTITIONS
 from testbed.chaos.rail import rail
 from testbed.chaos.relay import TcpRelay
@@ -54,6 +56,9 @@ async def chaos_node(
             # Without the right to mount one there is no full disk in the run.
             with suppress(Unavailable):
                 node.disk = stack.enter_context(small_disk(folder / "state", megabytes=16))
+            if isinstance(hardware, NvmlHardware):
+                daemons = control_daemons(hardware.fake, hardware.root, folder / "state")
+                node.daemons = stack.enter_context(daemons)
             if hardware.root is not None and not unsupported():
                 node.rail = await stack.enter_async_context(rail(folder, hardware.root))
             try:

@@ -33,8 +33,7 @@ class NvmlHardware:
     def __init__(self, folder: Path, *, second_driver: bool = False) -> None:
         self.fake = FakeNvml.create(folder / "nvml", MODELS)
         self.fake.set_mode(1, on=True)
-        root = lay_out(self.fake, folder / "root")
-        self.root: Path | None = root
+        self.root = root = lay_out(self.fake, folder / "root")
         self.environment: Mapping[str, str] = self.fake.environment
         self._npu: FakeDcmi | None = None
         backend = "nvml,rdma"

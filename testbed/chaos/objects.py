@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from testbed.api import Api, Json
 from testbed.chaos.fakehardware import FakeHardware, Placement
+from testbed.chaos.invariants import PERCENTAGE
 from testbed.errors import ApiError, TestbedError
 from testbed.plugin import PluginError
 
@@ -55,13 +56,17 @@ class NodeObjects:
         labels = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade" if on else "true"}
         await self.api.patch(f"/api/v1/nodes/{self.name}", {"metadata": {"labels": labels}})
 
-    async def create_claim(self, name: str, device: str, *, gibibytes: int = 0) -> Json:
-        """Create a claim that is allocated to a device and reserved; `gibibytes`: to so much of the memory of one that others share."""
+    async def create_claim(self, name: str, device: str, *, gibibytes: int = 0, sharing: str = "") -> Json:
+        """Create a claim that is allocated to a device and reserved.
+
+        `gibibytes`: to so much of the memory of one that others share; `sharing`: the strategy by which its own programs share it.
+        """
         share = (
             {"shareID": str(uuid4()), "consumedCapacity": {"memory": f"{gibibytes}Gi"}} if gibibytes else {}
         )
         user = {"apiGroup": "example.com", "resource": "tests", "name": "chaos", "uid": "chaos"}
-        return await self._allocated_claim(name, {"driver": DRIVER, "device": device, **share}, user)
+        config = [_sharing_config(sharing)] if sharing else []
+        return await self._allocated_claim(name, {"driver": DRIVER, "device": device, **share}, user, *config)
 
     async def create_network_claim(self, name: str, device: str, pod: str, parameters: Json) -> Json:
         """Create a claim that is allocated to a NIC, with its network interface, and reserved for a pod (its UID)."""
@@ -158,6 +163,19 @@ class NodeObjects:
         """Return the node's Partition objects."""
         found, _ = await self.api.items(PARTITIONS, fieldSelector=f"spec.nodeName={self.name}")
         return tuple(found)
+
+
+def _sharing_config(strategy: str) -> Json:
+    terms: dict[str, Json] = {
+        "MPS": {"mpsConfig": {"defaultActiveThreadPercentage": PERCENTAGE}},
+        "TimeSlicing": {"timeSlicingConfig": {"interval": "Long"}},
+    }
+    parameters = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "GpuConfig",
+        "sharing": {"strategy": strategy, **terms[strategy]},
+    }
+    return {"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}
 
 
 def _holder(claim: Json) -> Json:

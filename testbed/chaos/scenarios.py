@@ -11,21 +11,22 @@ from random import Random
 from typing import Any, Final
 
 from testbed.chaos import railscenarios
-from testbed.chaos.fakehardware import MODELS, Placement, fits, overlap, placements
+from testbed.chaos.fakehardware import Placement
 from testbed.chaos.invariants import DOUBLED, KILLED, Violation
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.railscenarios import RailScenarios
+from testbed.chaos.room import FOREIGN_CARD, WHOLE_CARD, Room
 from testbed.chaos.trackeddevice import TrackedDevice
 
 Scenario = Coroutine[Any, Any, None]
-FOREIGN_CARD: Final = "gpu-1"
-"""The card with the foreign partition; it is never used as a whole."""
+MPS: Final = "MPS"
+TIME_SLICE: Final = "TimeSlicing"
+END_MPS: Final = "end_mps"
 _NAMES: Final = (
     *("start", "start", "finish", "remove", "repeat_prepare", "force_delete"),
-    *("lose_objects", "next_claim", "replace", "whole_card", "warm", "share"),
+    *("lose_objects", "next_claim", "replace", "whole_card", "warm", "share", MPS, TIME_SLICE),
 )
 _MOST_DEVICES: Final = 6
-_MOST_SHARES: Final = 4
 _GIBIBYTES: Final = 19
 """Four shares fit on the card, five do not."""
 _P_OPENED: Final = 0.3
@@ -39,18 +40,14 @@ class Scenarios:
     def __init__(self, node: ChaosNode) -> None:
         self._node = node
         self._numbers = count(1)
-        self.devices: list[TrackedDevice] = []
-        self.offered = {f"gpu-{n}": placements(f"gpu-{n}", model) for n, model in enumerate(MODELS)}
-        self.foreign_placement = next(
-            p for p in self.offered[FOREIGN_CARD] if p.profile == "1g.5gb" and p.start == 6
-        )
+        self.room = Room()
         self.violations: list[Violation] = []
         self._rail = RailScenarios(node)
 
     def choose(self, random: Random, first: str = "") -> list[tuple[str, Scenario]]:
         """Return a few scenarios with their names; the one called `first` comes first, if it is possible now."""
         names = [*_NAMES, *self._rail.names]
-        if len(self.devices) > _MOST_DEVICES:
+        if len(self.room.devices) > _MOST_DEVICES:
             names = ["finish", "remove", "remove", "force_delete", "lose_objects"]
         chosen = [first] if first else []
         chosen += random.choices(names, k=random.choice((1, 2, 2, 3, 4)))
@@ -60,20 +57,27 @@ class Scenarios:
     async def prepare_for(self, name: str, random: Random) -> None:
         """Make a scenario possible: free room to cut, a container to end, or a warm partition to remove. No agent is killed."""
         await self._rail.prepare_for(name, random)
-        if name == "mode":
-            for device in [device for device in self.devices if device.card == "gpu-0"]:
+        ends_mps = name == END_MPS and not any(device.sharing == MPS for device in self.room.devices)
+        if name in ("mode", MPS, TIME_SLICE) or ends_mps:
+            for device in self.room.on_card(WHOLE_CARD):
                 await self._clear(device)
-        while name in ("cut", "start") and self._free_placement(random) is None:
-            await self._clear(random.choice(self.devices))
-        if name in ("finish", "remove") and not any(device.placement is not None for device in self.devices):
+        if ends_mps:
+            await self._start_whole(sharing=MPS)
+        while name in ("cut", "start") and self.room.free_placement(random) is None:
+            await self._clear(random.choice(self.room.devices))
+        if name in ("finish", "remove") and not any(
+            device.placement is not None for device in self.room.devices
+        ):
             # The first card is in use as a whole; the other one has room.
-            placement = self._free_placement(random, card=FOREIGN_CARD)
+            placement = self.room.free_placement(random, card=FOREIGN_CARD)
             if placement is not None:
                 await self._create(placement, warm=False, random=random)
         running = [
-            device for device in self.devices if device.claim is not None and device.placement is not None
+            device
+            for device in self.room.devices
+            if device.claim is not None and device.placement is not None
         ]
-        warm = [device for device in self.devices if device.claim is None]
+        warm = [device for device in self.room.devices if device.claim is None]
         if name == "finish" and not running:
             await self._start(random.choice(warm), existing=True)
         elif name == "remove" and not warm:
@@ -82,14 +86,14 @@ class Scenarios:
     async def _clear(self, device: TrackedDevice) -> None:
         if device.claim is not None:
             await self._finish(device)
-        if device in self.devices:
+        if device in self.room.devices:
             await self._remove(device)
 
     def interrupted(self) -> list[Scenario]:
         """Return the scenarios by which kubelet starts containers again after a reboot."""
         lost = [
             device
-            for device in self.devices
+            for device in self.room.devices
             if device.claim is not None and device.claim["metadata"]["uid"] not in self._node.containers
         ]
         return [*(self._run(device) for device in lost), *self._rail.interrupted()]
@@ -98,25 +102,22 @@ class Scenarios:
         """Choose and reserve the device now, so that no other scenario of this round takes it."""
         match name:
             case "cut" | "start" | "warm" | "mode":
-                warm = [device for device in self._idle() if device.claim is None]
+                warm = [device for device in self.room.idle() if device.claim is None]
                 if name == "start" and warm and random.random() < 0.4:
                     return self._start(random.choice(warm).reserve(), existing=True)
-                placement = self._free_placement(random, card="gpu-0" if name == "mode" else "")
+                placement = self.room.free_placement(random, card=WHOLE_CARD if name == "mode" else "")
                 return (
                     None if placement is None else self._create(placement, warm=name == "warm", random=random)
                 )
-            case "whole_card":
-                if any(device.card == "gpu-0" for device in self.devices):
+            case "whole_card" | "MPS" | "TimeSlicing":
+                if self.room.on_card(WHOLE_CARD) or (name != "whole_card" and self._node.daemons is None):
                     return None
                 self._node.hardware.rebind()  # under the running agent, while nobody has the card
-                return self._start(self._add(TrackedDevice("gpu-0", None)), existing=True)
+                return self._start_whole(sharing="" if name == "whole_card" else name)
+            case "end_mps":
+                return self._on_any(random, self._finish, lambda device: device.sharing == MPS)
             case "share":
-                others = [device for device in self.devices if device.card == "gpu-0"]
-                if len(others) >= _MOST_SHARES or not all(device.gibibytes for device in others):
-                    return None
-                return self._start(
-                    self._add(TrackedDevice("gpu-0", None, gibibytes=_GIBIBYTES)), existing=True
-                )
+                return self._start_whole(gibibytes=_GIBIBYTES) if self.room.for_one_more_share else None
             case railscenarios.JOIN | railscenarios.LEAVE:
                 return self._rail.scenario(name, random)
             case "remove":
@@ -136,62 +137,41 @@ class Scenarios:
                     random, scenario, lambda device: device.claim is not None and device.placement is not None
                 )
 
-    def _idle(self) -> list[TrackedDevice]:
-        return [device for device in self.devices if not device.reserved]
-
     def _on_any(
         self,
         random: Random,
         scenario: Callable[[TrackedDevice], Scenario],
         fit: Callable[[TrackedDevice], bool],
     ) -> Scenario | None:
-        found = [device for device in self._idle() if fit(device)]
+        found = [device for device in self.room.idle() if fit(device)]
         return scenario(random.choice(found).reserve()) if found else None
 
-    def _add(self, device: TrackedDevice) -> TrackedDevice:
-        self.devices.append(device)
-        return device.reserve()
-
     def _create(self, placement: Placement, *, warm: bool, random: Random) -> Scenario:
-        device = self._add(TrackedDevice(placement.card, placement, opened=random.random() < _P_OPENED))
+        device = self.room.add(TrackedDevice(placement.card, placement, opened=random.random() < _P_OPENED))
         return self._warm(device) if warm else self._start(device, existing=False)
 
-    def _free_placement(
-        self, random: Random, *, without: TrackedDevice | None = None, card: str = ""
-    ) -> Placement | None:
-        """Return a placement (of one card, if one is named) that fits beside all devices except `without`."""
-        others = [device for device in self.devices if device is not without]
-        beside = [device.placement for device in others if device.placement is not None] + [
-            self.foreign_placement
-        ]
-        whole = {device.card for device in others if device.placement is None}
-        found = [
-            placement
-            for name, offered in self.offered.items()
-            if name not in whole and card in ("", name)
-            for placement in offered
-            if fits(placement, beside, offered)
-        ]
-        if without is not None and without.placement is not None:
-            old = without.placement
-            found = [placement for placement in found if overlap(placement, old) and placement != old]
-        return random.choice(found) if found else None
-
     def _choose_replacement(self, random: Random) -> Scenario | None:
-        warm = [device for device in self._idle() if device.claim is None and device.placement is not None]
+        warm = [
+            device for device in self.room.idle() if device.claim is None and device.placement is not None
+        ]
         if not warm:
             return None
         old = random.choice(warm)
-        placement = self._free_placement(random, without=old)
+        placement = self.room.free_placement(random, without=old)
         return (
             None
             if placement is None
-            else self._replace(old.reserve(), self._add(TrackedDevice(placement.card, placement)))
+            else self._replace(old.reserve(), self.room.add(TrackedDevice(placement.card, placement)))
         )
+
+    def _start_whole(self, **terms: Any) -> Scenario:
+        return self._start(self.room.add(TrackedDevice(WHOLE_CARD, None, **terms)), existing=True)
 
     async def _start(self, device: TrackedDevice, *, existing: bool) -> None:
         name = f"c{next(self._numbers)}"
-        claim = await self._node.create_claim(name, device.name, gibibytes=device.gibibytes)
+        claim = await self._node.create_claim(
+            name, device.name, gibibytes=device.gibibytes, sharing=device.sharing
+        )
         if device.placement is not None:
             await (self._node.set_holder if existing else self._node.create_partition)(
                 device.placement, claim
@@ -202,7 +182,7 @@ class Scenarios:
     async def _run(self, device: TrackedDevice) -> None:
         device.reserved = True
         if device.claim is not None:
-            await self._node.prepare(device.claim, device.name, device.card, opened=device.opened)
+            await self._node.prepare(device.claim, device)
         device.reserved = False
 
     async def _warm(self, device: TrackedDevice) -> None:
@@ -217,7 +197,7 @@ class Scenarios:
             await self._node.unprepare(claim)
             await self._node.delete_claim(claim)
         if device.placement is None:
-            self.devices.remove(device)
+            self.room.devices.remove(device)
         else:
             await self._node.set_holder(device.placement, None)
         device.reserved = False
@@ -227,7 +207,7 @@ class Scenarios:
         if device.placement is not None:
             await self._node.delete_partition(device.placement)
             await self._node.wait_removed(device.placement)
-        self.devices.remove(device)
+        self.room.devices.remove(device)
 
     async def _replace(self, old: TrackedDevice, new: TrackedDevice) -> None:
         """A warm partition is removed for a new one that overlaps it."""
@@ -238,7 +218,7 @@ class Scenarios:
         if device.claim is None:
             return
         boot, before = self._node.boot_number, self._node.containers.get(device.claim["metadata"]["uid"])
-        after = await self._node.prepare(device.claim, device.name, device.card, opened=device.opened)
+        after = await self._node.prepare(device.claim, device)
         if before is not None and boot == self._node.boot_number and after.uuid != before.uuid:
             self.violations.append(
                 Violation(KILLED, f"claim {after.claim} had {before.uuid} and was given {after.uuid}")
@@ -255,7 +235,7 @@ class Scenarios:
         await asyncio.sleep(_WAIT_SECONDS)
         await self._node.unprepare(claim)
         await self._node.wait_removed(placement)
-        self.devices.remove(device)
+        self.room.devices.remove(device)
 
     async def _lose_objects(self, device: TrackedDevice) -> None:
         """Claim and Partition are lost (etcd restored from an old copy) while the container still runs."""
@@ -267,7 +247,7 @@ class Scenarios:
         await asyncio.sleep(_WAIT_SECONDS)
         await self._node.unprepare(claim)
         await self._node.wait_removed(placement)
-        self.devices.remove(device)
+        self.room.devices.remove(device)
 
     async def _next_claim(self, device: TrackedDevice) -> None:
         """The next claim gets the device while the container of the last one still runs."""

@@ -23,7 +23,7 @@ class SimulatedHardware:
         self._state = folder / "node.yaml.state.json"
         self._save({"partitions": [], "faults": {}, "next": 1})
         self.environment: Mapping[str, str] = {}
-        self.root: Path | None = None
+        self.root = None
         self.arguments: Sequence[str] = ("--backend", "simulated", "--simulation", str(file))
 
     def partitions(self) -> tuple[LivePartition, ...]:

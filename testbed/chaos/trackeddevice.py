@@ -18,6 +18,8 @@ class TrackedDevice:
     """Whether a scenario of this round uses it."""
     gibibytes: int = 0
     """Of the memory of a whole card that other claims use, too; 0: it is for one claim."""
+    sharing: str = ""
+    """Strategy by which its claim shares it: "MPS", "TimeSlicing"."""
     opened: bool = False
     """Whether a program in the container opens it, so that the driver reports it as in use."""
 

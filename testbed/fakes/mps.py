@@ -17,6 +17,7 @@ import os
 import re
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _LIMIT = re.compile(r"[1-9]\d*[MG]")
@@ -65,7 +66,7 @@ def _serve(listening: socket.socket, log: Path) -> None:
         client, _ = listening.accept()
         with client, client.makefile("rw") as talk:
             for line in talk:
-                with log.open("a") as file:
+                with suppress(OSError), log.open("a") as file:  # a full disk ends no daemon; source: none
                     file.write(f"Cmd:{line}")
                 talk.write(_answer(line.split(), devices, terms) + _ENDED + "\n")
                 talk.flush()

@@ -8,6 +8,7 @@ org.freedesktop.systemd1(5), systemd.service(5), systemd.exec(5)):
 - Type=forking: the unit is active when ExecStart and ExecStartPost have ended with 0; Restart=always starts it anew when its last
   process has ended; StopUnit ends all of them;
 - StandardInputData is the input of every program of the unit, StandardOutputFile takes their output from its beginning;
+- no unit outlives a reboot, which is SIGHUP here;
 - a mount unit is named after its path. Nothing is mounted here: the folder does as well.
 """
 
@@ -122,6 +123,11 @@ class Manager:
         self._root = root
         self.units: dict[str, Unit] = {}
 
+    def stop_all(self) -> None:
+        """End every unit, and forget them."""
+        while self.units:
+            self.units.popitem()[1].stop()
+
     def answer(self, message: Message) -> Any:
         """Carry out a call; returns the message that answers it."""
         member = message.header.fields[HeaderFields.member]
@@ -212,14 +218,17 @@ def main() -> None:
     # What daemonizes stays a child of this process, as processes of a unit stay in its control group.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     bus = Bus(Path(sys.argv[1]))
-    ended = threading.Event()
+    ended, rebooted = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    signal.signal(signal.SIGHUP, lambda *_: rebooted.set())
     threading.Thread(target=bus.serve_forever, daemon=True).start()
     while not ended.wait(_LOOK_SECONDS):
         for unit in list(bus.manager.units.values()):
             unit.supervise()
-    for unit in list(bus.manager.units.values()):
-        unit.stop()
+        if rebooted.is_set():
+            rebooted.clear()
+            bus.manager.stop_all()
+    bus.manager.stop_all()
 
 
 if __name__ == "__main__":

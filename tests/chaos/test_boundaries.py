@@ -2,8 +2,7 @@ import re
 from pathlib import Path
 
 from apportion.agent.rows import ClaimStep, NetworkStep
-from testbed.chaos.killpoints import NETWORK_STEPS, STEPS, boundaries
-from tests.agent.nvml.test_control_daemons import STEPS as OF_DAEMONS
+from testbed.chaos.killpoints import NETWORK_STEPS, SHARING_STEPS, STEPS, boundaries
 
 AGENT = Path(__file__).parents[2] / "operator" / "apportion" / "agent"
 NOT_REACHED = {
@@ -15,7 +14,7 @@ NOT_REACHED = {
 
 
 def test_an_agent_is_killed_at_every_step_that_it_names() -> None:
-    """A step that is added in the agent must be added to the kill points, or to the crash tests of control daemons."""
+    """A step that is added in the agent must be added to the kill points."""
     named = {
         name
         for file in AGENT.rglob("*.py")
@@ -23,5 +22,6 @@ def test_an_agent_is_killed_at_every_step_that_it_names() -> None:
     }
     named |= {f"claim.{step.lower()}" for step in ClaimStep}
     named |= {f"network.{step.lower()}" for step in NetworkStep}
-    assert named - NOT_REACHED == {*STEPS, *NETWORK_STEPS, *OF_DAEMONS}
-    assert {point.name for point in boundaries("nvml", network=True)} >= {*STEPS, *NETWORK_STEPS}
+    points = {*STEPS, *SHARING_STEPS, *NETWORK_STEPS}
+    assert named - NOT_REACHED == points
+    assert {point.name for point in boundaries("nvml", network=True)} >= points

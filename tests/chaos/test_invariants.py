@@ -10,6 +10,7 @@ from testbed.chaos.invariants import (
     KILLED,
     LEAKED,
     MISDIRECTED,
+    CardSetup,
     CdiFile,
     Container,
     Observation,
@@ -56,6 +57,11 @@ SHARED = replace(
 )
 
 
+WITH_MPS = Container("w", "gpu-1", "gpu-1", "GPU-1", sharing="MPS")
+WITH_SLICE = replace(WITH_MPS, sharing="TimeSlicing")
+MPS_SETUP = CardSetup(exclusive=True, daemons=("50.0",))
+
+
 def test_a_correct_state_has_no_violation() -> None:
     """Otherwise every run would fail."""
     assert not [*invariants.always(RIGHT), *invariants.at_rest(RIGHT)]
@@ -66,6 +72,22 @@ def test_an_interface_in_the_pod_of_its_claim_is_no_violation() -> None:
     files = (*RIGHT.cdi_files, CdiFile("n.json", "n", frozenset()))
     right = replace(RIGHT, cdi_files=files, interface=IN_POD)
     assert not [*invariants.always(right), *invariants.at_rest(right)]
+
+
+def test_a_card_that_is_set_up_as_its_claim_asks_is_no_violation() -> None:
+    """A control daemon with its limits for MPS, a time slice for the other strategy."""
+    for container, setup in ((WITH_MPS, MPS_SETUP), (WITH_SLICE, CardSetup(time_slice=3))):
+        containers = (CONTAINER, container)
+        files = (*RIGHT.cdi_files, CdiFile("w.json", "w", frozenset({"GPU-1"})))
+        right = replace(
+            RIGHT,
+            whole=frozenset({"gpu-1"}),
+            containers=containers,
+            cdi_files=files,
+            setups={"gpu-1": setup},
+            daemon_folders=("w",) if setup.daemons else (),
+        )
+        assert not [*invariants.always(right), *invariants.at_rest(right)]
 
 
 def test_two_shares_of_a_card_are_no_violation() -> None:
@@ -93,6 +115,24 @@ def test_two_shares_of_a_card_are_no_violation() -> None:
         ),
         pytest.param(DOUBLED, {"containers": (CONTAINER, WHOLE)}, id="a card and a part of it"),
         pytest.param(MISDIRECTED, {"minors": {"MIG-1": 1}}, id="the file of another GPU is in the container"),
+        pytest.param(
+            MISDIRECTED,
+            {
+                "containers": (CONTAINER, WITH_MPS),
+                "setups": {"gpu-1": replace(MPS_SETUP, daemons=("100.0",))},
+            },
+            id="a control daemon without the limits of its claim",
+        ),
+        pytest.param(
+            MISDIRECTED,
+            {"containers": (CONTAINER, WITH_MPS), "setups": {"gpu-1": CardSetup(daemons=("50.0",))}},
+            id="a card that programs use past their control daemon",
+        ),
+        pytest.param(
+            MISDIRECTED,
+            {"containers": (CONTAINER, WITH_SLICE), "setups": {"gpu-1": CardSetup()}},
+            id="a card without the time slice of its claim",
+        ),
         pytest.param(
             MISDIRECTED,
             {"interface": replace(IN_POD, in_pod=False)},
@@ -132,6 +172,10 @@ def test_what_must_never_happen_is_seen_at_once(kind: str, changes: dict[str, An
             {"interface": PodInterface("", running=False, in_pod=False, on_host=True, left=("n.json",))},
             id="a file of an interface that is back",
         ),
+        pytest.param({"setups": {"gpu-1": CardSetup(daemons=("50.0",))}}, id="a control daemon"),
+        pytest.param({"setups": {"gpu-1": CardSetup(exclusive=True)}}, id="a compute mode"),
+        pytest.param({"setups": {"gpu-1": CardSetup(time_slice=3)}}, id="a time slice"),
+        pytest.param({"daemon_folders": ("w",)}, id="a folder of a control daemon"),
         pytest.param({"stray_files": ("c.new",)}, id="an unfinished CDI file"),
         pytest.param(
             {"cdi_files": (CdiFile("c.json", "c", frozenset({"MIG-9"})),)},
