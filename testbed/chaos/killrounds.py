@@ -205,7 +205,7 @@ class KillRounds:
         self.node.relay.restore()
 
     def _create_foreign(self) -> None:
-        self.node.foreign.add(self.node.hardware.create_foreign(self._scenarios.room.foreign_placement))
+        self.node.foreign.add(self.node.hardware.create_foreign(self._scenarios.used.foreign_placement))
 
     def _add(self, violations: Iterable[Violation]) -> None:
         self.violations += [each for each in violations if each not in self.violations]

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any, Final
 
 from testbed.chaos import railscenarios
+from testbed.chaos.devicesinuse import FOREIGN_CARD, WHOLE_CARD, DevicesInUse
 from testbed.chaos.fakehardware import Placement
 from testbed.chaos.invariants import DOUBLED, KILLED, Violation
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.railscenarios import RailScenarios
-from testbed.chaos.room import FOREIGN_CARD, WHOLE_CARD, Room
 from testbed.chaos.trackeddevice import TrackedDevice
 
 Scenario = Coroutine[Any, Any, None]
@@ -40,14 +40,14 @@ class Scenarios:
     def __init__(self, node: ChaosNode) -> None:
         self._node = node
         self._numbers = count(1)
-        self.room = Room()
+        self.used = DevicesInUse()
         self.violations: list[Violation] = []
         self._rail = RailScenarios(node)
 
     def choose(self, random: Random, first: str = "") -> list[tuple[str, Scenario]]:
         """Return a few scenarios with their names; the one called `first` comes first, if it is possible now."""
         names = [*_NAMES, *self._rail.names]
-        if len(self.room.devices) > _MOST_DEVICES:
+        if len(self.used.devices) > _MOST_DEVICES:
             names = ["finish", "remove", "remove", "force_delete", "lose_objects"]
         chosen = [first] if first else []
         chosen += random.choices(names, k=random.choice((1, 2, 2, 3, 4)))
@@ -57,27 +57,27 @@ class Scenarios:
     async def prepare_for(self, name: str, random: Random) -> None:
         """Make a scenario possible: free room to cut, a container to end, or a warm partition to remove. No agent is killed."""
         await self._rail.prepare_for(name, random)
-        ends_mps = name == END_MPS and not any(device.sharing == MPS for device in self.room.devices)
+        ends_mps = name == END_MPS and not any(device.sharing == MPS for device in self.used.devices)
         if name in ("mode", MPS, TIME_SLICE) or ends_mps:
-            for device in self.room.on_card(WHOLE_CARD):
+            for device in self.used.on_card(WHOLE_CARD):
                 await self._clear(device)
         if ends_mps:
             await self._start_whole(sharing=MPS)
-        while name in ("cut", "start") and self.room.free_placement(random) is None:
-            await self._clear(random.choice(self.room.devices))
+        while name in ("cut", "start") and self.used.free_placement(random) is None:
+            await self._clear(random.choice(self.used.devices))
         if name in ("finish", "remove") and not any(
-            device.placement is not None for device in self.room.devices
+            device.placement is not None for device in self.used.devices
         ):
             # The first card is in use as a whole; the other one has room.
-            placement = self.room.free_placement(random, card=FOREIGN_CARD)
+            placement = self.used.free_placement(random, card=FOREIGN_CARD)
             if placement is not None:
                 await self._create(placement, warm=False, random=random)
         running = [
             device
-            for device in self.room.devices
+            for device in self.used.devices
             if device.claim is not None and device.placement is not None
         ]
-        warm = [device for device in self.room.devices if device.claim is None]
+        warm = [device for device in self.used.devices if device.claim is None]
         if name == "finish" and not running:
             await self._start(random.choice(warm), existing=True)
         elif name == "remove" and not warm:
@@ -86,14 +86,14 @@ class Scenarios:
     async def _clear(self, device: TrackedDevice) -> None:
         if device.claim is not None:
             await self._finish(device)
-        if device in self.room.devices:
+        if device in self.used.devices:
             await self._remove(device)
 
     def interrupted(self) -> list[Scenario]:
         """Return the scenarios by which kubelet starts containers again after a reboot."""
         lost = [
             device
-            for device in self.room.devices
+            for device in self.used.devices
             if device.claim is not None and device.claim["metadata"]["uid"] not in self._node.containers
         ]
         return [*(self._run(device) for device in lost), *self._rail.interrupted()]
@@ -102,22 +102,22 @@ class Scenarios:
         """Choose and reserve the device now, so that no other scenario of this round takes it."""
         match name:
             case "cut" | "start" | "warm" | "mode":
-                warm = [device for device in self.room.idle() if device.claim is None]
+                warm = [device for device in self.used.idle() if device.claim is None]
                 if name == "start" and warm and random.random() < 0.4:
                     return self._start(random.choice(warm).reserve(), existing=True)
-                placement = self.room.free_placement(random, card=WHOLE_CARD if name == "mode" else "")
+                placement = self.used.free_placement(random, card=WHOLE_CARD if name == "mode" else "")
                 return (
                     None if placement is None else self._create(placement, warm=name == "warm", random=random)
                 )
             case "whole_card" | "MPS" | "TimeSlicing":
-                if self.room.on_card(WHOLE_CARD) or (name != "whole_card" and self._node.daemons is None):
+                if self.used.on_card(WHOLE_CARD) or (name != "whole_card" and self._node.daemons is None):
                     return None
                 self._node.hardware.rebind()  # under the running agent, while nobody has the card
                 return self._start_whole(sharing="" if name == "whole_card" else name)
             case "end_mps":
                 return self._on_any(random, self._finish, lambda device: device.sharing == MPS)
             case "share":
-                return self._start_whole(gibibytes=_GIBIBYTES) if self.room.for_one_more_share else None
+                return self._start_whole(gibibytes=_GIBIBYTES) if self.used.for_one_more_share else None
             case railscenarios.JOIN | railscenarios.LEAVE:
                 return self._rail.scenario(name, random)
             case "remove":
@@ -143,29 +143,29 @@ class Scenarios:
         scenario: Callable[[TrackedDevice], Scenario],
         fit: Callable[[TrackedDevice], bool],
     ) -> Scenario | None:
-        found = [device for device in self.room.idle() if fit(device)]
+        found = [device for device in self.used.idle() if fit(device)]
         return scenario(random.choice(found).reserve()) if found else None
 
     def _create(self, placement: Placement, *, warm: bool, random: Random) -> Scenario:
-        device = self.room.add(TrackedDevice(placement.card, placement, opened=random.random() < _P_OPENED))
+        device = self.used.add(TrackedDevice(placement.card, placement, opened=random.random() < _P_OPENED))
         return self._warm(device) if warm else self._start(device, existing=False)
 
     def _choose_replacement(self, random: Random) -> Scenario | None:
         warm = [
-            device for device in self.room.idle() if device.claim is None and device.placement is not None
+            device for device in self.used.idle() if device.claim is None and device.placement is not None
         ]
         if not warm:
             return None
         old = random.choice(warm)
-        placement = self.room.free_placement(random, without=old)
+        placement = self.used.free_placement(random, without=old)
         return (
             None
             if placement is None
-            else self._replace(old.reserve(), self.room.add(TrackedDevice(placement.card, placement)))
+            else self._replace(old.reserve(), self.used.add(TrackedDevice(placement.card, placement)))
         )
 
     def _start_whole(self, **terms: Any) -> Scenario:
-        return self._start(self.room.add(TrackedDevice(WHOLE_CARD, None, **terms)), existing=True)
+        return self._start(self.used.add(TrackedDevice(WHOLE_CARD, None, **terms)), existing=True)
 
     async def _start(self, device: TrackedDevice, *, existing: bool) -> None:
         name = f"c{next(self._numbers)}"
@@ -197,7 +197,7 @@ class Scenarios:
             await self._node.unprepare(claim)
             await self._node.delete_claim(claim)
         if device.placement is None:
-            self.room.devices.remove(device)
+            self.used.devices.remove(device)
         else:
             await self._node.set_holder(device.placement, None)
         device.reserved = False
@@ -207,7 +207,7 @@ class Scenarios:
         if device.placement is not None:
             await self._node.delete_partition(device.placement)
             await self._node.wait_removed(device.placement)
-        self.room.devices.remove(device)
+        self.used.devices.remove(device)
 
     async def _replace(self, old: TrackedDevice, new: TrackedDevice) -> None:
         """A warm partition is removed for a new one that overlaps it."""
@@ -235,7 +235,7 @@ class Scenarios:
         await asyncio.sleep(_WAIT_SECONDS)
         await self._node.unprepare(claim)
         await self._node.wait_removed(placement)
-        self.room.devices.remove(device)
+        self.used.devices.remove(device)
 
     async def _lose_objects(self, device: TrackedDevice) -> None:
         """Claim and Partition are lost (etcd restored from an old copy) while the container still runs."""
@@ -247,7 +247,7 @@ class Scenarios:
         await asyncio.sleep(_WAIT_SECONDS)
         await self._node.unprepare(claim)
         await self._node.wait_removed(placement)
-        self.room.devices.remove(device)
+        self.used.devices.remove(device)
 
     async def _next_claim(self, device: TrackedDevice) -> None:
         """The next claim gets the device while the container of the last one still runs."""

@@ -183,7 +183,11 @@ class _Connection(socketserver.StreamRequestHandler):
     server: "Bus"
 
     def handle(self) -> None:
-        """Authenticate as dbus-daemon does (D-Bus specification), then answer calls."""
+        """Authenticate as dbus-daemon does (D-Bus specification), then answer calls, until the client goes or is killed."""
+        with suppress(ConnectionError):
+            self._serve()
+
+    def _serve(self) -> None:
         for line in iter(self.rfile.readline, b""):
             words = line.lstrip(b"\0").split()
             if words[:1] == [b"BEGIN"]:

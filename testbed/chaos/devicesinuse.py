@@ -1,4 +1,4 @@
-"""The room on a node's cards: what the scenarios have in use or keep warm, and where more fits.
+"""The devices of a node that its scenarios have in use or keep warm, and where more fits.
 
 In: devices in use. Out: placements that are free. It knows what cards offer from the models of the fake driver, not from the product.
 """
@@ -16,7 +16,7 @@ FOREIGN_CARD: Final = "gpu-1"
 _MOST_SHARES: Final = 4
 
 
-class Room:
+class DevicesInUse:
     """That of one node."""
 
     def __init__(self) -> None:
