@@ -13,12 +13,12 @@ from typing import Any
 
 from kubernetes_asyncio.client import Configuration
 
-from apportion.agent import journalrows
 from apportion.agent.backends import backends, generic_devices
 from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.names import UnkeptNames
 from apportion.agent.journal import Journal, read_journal
+from apportion.agent.journal.rows import profiles
 from apportion.agent.kubelet.claimdevices import claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices
 from apportion.agent.kubelet.metadata import MetadataFolder
@@ -187,8 +187,8 @@ class NodeTools:
         Raises HardwareError for a driver that cannot be asked, BrokenInput.
         """
         rows, _, names = read_journal(self._journal_file)
-        profiles = partial(journalrows.profiles, tuple(rows.values()))
-        hardware = Hardware(backends(self._options, UnkeptNames(names, profiles)))
+        kept = UnkeptNames(names, partial(profiles, tuple(rows.values())))
+        hardware = Hardware(backends(self._options, kept))
         await hardware.discover()
         for error in hardware.failures:
             raise error

@@ -1,6 +1,6 @@
 """The rows of the journal: partitions and claims, each with how far it is, and how claims have had their devices set up.
 
-In: nothing. Out: frozen values that `journal.py` writes and reads, and that the workers decide by.
+In: nothing. Out: frozen values that `journal` writes and reads, and that the workers decide by.
 """
 
 import uuid

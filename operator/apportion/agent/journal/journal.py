@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from apportion.agent import journalcards, journalnetworks, journalrows, journalsharing
-from apportion.agent.journalfile import open_file
+from apportion.agent.journal import cards, networks, rows, sharing
+from apportion.agent.journal.file import open_file
 from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow, check_room
 from apportion.errors import BrokenInput, NotReady
 
@@ -30,7 +30,7 @@ class Journal:
     """One journal file. Thread-safe; every changing call is one transaction."""
 
     def __init__(self, path: Path, boot_id: str) -> None:
-        """Open or make the file (`journalfile.py`). Raises NotReady when it can be neither read nor written.
+        """Open or make the file (`file.py`). Raises NotReady when it can be neither read nor written.
 
         After a reboot (another boot id) no claim is prepared any more, because no container survived; partition rows
         stay and are compared with the hardware.
@@ -52,41 +52,41 @@ class Journal:
     def partitions(self) -> dict[str, PartitionRow]:
         """Return all partition rows by UID."""
         with self._reading() as db:
-            return journalrows.partitions(db)
+            return rows.partitions(db)
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
         with self._reading() as db:
             row = db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
-            return journalrows.partition(row, journalcards.of_owner(db, uid)) if row else None
+            return rows.partition(row, cards.of_owner(db, uid)) if row else None
 
     def partitions_of(self, card: str) -> tuple[PartitionRow, ...]:
         """Return the partition rows of one card, oldest first."""
         with self._reading() as db:
-            rows = db.execute("SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)).fetchall()
-            return tuple(journalrows.partition(row, journalcards.of_owner(db, row["uid"])) for row in rows)
+            found = db.execute("SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)).fetchall()
+            return tuple(rows.partition(row, cards.of_owner(db, row["uid"])) for row in found)
 
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
         with self._transaction() as db:
-            journalrows.put_partition(db, row)
+            rows.put_partition(db, row)
             db.execute("DELETE FROM interrupted WHERE uid=?", (row.uid,))
 
     def drop_partition(self, uid: str) -> None:
         """Forget a partition: it is gone from the hardware, or was never begun."""
         with self._transaction() as db:
             db.execute("DELETE FROM partitions WHERE uid=?", (uid,))
-            journalcards.drop(db, uid)
+            cards.drop(db, uid)
 
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
         with self._reading() as db:
-            return journalrows.claims(db)
+            return rows.claims(db)
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
         with self._reading() as db:
-            return journalrows.claim(db, uid, driver)
+            return rows.claim(db, uid, driver)
 
     def reserve(
         self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM, kin: Mapping[str, Collection[str]] = _NO_KIN
@@ -98,9 +98,7 @@ class Journal:
         process. Raises NotReady naming the holder.
         """
         with self._transaction() as db:
-            others = [
-                each for each in journalrows.claims(db) if each.driver == row.driver and each.uid != row.uid
-            ]
+            others = [each for each in rows.claims(db) if each.driver == row.driver and each.uid != row.uid]
             check_room(row, others, room)
             for other in others:
                 for mine in row.devices:
@@ -111,53 +109,53 @@ class Journal:
                                 f"device {mine.device} is held by ResourceClaim {other.key} (uid {other.uid}), which has"
                                 f" {theirs.device} prepared; it is free after that claim is unprepared"
                             )
-            journalcards.drop(db, journalrows.owner(row.driver, row.uid))
-            journalrows.put_claim(db, row)
+            cards.drop(db, rows.owner(row.driver, row.uid))
+            rows.put_claim(db, row)
 
     def put_claim(self, row: ClaimRow) -> None:
         """Write a further step of a claim."""
         with self._transaction() as db:
-            journalrows.put_claim(db, row)
+            rows.put_claim(db, row)
 
     def drop_claim(self, uid: str, driver: str) -> None:
         """Forget a claim: its devices are free for the next one."""
         with self._transaction() as db:
-            journalrows.drop_claim(db, uid, driver)
+            rows.drop_claim(db, uid, driver)
 
     def sharing(self) -> tuple[SharingRow, ...]:
         """Return what claims have had set up, oldest first."""
         with self._reading() as db:
-            return journalsharing.every(db)
+            return sharing.every(db)
 
     def sharing_of(self, uid: str, driver: str) -> SharingRow | None:
         """Return what one claim has had set up."""
         with self._reading() as db:
-            return journalsharing.one(db, uid, driver)
+            return sharing.one(db, uid, driver)
 
     def put_sharing(self, row: SharingRow) -> None:
         """Write what a claim is about to have set up, or has; raises NotReady when another claim has a device set up otherwise."""
         with self._transaction() as db:
-            journalsharing.put(db, row)
+            sharing.put(db, row)
 
     def drop_sharing(self, uid: str, driver: str) -> None:
         """Forget what a claim had set up."""
         with self._transaction() as db:
-            journalsharing.drop(db, uid, driver)
+            sharing.drop(db, uid, driver)
 
     def networks(self) -> tuple[NetworkRow, ...]:
         """Return the rows of all interfaces, oldest first."""
         with self._reading() as db:
-            return journalnetworks.rows(db)
+            return networks.rows(db)
 
     def put_network(self, row: NetworkRow) -> None:
         """Write one step of an interface."""
         with self._transaction() as db:
-            journalnetworks.put(db, row)
+            networks.put(db, row)
 
     def drop_network(self, row: NetworkRow) -> None:
         """Forget an interface: it is on the host, as it was."""
         with self._transaction() as db:
-            journalnetworks.drop(db, row)
+            networks.drop(db, row)
 
     def name(self, stem: str, uuid: str, number: int) -> str:
         """Return the name of a card, which it keeps for good (`CardNames`)."""
@@ -165,16 +163,16 @@ class Journal:
             if owner == uuid:
                 return name
         with self._transaction() as db:
-            return journalcards.name(db, stem, uuid, number)
+            return cards.name(db, stem, uuid, number)
 
     def known(self) -> Mapping[str, str]:
         """Return the UUIDs of all cards that have a name (`CardNames`)."""
         with self._reading() as db:
-            return journalcards.names(db)
+            return cards.names(db)
 
     def profiles(self, uuid: str) -> Mapping[int, str]:
         """Return the names of profiles of which partitions exist on a card (`CardNames`); of two names the older one."""
-        return journalrows.profiles(self.partitions().values(), uuid)
+        return rows.profiles(self.partitions().values(), uuid)
 
     def forget_card(self, name: str, there: str) -> tuple[str, list[str]]:
         """Forget the card that had this name, with its partitions; `there` is the UUID of the one that has it now, "" for none.
@@ -183,17 +181,17 @@ class Journal:
         claim has a device of it prepared.
         """
         with self._transaction() as db:
-            return journalcards.forget(db, name, there)
+            return cards.forget(db, name, there)
 
     def learn_names(self, uuids: Mapping[str, str]) -> None:
         """Take the names of cards from elsewhere, UUIDs by name; what is known already stays."""
         with self._transaction() as db:
-            journalcards.learn(db, uuids)
+            cards.learn(db, uuids)
 
     def note_cards(self, uuids: Mapping[str, str]) -> None:
         """Note the UUIDs of cards in rows that lack them, which an older release wrote; `uuids` are by name, as seen now."""
         lacking = [(row.uid, row.place.card) for row in self.partitions().values() if not row.card_uuid] + [
-            (journalrows.owner(claim.driver, claim.uid), device.card)
+            (rows.owner(claim.driver, claim.uid), device.card)
             for claim in self.claims()
             for device in claim.devices
             if not device.card_uuid
@@ -201,7 +199,7 @@ class Journal:
         for owner, card in lacking:
             if card in uuids:
                 with self._transaction() as db:
-                    journalcards.put(db, owner, {card: uuids[card]})
+                    cards.put(db, owner, {card: uuids[card]})
 
     def if_unclaimed(self, uid: str, driver: str, act: Callable[[], None]) -> bool:
         """Act inside a transaction in which no claim row can appear; returns False, without acting, if there is one."""
@@ -235,9 +233,9 @@ class Journal:
                 return False
             db.execute("DELETE FROM boot")
             db.execute("INSERT INTO boot VALUES (?)", (boot_id,))
-            for claim in journalrows.claims(db):
-                journalrows.drop_claim(db, claim.uid, claim.driver)
-            journalsharing.forget_all(db)
+            for claim in rows.claims(db):
+                rows.drop_claim(db, claim.uid, claim.driver)
+            sharing.forget_all(db)
             # The host has set up its interfaces anew.
             db.execute("DELETE FROM networks")
             return known is not None
@@ -281,6 +279,6 @@ def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, .
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
             db.row_factory = sqlite3.Row
-            return journalrows.partitions(db), journalrows.claims(db), journalcards.names(db)
+            return rows.partitions(db), rows.claims(db), cards.names(db)
     except sqlite3.DatabaseError as error:
         raise BrokenInput(f"the journal {path} cannot be read: {error}") from None

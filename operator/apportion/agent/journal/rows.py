@@ -1,6 +1,6 @@
 """Rows of the journal as SQL: partitions and claims, written and read with the cards on which they lie.
 
-In: a connection, inside a transaction for writes; values of `rows.py`. Out: the same values.
+In: a connection, inside a transaction for writes; values of `agent.rows`. Out: the same values.
 """
 
 import json
@@ -9,26 +9,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from apportion.agent import journalcards, journalshares
 from apportion.agent.devices.names import profile_place
 from apportion.agent.devices.values import PartitionPlace, Placement
+from apportion.agent.journal import cards, shares
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep, PartitionRow, Share, Step
 
 
 def partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
     """Return all partition rows by UID, oldest first."""
-    cards = journalcards.of_all(db)
-    rows = db.execute("SELECT * FROM partitions ORDER BY rowid")
-    return {row["uid"]: partition(row, cards.get(row["uid"], {})) for row in rows}
+    uuids = cards.of_all(db)
+    found = db.execute("SELECT * FROM partitions ORDER BY rowid")
+    return {row["uid"]: partition(row, uuids.get(row["uid"], {})) for row in found}
 
 
 def claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
     """Return all claim rows, oldest first."""
-    cards, shares = journalcards.of_all(db), journalshares.of_all(db)
-    rows = db.execute("SELECT * FROM claims ORDER BY rowid")
+    uuids, parts = cards.of_all(db), shares.of_all(db)
+    found = db.execute("SELECT * FROM claims ORDER BY rowid")
     return tuple(
-        _claim(row, cards.get(whose, {}), shares.get(whose, {}))
-        for row in rows
+        _claim(row, uuids.get(whose, {}), parts.get(whose, {}))
+        for row in found
         for whose in (owner(row["driver"], row["uid"]),)
     )
 
@@ -37,14 +37,14 @@ def claim(db: sqlite3.Connection, uid: str, driver: str) -> ClaimRow | None:
     """Return one claim row."""
     row = db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
     whose = owner(driver, uid)
-    return _claim(row, journalcards.of_owner(db, whose), journalshares.of_owner(db, whose)) if row else None
+    return _claim(row, cards.of_owner(db, whose), shares.of_owner(db, whose)) if row else None
 
 
 def drop_claim(db: sqlite3.Connection, uid: str, driver: str) -> None:
     """Forget a claim, with what is noted of its cards and shares."""
     db.execute("DELETE FROM claims WHERE uid=? AND driver=?", (uid, driver))
-    journalcards.drop(db, owner(driver, uid))
-    journalshares.drop(db, owner(driver, uid))
+    cards.drop(db, owner(driver, uid))
+    shares.drop(db, owner(driver, uid))
 
 
 def profiles(rows: Iterable[PartitionRow], uuid: str) -> Mapping[int, str]:
@@ -83,7 +83,7 @@ def put_partition(db: sqlite3.Connection, row: PartitionRow) -> None:
             row.uuid,
         ),
     )
-    journalcards.put(db, row.uid, {row.place.card: row.card_uuid})
+    cards.put(db, row.uid, {row.place.card: row.card_uuid})
 
 
 def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
@@ -94,18 +94,18 @@ def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
         {key: value for key, value in asdict(device).items() if key not in own} for device in row.devices
     ]
     devices = json.dumps(known)
-    cards = {device.card: device.card_uuid for device in row.devices}
+    uuids = {device.card: device.card_uuid for device in row.devices}
     db.execute(
         "INSERT INTO claims VALUES (?,?,?,?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET step=excluded.step,"
         " devices=excluded.devices",
         (row.uid, row.driver, row.namespace, row.name, row.step, devices),
     )
-    journalcards.put(db, owner(row.driver, row.uid), cards)
-    journalshares.put(db, owner(row.driver, row.uid), row.devices)
+    cards.put(db, owner(row.driver, row.uid), uuids)
+    shares.put(db, owner(row.driver, row.uid), row.devices)
 
 
-def partition(row: sqlite3.Row, cards: Mapping[str, str]) -> PartitionRow:
-    """Read a partition; `cards` are UUIDs by name."""
+def partition(row: sqlite3.Row, uuids: Mapping[str, str]) -> PartitionRow:
+    """Read a partition; `uuids` are those of cards by name."""
     return PartitionRow(
         uid=row["uid"],
         name=row["name"],
@@ -115,12 +115,12 @@ def partition(row: sqlite3.Row, cards: Mapping[str, str]) -> PartitionRow:
         layout=row["layout"],
         instance=json.loads(row["instance"]),
         uuid=row["uuid"],
-        card_uuid=cards.get(row["card"], ""),
+        card_uuid=uuids.get(row["card"], ""),
     )
 
 
-def _claim(row: sqlite3.Row, cards: Mapping[str, str], shares: Mapping[int, Share]) -> ClaimRow:
-    """Read a claim; `cards` are UUIDs by name, `shares` by position."""
+def _claim(row: sqlite3.Row, uuids: Mapping[str, str], parts: Mapping[int, Share]) -> ClaimRow:
+    """Read a claim; `uuids` are those of cards by name, `parts` its shares by position."""
     devices: list[dict[str, Any]] = json.loads(row["devices"])
     return ClaimRow(
         uid=row["uid"],
@@ -133,8 +133,8 @@ def _claim(row: sqlite3.Row, cards: Mapping[str, str], shares: Mapping[int, Shar
                 **{
                     **device,
                     "requests": tuple(device["requests"]),
-                    "card_uuid": cards.get(device["card"], ""),
-                    "share": shares.get(position),
+                    "card_uuid": uuids.get(device["card"], ""),
+                    "share": parts.get(position),
                 }
             )
             for position, device in enumerate(devices)

@@ -1,0 +1,5 @@
+"""The agent's memory over crashes: a file of SQLite, with a module for each kind of row."""
+
+from apportion.agent.journal.journal import Journal, read_journal
+
+__all__ = ["Journal", "read_journal"]
