@@ -18,18 +18,20 @@ from apportion.agent.devices.generic.kind import DeviceKind
 from apportion.agent.devices.generic.sysfs import FoundDevice
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.agent.devices.names import CardNames
-from apportion.agent.devices.values import Card, Edits, Health, LivePartition, Location, PartitionPlace
+from apportion.agent.devices.uncut import UncutBackend
+from apportion.agent.devices.values import Card, Edits, Health, Location
 from apportion.errors import BrokenInput, Lost, Unsupported
 
 _LONGEST_PLACE = 40
 """Characters: a UUID is an attribute of 64 bytes, and begins with the type."""
 
 
-class GenericBackend:
+class GenericBackend(UncutBackend):
     """The devices of one kind on this node."""
 
     def __init__(self, kind: DeviceKind, root: Path, names: CardNames) -> None:
         """`root` is where the host's /sys and /dev are."""
+        super().__init__(f"a {kind.type}")
         self._kind = kind
         self._root = root
         self._host = HostFiles(root)
@@ -70,25 +72,6 @@ class GenericBackend:
             raise Lost(f"{card}: its device files cannot be looked at: {error}") from None
         unread = "; ".join(facts(self._host, device, self._kind).unread)
         return replace(found, warning=f"{card}: {unread}" if unread else "")
-
-    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:  # noqa: ARG002 - the protocol's
-        """List nothing: such devices are not cut."""
-        return ()
-
-    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:  # noqa: ARG002 - the protocol's
-        """List nothing: such devices are not cut."""
-        return ()
-
-    def create(self, place: PartitionPlace) -> LivePartition:
-        """Refuse: such devices are not cut."""
-        raise Unsupported(f"{place}: a {self._kind.type} cannot be cut")
-
-    def destroy(self, live: LivePartition) -> None:
-        """Refuse: such devices are not cut."""
-        raise Unsupported(f"{live.place}: a {self._kind.type} cannot be cut")
-
-    def make_whole(self, card: str) -> None:
-        """Do nothing: such devices are always whole."""
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the devices that are gone (lost), or whose file does not say that they are well (sick)."""

@@ -15,6 +15,7 @@ from apportion.agent.devices import pci
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.rdma.sysfs import RdmaDevice
+from apportion.agent.devices.uncut import UncutBackend
 from apportion.agent.devices.values import (
     VIRTUAL_FUNCTIONS,
     Card,
@@ -22,12 +23,10 @@ from apportion.agent.devices.values import (
     DeviceNode,
     Edits,
     Health,
-    LivePartition,
     Location,
-    PartitionPlace,
 )
 from apportion.dra.device import Scalar
-from apportion.errors import Lost, Unsupported
+from apportion.errors import Lost
 
 _log = structlog.get_logger()
 
@@ -35,11 +34,12 @@ _LONGEST_TEXT = 64
 """Bytes of a string attribute (API `DeviceAttributeMaxValueLength`)."""
 
 
-class RdmaBackend:
+class RdmaBackend(UncutBackend):
     """The RDMA devices of this node."""
 
     def __init__(self, root: Path = Path("/"), away: AwayFolder | None = None) -> None:
         """`root` is where the host's /sys and /dev are; `away` has the devices whose interface is in a pod."""
+        super().__init__("an RDMA device")
         self._root = root
         self._away = away
         self._cards: dict[str, Card] = {}
@@ -82,25 +82,6 @@ class RdmaBackend:
         manager = sysfs.connection_manager(self._root)
         files = (*device.files, *((manager,) if manager is not None else ()))
         return Edits(nodes=tuple(DeviceNode(file.path, "", file.major, file.minor) for file in files))
-
-    def partitions(self, cards: Collection[str] | None = None) -> tuple[LivePartition, ...]:  # noqa: ARG002 - the protocol's
-        """List nothing: such devices are not cut."""
-        return ()
-
-    def partitions_of(self, card: str) -> tuple[LivePartition, ...]:  # noqa: ARG002 - the protocol's
-        """List nothing: such devices are not cut."""
-        return ()
-
-    def create(self, place: PartitionPlace) -> LivePartition:
-        """Refuse: such devices are not cut."""
-        raise Unsupported(f"{place}: an RDMA device cannot be cut")
-
-    def destroy(self, live: LivePartition) -> None:
-        """Refuse: such devices are not cut."""
-        raise Unsupported(f"{live.place}: an RDMA device cannot be cut")
-
-    def make_whole(self, card: str) -> None:
-        """Do nothing: such devices are always whole."""
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
         """Return the devices that are gone (lost) or have no active port (sick)."""
