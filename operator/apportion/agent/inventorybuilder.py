@@ -72,13 +72,13 @@ class InventoryBuilder:
 
     def sick_partitions(self) -> Mapping[str, PartitionRow]:
         """Return the partitions that an error hit which their cards have not, by the UID of their Partition."""
-        rows = self._context.journal.partitions()
-        return {uid: row for uid, row in rows.items() if row.uuid in self._marked}
+        return self._sick(self._context.journal.partitions())
 
     def devices(self, kind: str) -> tuple[DeviceHealth, ...]:
         """Return the health of all devices of a kind: whole cards, partitions that can be cut, those of layouts."""
-        hit = {row.device for row in self.sick_partitions().values()}
-        layouts = [row for row in self._context.journal.partitions().values() if row.layout]
+        rows = self._context.journal.partitions()
+        hit = {row.device for row in self._sick(rows).values()}
+        layouts = [row for row in rows.values() if row.layout]
         found: list[DeviceHealth] = []
         for card in self._context.hardware.cards.values():
             if card.kind == kind:
@@ -92,6 +92,9 @@ class InventoryBuilder:
                     for name in names
                 ]
         return tuple(found)
+
+    def _sick(self, rows: Mapping[str, PartitionRow]) -> Mapping[str, PartitionRow]:
+        return {uid: row for uid, row in rows.items() if row.uuid in self._marked}
 
     async def build(self) -> NodeInventory:
         """Return what is to be published now."""

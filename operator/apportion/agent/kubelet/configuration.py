@@ -4,12 +4,12 @@ In: an allocated claim, its devices of one driver, the node's cards. Out: the co
 and reason, which kubelet shows at the pod. The operator checks most of it before it gives devices away; others may allocate, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apportion.agent.devices.values import Card, CardKind
 from apportion.api import deviceconfig
-from apportion.api.deviceconfig import GpuConfig, SharingConfig
+from apportion.api.deviceconfig import DeviceConfig, GpuConfig, SharingConfig
 from apportion.api.networkconfig import NetworkConfig
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
@@ -33,32 +33,24 @@ def configurations(
     applies to those devices that it suits (dra-driver-nvidia-gpu, `getConfigResultsMap`).
     """
     found: dict[str, Configured] = {}
-    entries = claim.allocation.config if claim.allocation is not None else ()
-    for index, entry in enumerate(entries):
-        field = f"status.allocation.devices.config[{index}]"
-        if entry.opaque is None:
-            raise BrokenInput("only opaque parameters are known", field=field)
-        if entry.opaque.get("driver") != driver:
-            continue
-        parameters = f"{field}.opaque.parameters"
-        config = deviceconfig.read(entry.opaque.get("parameters"), field=parameters)
+    for entry in _entries(claim, driver):
+        config = entry.config
         suitable = CardKind.NIC if isinstance(config, NetworkConfig) else CardKind.GPU
         if kind != suitable:
             raise BrokenInput(
-                f"{config.kind} is for {suitable.upper()}s, not for a {kind}", field=f"{parameters}.kind"
+                f"{config.kind} is for {suitable.upper()}s, not for a {kind}", field=f"{entry.field}.kind"
             )
         for result in results:
-            named = {result.request, result.request.split("/")[0]} & {*entry.requests}
             suits = isinstance(config, NetworkConfig) or isinstance(config, GpuConfig) == (
                 result.device.name in cards
             )
-            if named and not suits:
+            if entry.names(result) and not suits:
                 raise BrokenInput(
                     f"{config.kind} does not suit device {result.device.name} of request {result.request}",
-                    field=f"{parameters}.kind",
+                    field=f"{entry.field}.kind",
                 )
-            if not isinstance(config, NetworkConfig) and suits and (named or not entry.requests):
-                found[result.device.name] = Configured(config, parameters)
+            if not isinstance(config, NetworkConfig) and suits and entry.serves(result):
+                found[result.device.name] = Configured(config, entry.field)
     return found
 
 
@@ -68,21 +60,44 @@ def network_configs(claim: Claim, driver: str, results: Sequence[DeviceResult]) 
     Raises BrokenInput for parameters that are not known, and for two devices of one name in the pod.
     """
     found: dict[str, NetworkConfig] = {}
-    for index, entry in enumerate(claim.allocation.config if claim.allocation is not None else ()):
-        if entry.opaque is None or entry.opaque.get("driver") != driver:
+    for entry in _entries(claim, driver):
+        config = entry.config
+        if not isinstance(config, NetworkConfig):
             continue
-        parameters = f"status.allocation.devices.config[{index}].opaque.parameters"
-        config = deviceconfig.read(entry.opaque.get("parameters"), field=parameters)
-        served = [
-            result.device.name
-            for result in results
-            if not entry.requests or {result.request, result.request.split("/")[0]} & {*entry.requests}
-        ]
-        if isinstance(config, NetworkConfig):
-            found |= dict.fromkeys(served, config)
-            if config.interface.name is not None and len(set(served)) > 1:
-                raise BrokenInput(
-                    f"{config.interface.name} cannot be the name of {len(set(served))} interfaces",
-                    field=f"{parameters}.interface.name",
-                )
+        served = {result.device.name for result in results if entry.serves(result)}
+        if config.interface.name is not None and len(served) > 1:
+            raise BrokenInput(
+                f"{config.interface.name} cannot be the name of {len(served)} interfaces",
+                field=f"{entry.field}.interface.name",
+            )
+        found |= dict.fromkeys(served, config)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Parameters of the claim, or of its class, for a driver."""
+
+    config: DeviceConfig
+    field: str
+    requests: Sequence[str]
+
+    def names(self, result: DeviceResult) -> bool:
+        """Say whether a device is of a request that it names."""
+        return not {result.request, result.request.split("/")[0]}.isdisjoint(self.requests)
+
+    def serves(self, result: DeviceResult) -> bool:
+        """Say whether it is about a device; without requests it is about all."""
+        return not self.requests or self.names(result)
+
+
+def _entries(claim: Claim, driver: str) -> Iterator[_Entry]:
+    """Yield what is meant for a driver, in the order of the claim. Raises BrokenInput for what is not known."""
+    for index, entry in enumerate(claim.allocation.config if claim.allocation is not None else ()):
+        field = f"status.allocation.devices.config[{index}]"
+        if entry.opaque is None:
+            raise BrokenInput("only opaque parameters are known", field=field)
+        if entry.opaque.get("driver") == driver:
+            parameters = f"{field}.opaque.parameters"
+            config = deviceconfig.read(entry.opaque.get("parameters"), field=parameters)
+            yield _Entry(config, parameters, entry.requests)
