@@ -94,6 +94,11 @@ FACTS = (
         "the GPU's volatile counter has contained errors too",
         "none; NVIDIA GPU Memory Error Management counts uncorrectable errors",
     ),
+    Fact(
+        "xid",
+        "a contained error may come several times, once for each channel of the instance",
+        "OGK: RC_ALL_COMPUTE_CHANNELS_IN_SPECIFIC_PARTITION; one event each: none",
+    ),
     Fact("nvmlDeviceGetGpuFabricInfoV", "before Hopper there is no such question", "NVML 7843"),
     Fact("nvmlDeviceGetGpuFabricInfoV", "the status counts when the state is completed", "NVML 3816"),
     Fact(

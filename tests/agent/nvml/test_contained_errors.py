@@ -72,6 +72,49 @@ def test_memory_errors_beyond_the_contained_ones_make_the_gpu_sick(node: Node, t
     assert backend.health() == {"gpu-0": Health.SICK}
 
 
+def test_a_contained_error_excuses_no_other_error_of_its_gpu(node: Node, tmp_path: Path) -> None:
+    """Neither those before it, nor one of the same moment; also after a restart, which reads the counter before any event."""
+    for own_before, own_with_it in ((3, 0), (0, 1)):
+        errors = StickyErrors(tmp_path / f"sick-{own_before}", "boot")
+        backend = backend_of(node, errors)
+        node.fake.ecc(0, own_before)
+        assert backend.health() == ({"gpu-0": Health.SICK} if own_before else {})
+        first = cut(backend)
+        contained(node.fake, first.uuid, own_before + 1 + own_with_it)
+        assert backend.health() == {"gpu-0": Health.SICK}
+        backend = backend_of(node, errors)
+        assert backend.health() == {"gpu-0": Health.SICK}
+        (made,) = backend.partitions_of("gpu-0")
+        backend.destroy(made)
+        node.fake.reset(0)
+        assert backend.health() == {}
+
+
+def test_every_contained_error_is_excused_once(node: Node) -> None:
+    """Those of two partitions are two; one that several channels of a partition report is one."""
+    backend = backend_of(node, StickyErrors())
+    first, second = cut(backend), cut(backend, SECOND)
+    contained(node.fake, first.uuid, 1)
+    contained(node.fake, second.uuid, 2)
+    assert backend.health() == {}
+    contained(node.fake, first.uuid, 3)
+    assert backend.health() == {}
+    contained(node.fake, first.uuid, 5)
+    contained(node.fake, first.uuid, 5)
+    assert backend.health() == {"gpu-0": Health.SICK}
+
+
+def test_errors_that_were_contained_before_a_reset_excuse_none_after_it(node: Node) -> None:
+    """Also where the counter reached the contained ones between two looks."""
+    backend = backend_of(node, StickyErrors())
+    contained(node.fake, cut(backend).uuid)
+    node.fake.ecc(0, 3)
+    assert backend.health() == {"gpu-0": Health.SICK}
+    node.fake.reset(0)
+    node.fake.ecc(0, 1)
+    assert backend.health() == {"gpu-0": Health.SICK}
+
+
 def test_an_error_of_a_partition_that_is_gone_marks_nothing(node: Node) -> None:
     """It was removed before the event was read."""
     errors = StickyErrors()

@@ -6,6 +6,7 @@ never write the same.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -16,6 +17,16 @@ _log = structlog.get_logger()
 _CONTAINED = ".contained"
 
 
+@dataclass(frozen=True, slots=True)
+class ContainedErrors:
+    """What is known of a card's memory errors."""
+
+    contained: int = 0
+    """How many were contained: they hit partitions, whose marks they are."""
+    counted: int = 0
+    """What the card's counter said when it was last read; a smaller one began anew."""
+
+
 class StickyErrors:
     """The sticky errors of one node; without a folder they last as long as the process."""
 
@@ -23,7 +34,7 @@ class StickyErrors:
         self._folder = folder
         self._boot_id = boot_id
         self._unkept: dict[str, str] = {}
-        self._unkept_counts: dict[str, int] = {}
+        self._unkept_counts: dict[str, ContainedErrors] = {}
 
     def all(self) -> dict[str, str]:
         """Return the reasons by UUID of a card or partition."""
@@ -42,16 +53,20 @@ class StickyErrors:
         if not self._write(f"{uuid}.json", {"reason": reason}):
             self._unkept[uuid] = reason
 
-    def contained(self, uuid: str) -> int:
-        """Return how many of a card's memory errors were contained: they hit partitions, whose marks they are."""
+    def contained(self, uuid: str) -> ContainedErrors:
+        """Return what is known of a card's memory errors."""
+        if uuid in self._unkept_counts:
+            return self._unkept_counts[uuid]
         raw = files.read_json(self._folder / f"{uuid}{_CONTAINED}") if self._folder is not None else {}
-        kept = raw.get("errors", 0) if raw.get("boot") == self._boot_id else 0
-        return int(self._unkept_counts.get(uuid, kept))
+        if raw.get("boot") != self._boot_id:
+            return ContainedErrors()
+        errors = int(raw.get("errors", 0))
+        return ContainedErrors(errors, int(raw.get("counted", errors)))
 
-    def note_contained(self, uuid: str, errors: int) -> None:
-        """Keep that so many of a card's memory errors were contained."""
+    def note_contained(self, uuid: str, errors: ContainedErrors) -> None:
+        """Keep what is known of a card's memory errors."""
         self._unkept_counts.pop(uuid, None)
-        if not self._write(f"{uuid}{_CONTAINED}", {"errors": errors}):
+        if not self._write(f"{uuid}{_CONTAINED}", {"errors": errors.contained, "counted": errors.counted}):
             self._unkept_counts[uuid] = errors
 
     def _write(self, name: str, facts: dict[str, object]) -> bool:

@@ -3,7 +3,7 @@
 In: a session and the GPUs. Out: a health per card that is not healthy. An XID error that is not the application's own
 is sticky until a reboot or `node recover`, because NVML does not report when a GPU is healthy again; memory errors count until
 the GPU is reset (volatile ECC counters); a GPU is lost as long as it does not answer. A contained error is one of the partition that it
-hit: its UUID is marked, and the GPU is well.
+hit: its UUID is marked, and the GPU is well, unless it has counted more errors than were contained.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ import structlog
 from apportion.agent.devices.nvml.cards import Gpu
 from apportion.agent.devices.nvml.instances import ANY_ID, Instances
 from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Session, text
-from apportion.agent.devices.stickyerrors import StickyErrors
+from apportion.agent.devices.stickyerrors import ContainedErrors, StickyErrors
 from apportion.agent.devices.values import Health
 from apportion.errors import HardwareError, Lost
 
@@ -59,8 +59,8 @@ class HealthMonitor:
         """UUIDs of GPUs whose events go to the set, by the address of their handles: a GPU that is lost tells no UUID."""
         self._names: dict[str, str] = {}
         """Names of cards by UUID."""
-        self._just_contained: set[str] = set()
-        """UUIDs of GPUs with contained errors since their counters were last read."""
+        self._just_contained: set[tuple[str, int]] = set()
+        """UUIDs of GPUs and ids of their instances that contained errors hit since the GPU's counter was last read."""
         self._silent: set[str] = set()
         """UUIDs of GPUs that have no events, or did not let us listen when they were last asked."""
 
@@ -114,18 +114,23 @@ class HealthMonitor:
         self._sticky_errors.remove(uuid)
 
     def _excused(self, uuid: str, errors: int) -> int:
-        """Return how many of a GPU's memory errors are no errors of the GPU: those that were contained."""
+        """Return how many of a GPU's memory errors are no errors of the GPU: those that were contained.
+
+        The event and the counter are two ways of the same error. What hit one instance since the last look counts as one error,
+        because each of the instance's channels may report it (open-gpu-kernel-modules, `RC_ALL_COMPUTE_CHANNELS_IN_SPECIFIC_PARTITION`):
+        rather a GPU is taken for sick than a sick one for well.
+        """
+        hits = {hit for hit in tuple(self._just_contained) if hit[0] == uuid}
+        self._just_contained -= hits
         known = self._sticky_errors.contained(uuid)
-        if uuid in self._just_contained:
-            # The event and the counter are two ways of the same error.
-            self._just_contained.discard(uuid)
-            known = errors
-            self._sticky_errors.note_contained(uuid, errors)
-        elif known > errors:
-            # The counter began anew with a reset of the GPU.
-            known = errors
-            self._sticky_errors.note_contained(uuid, errors)
-        return known
+        # A smaller counter began anew with a reset of the GPU.
+        before = known.contained if errors >= known.counted else 0
+        contained = min(before + len(hits), errors)
+        if contained or known.contained:
+            now = ContainedErrors(contained, errors)
+            if now != known:
+                self._sticky_errors.note_contained(uuid, now)
+        return contained
 
     def _open_set(self) -> Any:
         """Return the set that events come to, None when there is none now. Raises NoSession."""
@@ -205,7 +210,7 @@ class HealthMonitor:
         except HardwareError as error:
             _log.warning("nvml.partition_unknown", gpu=gpu, gpu_instance=instance, error=str(error))
             return (gpu,)
-        self._just_contained.add(gpu)
+        self._just_contained.add((gpu, instance))
         return hit
 
     def _reporters(self, event: Any) -> tuple[str, ...]:
