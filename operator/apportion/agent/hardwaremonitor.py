@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import structlog
 
+from apportion.agent.claimhealth import ClaimHealth
 from apportion.agent.devices.values import Edits, Health, LivePartition, PartitionPlace
 from apportion.agent.inventorybuilder import InventoryBuilder
 from apportion.agent.kubelet.claims import ClaimRef
-from apportion.agent.kubelet.claimstatus import HEALTHY, ClaimStatusWriter, DeviceCondition
-from apportion.agent.kubelet.health import health_message
+from apportion.agent.kubelet.claimstatus import ClaimStatusWriter
 from apportion.agent.kubelet.prepare import Preparer
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.nodeevents import NodeEvents
@@ -55,7 +55,7 @@ class HardwareMonitor:
         self._context = context
         self._inventory = inventory
         self._events = events
-        self._claim_status = claim_status
+        self._claim_health = ClaimHealth(context.journal.claims, claim_status)
         self._changed = changed
         self._rediscover = rediscover
         self._misconfigured = misconfigured
@@ -70,7 +70,6 @@ class HardwareMonitor:
         self._files_due: set[str] = set()
         """Cards whose claims' files are to be compared."""
         self._some_due = asyncio.Event()
-        self._health_written: Mapping[str, Health] = {}
         self.health = Wakeup()
         """Wakes health streams when the health of a card changed."""
 
@@ -124,7 +123,7 @@ class HardwareMonitor:
                 for card, why in missing.items()
             )
             await self._events.warn("FabricNotUp", texts)
-            self._update_claims({**self._inventory.health, **dict.fromkeys(sick, Health.SICK)})
+            self._claim_health.update({**self._inventory.health, **dict.fromkeys(sick, Health.SICK)})
             if partitions or self._foreign is None:
                 await self._check_partitions()
         except HardwareError as error:
@@ -178,42 +177,6 @@ class HardwareMonitor:
             with suppress(HardwareError):
                 found[card] = await self._context.hardware.edits(card)
         return found
-
-    def _update_claims(self, health: Mapping[str, Health]) -> None:
-        """Write the health of changed cards and partitions into the statuses of the claims that use them.
-
-        `health` is by card, and for partitions that are sick by themselves by the UID of their Partition.
-        """
-        before = self._health_written
-        # What nobody asks is as it was: the claims that have it keep what their statuses say.
-        health = {
-            name: before.get(name, Health.HEALTHY) if state is Health.RELEASED else state
-            for name, state in health.items()
-        }
-        changed = {
-            name: health.get(name, Health.HEALTHY)
-            for name in {**health, **before}
-            if health.get(name, Health.HEALTHY) is not before.get(name, Health.HEALTHY)
-        }
-        self._health_written = health
-        if not changed:
-            return
-        for row in self._context.journal.claims():
-            for device in row.devices:
-                if device.card in changed or device.partition in changed:
-                    own = [health.get(name, Health.HEALTHY) for name in (device.card, device.partition)]
-                    state = next((state for state in own if state is not Health.HEALTHY), Health.HEALTHY)
-                    about = device.card if own[0] is state else device.device
-                    condition = DeviceCondition(
-                        device.device,
-                        HEALTHY,
-                        state is Health.HEALTHY,
-                        str(state),
-                        health_message(about, state),
-                        share=device.share.id if device.share is not None else "",
-                    )
-                    ref = ClaimRef(row.namespace, row.name, row.uid)
-                    self._claim_status.add(ref, row.driver, device.pool, [condition])
 
     async def _remove_orphans(self, preparer: Preparer) -> None:
         """Remove files that no claim needs."""

@@ -15,6 +15,7 @@ from apportion.errors import Lost
 from testbed.api import Json
 from testbed.eventually import eventually
 from testbed.fakes.nvml.library import FakeNvml
+from tests.agent.claimentries import says
 from tests.agent.killedagent import KilledAgent, killed_agent
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
 from tests.agent.places import GPU
@@ -121,6 +122,22 @@ async def test_a_partition_on_a_gpu_that_left_is_not_taken_for_gone(faked: MakeF
             fake.give_back(1)
             await eventually(lambda: node.see(device), lambda item: item == {})
             assert fake.instances() == ()
+
+
+async def test_a_gpu_that_left_is_not_taken_for_well(faked: MakeFake, namespace: str) -> None:
+    """Its claims keep what their statuses say, also under the next agent: nobody knows how it is."""
+    sick = ("False", "Sick")
+    async with faked(MODEL, MODEL) as (node, fake):
+        async with killed_agent(node, "never") as agent:
+            claims = [await node.claim(namespace, f"claim-{n}", f"gpu-{n}") for n in range(2)]
+            assert [await _prepared(agent, node, claim) for claim in claims] == ["", ""]
+            fake.ecc(0, 3)
+            await eventually(lambda: says(node.api, claims[0]), lambda found: found == sick)
+        fake.take(0)
+        fake.ecc(1, 3)
+        async with killed_agent(node, "never"):
+            await eventually(lambda: says(node.api, claims[1], "gpu-1"), lambda found: found == sick)
+            assert await says(node.api, claims[0]) == sick
 
 
 async def test_a_person_says_that_a_gpu_left_for_good(faked: MakeFake, namespace: str) -> None:

@@ -39,6 +39,8 @@ class DeviceCondition:
     uuid: str = ""
     share: str = ""
     """Its `shareID`; "" when the claim has the device for itself."""
+    correction: bool = False
+    """It only takes the place of a condition of its type; where the status has none, none is written."""
 
     @classmethod
     def ready(cls, made: Injection) -> "DeviceCondition":
@@ -131,6 +133,9 @@ def merge_conditions(
     after = [dict(entry) for entry in before]
     for row in new:
         entry = next((each for each in after if _is(each, driver, pool, row)), None)
+        had = any(each["type"] == row.condition for each in (entry or {}).get("conditions") or ())
+        if row.correction and not had:
+            continue
         if entry is None:
             entry = {"driver": driver, "pool": pool, "device": row.device}
             if row.share:

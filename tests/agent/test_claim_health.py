@@ -1,0 +1,78 @@
+"""What claims say of the health of their devices when agents come and go."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from tests.agent.claimentries import entries, says
+from tests.agent.killedagent import killed_agent
+from tests.agent.simulated_node import SimulatedNode
+
+MakeNode = Callable[..., AbstractAsyncContextManager[SimulatedNode]]
+H100 = {"model": "H100-80GB"}
+LOST, WELL = ("False", "Lost"), ("True", "Healthy")
+
+
+def lose(node: SimulatedNode, *cards: str) -> None:
+    """Let these cards be lost, and no others."""
+    with node.switchboard() as state:
+        state["faults"]["lost"] = [*cards]
+
+
+@pytest.mark.parametrize(("before", "then"), [(LOST, WELL), (None, LOST)])
+async def test_what_became_of_a_card_while_no_agent_ran_shows_in_its_claims(
+    make_node: MakeNode,
+    namespace: str,
+    control_plane: ControlPlane,
+    before: tuple[str, str] | None,
+    then: tuple[str, str],
+) -> None:
+    """The agent is killed, and the next one puts right what the status says; it writes nothing into claims on other cards."""
+    async with make_node(cards=[H100 | {"count": 2}]) as node:
+        async with killed_agent(node, "never") as agent:
+            claims = [await node.claim(namespace, f"claim-{n}", f"gpu-{n}") for n in range(2)]
+            for claim in claims:
+                answer = await agent.insist(lambda claim=claim: eventually(lambda: node.prepare(claim), bool))  # type: ignore[misc]
+                assert answer[claim["metadata"]["uid"]].error == ""
+                await eventually(lambda claim=claim: entries(node.api, claim), bool)  # type: ignore[misc]
+            if before is LOST:
+                lose(node, "gpu-0")
+                await eventually(lambda: says(node.api, claims[0]), lambda found: found == LOST)
+        lose(node, *(["gpu-0"] if then is LOST else []))
+        async with killed_agent(node, "never"):
+            await eventually(lambda: says(node.api, claims[0]), lambda found: found == then)
+            lose(node, "gpu-0", "gpu-1")
+            await eventually(lambda: says(node.api, claims[1], "gpu-1"), lambda found: found == LOST)
+        patches = [
+            each
+            for each in control_plane.audited()
+            if (each.verb, each.namespace, each.name) == ("patch", namespace, "claim-1")
+        ]
+        mine = [each for each in patches if each.user.endswith(":apportion-agent")]
+        assert len(mine) == 2, "it was prepared, and lost"
+
+
+async def test_a_claim_that_is_prepared_anew_on_a_card_that_recovered_says_so(
+    make_node: MakeNode, namespace: str
+) -> None:
+    """Its allocation and its status have outlived the preparation in which the card was lost."""
+    async with make_node(cards=[H100]) as node, node.agent():
+        claim = await node.claim(namespace, "comes-back", "gpu-0")
+        uid = claim["metadata"]["uid"]
+        assert (await node.prepare(claim))[uid].error == ""
+
+        async def tainted() -> bool:
+            taints = (await node.devices())["gpu-0"]["taints"]
+            return "apportion.dev/unhealthy" in {taint["key"] for taint in taints}
+
+        lose(node, "gpu-0")
+        await eventually(lambda: says(node.api, claim), lambda found: found == LOST)
+        await eventually(tainted)
+        assert await node.unprepare(claim) == {uid: ""}
+        lose(node)
+        await eventually(tainted, lambda found: not found)
+        assert (await node.prepare(claim))[uid].error == ""
+        await eventually(lambda: says(node.api, claim), lambda found: found == WELL)
