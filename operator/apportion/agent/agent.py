@@ -109,6 +109,7 @@ class Agent:
             self._held_claims,
             quarantine=options.foreign is ForeignPolicy.QUARANTINE,
             sticky_errors=options.sticky_errors(),
+            described=self._networks.offered.described,
         )
         self.publisher = Publisher(
             client,
@@ -216,6 +217,7 @@ class Agent:
                 await recover_claims(self.context, cdi, metadata, driver=driver, kind=kind, node=node)
         if CardKind.NIC in kinds:
             await self._networks.pods.recover()
+            await self._networks.offered.look()
             self._start(self._networks.runtime.run())
 
     def _files(self, driver: str) -> tuple[CdiFolder, MetadataFolder]:
@@ -292,5 +294,5 @@ class Agent:
                     f"{name} answers now, the first of its kind: the agent starts anew to serve it"
                 )
             self._worker(name).wake()
-        if changed:
+        if await self._networks.offered.look() or changed:
             self.publisher.wake()

@@ -7,7 +7,7 @@ subtracted: allocations count them, and warm ones make way), ours for layouts, a
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -46,8 +46,13 @@ class InventoryBuilder:
         *,
         quarantine: bool = False,
         sticky_errors: StickyErrors | None = None,
+        described: Callable[[Card], Card] = lambda card: card,
     ) -> None:
-        """`quarantine`: a card with a foreign partition is tainted as a whole; `sticky_errors` has partitions by UUID, too."""
+        """`quarantine`: a card with a foreign partition is tainted as a whole; `sticky_errors` has partitions by UUID, too.
+
+        `described` adds to a card what its backend does not know.
+        """
+        self._described = described
         self._quarantine = quarantine
         self._sticky_errors = sticky_errors or StickyErrors()
         self._marked: Mapping[str, str] = {}
@@ -101,7 +106,7 @@ class InventoryBuilder:
         cards = self._context.hardware.cards
         live = await self._context.hardware.partitions()
         return compose(
-            tuple(cards.values()),
+            tuple(map(self._described, cards.values())),
             live,
             self._context.journal.partitions(),
             self._held.rows(),

@@ -195,6 +195,11 @@ def read(parameters: object, *, field: str) -> DeviceConfig:
         raise BrokenInput(error.reason, field=f"{field}.{error.field}" if error.field else field) from None
 
 
+def asks_for_network(parameters: object) -> bool:
+    """Say whether parameters, which need not be right, ask for network devices."""
+    return isinstance(parameters, Mapping) and parameters.get("kind") == "NetworkConfig"
+
+
 def _read(parameters: object) -> DeviceConfig:
     if not isinstance(parameters, Mapping):
         raise BrokenInput("is no object with apiVersion and kind")

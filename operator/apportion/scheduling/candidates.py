@@ -108,7 +108,7 @@ class Candidates:
             counts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
             return "no node can take the pod: " + ("; ".join(counts) or "there are no nodes")
         return Demand(
-            demand.claims,
+            demand.asked,
             nodes,
             excluded=self._exclusions.devices(),
             tolerations=TOLERATIONS,
@@ -136,7 +136,7 @@ class Candidates:
         if any(late.nodes(claim.uid) or late.may_bind(claim.uid) for claim in demand.claims):
             return None
         try:
-            query = state.queries.of(demand.claims, state.classes, state.features, TOLERATIONS)
+            query = state.queries.of(demand.asked, state.classes, state.features, TOLERATIONS)
         except BrokenInput:
             return None
         version = self._snapshot.volumes.version if any(volumes) else 0
@@ -204,7 +204,7 @@ class Candidates:
         if node in self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
             return None
         excluded = self._exclusions.devices()
-        return Demand(demand.claims, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
+        return Demand(demand.asked, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
 
     def _nodes(
         self, demand: WaitingDemand, pods: Sequence[Pod], capacity: HostCapacity

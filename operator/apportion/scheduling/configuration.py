@@ -1,13 +1,16 @@
-"""Configuration: whether our agents would set up devices as a claim and its classes ask.
+"""Configuration: whether our agents would set up devices as a claim and its classes ask, and which devices suit what they ask.
 
-In: a claim, its classes, the drivers of our agents. Out: nothing, or BrokenInput naming object and field. The agents check the
-same when they prepare; here it is found out before devices are given away. What is meant for other drivers is theirs to judge.
+In: a claim, its classes, the drivers of our agents. Out: nothing, or BrokenInput naming object and field; the claim with further
+selectors. The agents check the same when they prepare; here it is found out before devices are given away. What is meant for other
+drivers is theirs to judge.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from apportion.api import deviceconfig
-from apportion.dra.claim import Claim, Config
+from apportion.api.contract import NETWORK_DEVICE
+from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 
 
@@ -16,6 +19,43 @@ def check_configuration(claim: Claim, classes: Mapping[str, DeviceClass], driver
     _check(claim.config, drivers, "spec.devices")
     for name in sorted(claim.classes & classes.keys()):
         _check(classes[name].config, drivers, f"DeviceClass {name}: spec")
+
+
+def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> Claim:
+    """Return the claim with a selector in each request for which it, or the class, asks for network devices.
+
+    A NIC whose interface the node itself needs is offered for its character devices; for such a request it will not do.
+    """
+    own = [entry for entry in claim.config if _asks_for_network(entry, drivers)]
+    of_classes = {
+        name: [entry for entry in classes[name].config if _asks_for_network(entry, drivers)]
+        for name in claim.classes & classes.keys()
+        if classes[name].config
+    }
+    if not own and not any(of_classes.values()):
+        return claim
+
+    def asked(slot: RequestSlot, request: Request) -> Request:
+        names = {slot.name, f"{slot.name}/{request.name}"}
+        entries = [entry for entry in own if not entry.requests or names & {*entry.requests}]
+        entries += of_classes.get(request.device_class, ())
+        more = dict.fromkeys(_selector(str((entry.opaque or {})["driver"])) for entry in entries)
+        return replace(request, selectors=(*request.selectors, *more))
+
+    slots = (
+        replace(slot, alternatives=tuple(asked(slot, request) for request in slot.alternatives))
+        for slot in claim.slots
+    )
+    return replace(claim, slots=tuple(slots))
+
+
+def _selector(driver: str) -> str:
+    return f'device.driver != "{driver}" || device.attributes["{driver}"].?{NETWORK_DEVICE}.orValue(false)'
+
+
+def _asks_for_network(entry: Config, drivers: Collection[str]) -> bool:
+    opaque = entry.opaque or {}
+    return opaque.get("driver") in drivers and deviceconfig.asks_for_network(opaque.get("parameters"))
 
 
 def _check(entries: Sequence[Config], drivers: Collection[str], at: str) -> None:

@@ -75,7 +75,7 @@ class Preparing:
         """Say whether selectors of a demand must be evaluated first; raises BrokenInput if they cost too much."""
         state = self._snapshot.state
         try:
-            query = state.queries.of(demand.claims, state.classes, state.features, TOLERATIONS)
+            query = state.queries.of(demand.asked, state.classes, state.features, TOLERATIONS)
             if not is_costly(state, query):
                 return False
         except Exception:  # noqa: BLE001 - whatever it is, deciding meets it too, and reports it
@@ -85,7 +85,7 @@ class Preparing:
             # What was evaluated since the former pass counts, however often slices change.
             current = verdict.slices == self._snapshot.slice_epoch or self._number - verdict.number <= 1
             if verdict.excess is not None and (current or self._clock() < verdict.until):
-                raise verdict.excess.as_broken_input(NamedQuery.of(query, demand.claims).names)
+                raise verdict.excess.as_broken_input(NamedQuery.of(query, demand.asked).names)
             if current:
                 return False
         for queries in (self._wanted, self._asked):

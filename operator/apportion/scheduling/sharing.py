@@ -32,7 +32,8 @@ def parts(
         claims = tuple(claim for claim in demand.claims if claim.uid in named)
         tied = tuple(claim for claim in demand.tied if claim.uid in named)
         if claims:
-            yield replace(demand, claims=claims, pods=tuple(pods), tied=tied)
+            asked = tuple(claim for claim in demand.asked if claim.uid in named)
+            yield replace(demand, claims=claims, pods=tuple(pods), tied=tied, asked=asked)
 
 
 def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:

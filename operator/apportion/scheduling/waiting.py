@@ -33,6 +33,8 @@ class WaitingDemand:
     """Ready pods that name them; none for a claim that is allocated without a pod."""
     tied: tuple[Claim, ...] = ()
     """Allocated claims of these pods: the rest has to go to the same node."""
+    asked: tuple[Claim, ...] = ()
+    """The claims as the allocator is asked about them: what their configuration needs is said by selectors, too."""
     key: str = field(init=False, compare=False, repr=False)
     """Stays the same as long as the same claims wait."""
     priority: int = field(init=False, compare=False, repr=False)
@@ -46,6 +48,7 @@ class WaitingDemand:
     def __post_init__(self) -> None:
         """Compute once what every pass reads of every demand."""
         put = object.__setattr__
+        put(self, "asked", self.asked or self.claims)
         put(self, "members", {pod.group.name: pod for pod in self.pods if pod.group is not None})
         put(self, "key", min([claim.uid for claim in self.claims]))
         put(self, "priority", max([pod.priority for pod in self.pods], default=0))

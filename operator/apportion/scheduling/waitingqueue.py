@@ -12,7 +12,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
-from apportion.scheduling.configuration import check_configuration
+from apportion.scheduling.configuration import as_asked, check_configuration
 from apportion.scheduling.waiting import (
     MixedClasses,
     RefusedConfiguration,
@@ -218,6 +218,7 @@ def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
         claims=ordered,
         pods=tuple(sorted(pods.values(), key=lambda p: p.uid)),
         tied=tuple(sorted(tied.values(), key=lambda c: c.key)),
+        asked=tuple(as_asked(claim, snapshot.state.classes, snapshot.drivers) for claim in ordered),
     )
 
 

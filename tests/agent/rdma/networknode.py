@@ -90,6 +90,11 @@ class NetworkNode:
             return None
         return found
 
+    async def offered(self) -> object:
+        """Return what the node's slice says of the interface: whether a claim can have it."""
+        (device,) = (await eventually(lambda: self.node.devices(RDMA), bool)).values()
+        return device["attributes"].get("networkDevice", {}).get("bool")
+
     async def forget_slices(self) -> None:
         """Delete what the node has published."""
         for item in await self.node.slices():

@@ -93,6 +93,33 @@ async def test_what_the_node_needs_stays_on_the_host(rail: NetworkNode) -> None:
         assert await rail.prepare(claim) == ""
 
 
+async def test_slices_say_whether_a_claim_can_have_the_interface(rail: NetworkNode) -> None:
+    """By an attribute that follows the host: a NIC that the node needs is offered for its character devices only."""
+    route = ("default", "via", rail.network.gateway, "dev", rail.network.name, "metric", "4000000000")
+    ip("route", "add", *route)
+    async with rail.node.agent():
+        assert await rail.offered() is False
+        assert await rail.prepare(await rail.claim(asks=False)) == ""
+        ip("route", "delete", *route)
+        await eventually(rail.offered, lambda found: found is True)
+        ip("link", "add", f"{rail.network.name}m", "link", rail.network.name, "type", "macvlan")
+        await eventually(rail.offered, lambda found: found is False)
+        ip("link", "delete", f"{rail.network.name}m")
+        await eventually(rail.offered, lambda found: found is True)
+
+
+async def test_an_interface_in_a_pod_counts_as_one_that_can_be_had(rail: NetworkNode) -> None:
+    """Else the slice would change with each pod, and what the host does not see would be taken for gone."""
+    async with rail.node.agent():
+        await rail.heard()
+        await rail.prepared()
+        _, path = rail.network.pod()
+        assert await rail.runtime.begin(rail.pod, path) == ""
+    async with rail.node.agent():
+        await rail.heard()
+        assert await rail.offered() is True
+
+
 async def test_a_pod_in_the_hosts_network_does_not_start(rail: NetworkNode) -> None:
     """The claim asks for what such a pod cannot have; nothing is moved."""
     async with rail.node.agent():

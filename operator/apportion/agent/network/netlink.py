@@ -29,13 +29,13 @@ _UP: Final = 1
 
 def interfaces(namespace: Path) -> tuple[Interface, ...]:
     """Return all interfaces of a namespace, without their routes. Raises NotReady."""
-    return _ask(namespace, lambda netlink: tuple(_interface(raw) for raw in netlink.get_links()))
+    return ask(namespace, lambda netlink: tuple(_interface(raw) for raw in netlink.get_links()))
 
 
 def read(namespace: Path, name: str) -> Interface | None:
     """Return one interface with addresses and routes, None when there is none of this name. Raises NotReady."""
 
-    def ask(netlink: Any) -> Interface | None:
+    def look(netlink: Any) -> Interface | None:
         found = next((raw for raw in netlink.get_links() if raw.get_attr("IFLA_IFNAME") == name), None)
         if found is None:
             return None
@@ -45,37 +45,12 @@ def read(namespace: Path, name: str) -> Interface | None:
         routes += tuple(_routes(netlink.get_routes(family=socket.AF_INET6), index))
         return _interface(found, addresses, routes)
 
-    return _ask(namespace, ask)
-
-
-def host_use(namespace: Path, found: Interface, node_addresses: Iterable[str]) -> str:
-    """Return why the node itself needs an interface that `read` returned, "" when it does not. Raises NotReady."""
-    own = {address.address for address in found.addresses} & set(node_addresses)
-    if own:
-        return f"it has the node's address {min(own)}"
-    if found.master:
-        return "it is a port of a bond or bridge"
-
-    def ask(netlink: Any) -> str:
-        for family in (socket.AF_INET, socket.AF_INET6):
-            for raw in netlink.get_routes(family=family):
-                if raw["dst_len"] == 0 and raw["type"] == _UNICAST and found.index in _outputs(raw):
-                    return "a default route of the node goes through it"
-        for raw in netlink.get_links():
-            # The index of a peer in another namespace is that of there; a veth's is its peer's, which is not stacked on it.
-            lower = raw.get_attr("IFLA_LINK") if raw.get_attr("IFLA_LINK_NETNSID") is None else None
-            about = raw.get_attr("IFLA_LINKINFO")
-            veth = about is not None and about.get_attr("IFLA_INFO_KIND") == "veth"
-            if lower == found.index and not veth and raw["index"] != found.index:
-                return f"{raw.get_attr('IFLA_IFNAME')} is stacked on it"
-        return ""
-
-    return _ask(namespace, ask)
+    return ask(namespace, look)
 
 
 def mark(namespace: Path, index: int, alias: str) -> None:
     """Give an interface its alias. Raises NotReady."""
-    _ask(namespace, lambda netlink: netlink.link("set", index=index, ifalias=alias))
+    ask(namespace, lambda netlink: netlink.link("set", index=index, ifalias=alias))
 
 
 def move(source: Path, index: int, target: Path, name: str) -> None:
@@ -88,7 +63,7 @@ def move(source: Path, index: int, target: Path, name: str) -> None:
         finally:
             os.close(opened)
 
-    _ask(source, act)
+    ask(source, act)
 
 
 def rename(namespace: Path, index: int, name: str) -> None:
@@ -98,7 +73,7 @@ def rename(namespace: Path, index: int, name: str) -> None:
         netlink.link("set", index=index, state="down")
         _say(f"name {name}", lambda: netlink.link("set", index=index, ifname=name))
 
-    _ask(namespace, act)
+    ask(namespace, act)
 
 
 def set_up(namespace: Path, index: int, wanted: Interface) -> None:
@@ -120,7 +95,7 @@ def set_up(namespace: Path, index: int, wanted: Interface) -> None:
         for route in wanted.routes if wanted.up else ():
             _add_route(netlink, index, route)
 
-    _ask(namespace, act)
+    ask(namespace, act)
 
 
 def _add_address(netlink: Any, index: int, wanted: Address) -> None:
@@ -157,7 +132,8 @@ def _say(what: str, act: Callable[[], object]) -> None:
         raise NotReady(f"{what}: {_text(error)}") from None
 
 
-def _ask(namespace: Path, act: Callable[[Any], R]) -> R:
+def ask(namespace: Path, act: Callable[[Any], R]) -> R:
+    """Return what `act` finds out by a socket in the namespace. Raises NotReady with what the kernel says."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
 
@@ -204,10 +180,6 @@ def _addresses(rows: Iterable[Any]) -> Iterable[Address]:
             text = raw.get_attr("IFA_LOCAL") or raw.get_attr("IFA_ADDRESS")
             label = raw.get_attr("IFA_LABEL") or ""
             yield Address(text, raw["prefixlen"], label if ":" in label else "")
-
-
-def _outputs(raw: Any) -> set[int]:
-    return {raw.get_attr("RTA_OIF"), *(hop["oif"] for hop in raw.get_attr("RTA_MULTIPATH") or ())}
 
 
 def _routes(rows: Iterable[Any], index: int) -> Iterable[Route]:

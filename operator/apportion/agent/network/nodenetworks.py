@@ -1,6 +1,6 @@
 """The network devices of one node: their parts, wired.
 
-In: where things are on the node. Out: pods' networks, and the connection to the container runtime.
+In: where things are on the node. Out: pods' networks, what slices say of interfaces, and the connection to the container runtime.
 """
 
 from pathlib import Path
@@ -10,12 +10,13 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.moves import Moves
 from apportion.agent.network.namespaces import Namespaces
 from apportion.agent.network.nri import NriPlugin
+from apportion.agent.network.offered import OfferedInterfaces
 from apportion.agent.network.podnetworks import PodNetworks
 from apportion.cluster.kinds import NODES
 
 
 class NodeNetworks:
-    """`pods` serves prepare calls, `runtime` hears of sandboxes."""
+    """`pods` serves prepare calls, `offered` slices, `runtime` hears of sandboxes."""
 
     def __init__(
         self, context: AgentContext, node: str, host_root: Path, run_dir: Path, *, socket: Path
@@ -27,9 +28,11 @@ class NodeNetworks:
             rows = (found.get("status") or {}).get("addresses") or ()
             return frozenset(row["address"] for row in rows)
 
+        namespaces = Namespaces(host_root, run_dir / "namespaces")
+        self.offered = OfferedInterfaces(context, namespaces.host, node_addresses)
         self.pods = PodNetworks(
             context,
-            Moves(Namespaces(host_root, run_dir / "namespaces"), host_root, context.at),
+            Moves(namespaces, host_root, context.at),
             run_dir / "interfaces",
             AwayFolder(run_dir / AWAY),
             node_addresses=node_addresses,

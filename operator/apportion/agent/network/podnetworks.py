@@ -18,7 +18,7 @@ from apportion.agent import files
 from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.values import Mount
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.network import netlink
+from apportion.agent.network.hostneeds import host_needs
 from apportion.agent.network.interface import Interface
 from apportion.agent.network.moves import Moves, inside
 from apportion.agent.network.nri import Sandbox
@@ -180,8 +180,10 @@ class PodNetworks:
     # --- in a thread, with the card's lock ------------------------------------------------------------------
 
     def _note(self, row: NetworkRow, node_addresses: frozenset[str]) -> None:
-        found = self._moves.read(row.interface)
-        why = netlink.host_use(self._moves.namespaces.host, found, node_addresses)
+        needs = host_needs(self._moves.namespaces.host, node_addresses)
+        if row.interface not in needs:
+            raise NotReady(f"interface {row.interface} is not on the host")
+        why = needs[row.interface]
         if why:
             raise NotReady(f"{row.card}: its interface {row.interface} stays on the host: {why}")
         self._file(row).unlink(missing_ok=True)
