@@ -52,6 +52,21 @@ class RuntimeHand:
             answer = await self._ask("StopPodSandbox", sandbox)
             _insist(not answer.status.message, f"StopPodSandbox: {answer.status.message}")
 
+    async def create(self, pod: str, *mounts: str) -> str:
+        """Create a container in a pod's sandbox that mounts these files of the host; returns the plugin's error."""
+        container = nri_pb2.Container(
+            name="main", mounts=[nri_pb2.Mount(source=source) for source in ("/etc/hosts", *mounts)]
+        )
+        try:
+            answer = await self._call(
+                "CreateContainer",
+                nri_pb2.CreateContainerRequest(pod=self.sandboxes[pod], container=container),
+            )
+        except ConnectionResetError:
+            return ""
+        error: str = answer.status.message
+        return error
+
     async def end_once_more(self, sandbox: nri_pb2.PodSandbox) -> None:
         """End one that has ended, as kubelet does before it removes it."""
         await self._ask("StopPodSandbox", sandbox)

@@ -119,6 +119,13 @@ class Workload:
             opaque = {"driver": wanted.device_class, "parameters": wanted.parameters}
             claim["spec"]["devices"]["config"] = [{"opaque": opaque}]
         await self._api.create(self._claims, claim)
+        await self._create_pod(name, name, {"hostNetwork": wanted.host_network, "restartPolicy": restart})
+
+    async def join(self, name: str, claim: str) -> None:
+        """Create a pod that uses a claim which is there, straight on the node: no scheduler and no gate sees it."""
+        await self._create_pod(name, claim, {"nodeName": self._node.name, "restartPolicy": "Never"})
+
+    async def _create_pod(self, name: str, claim: str, more: Json) -> None:
         container = {
             "name": "main",
             "image": IMAGE,
@@ -126,11 +133,10 @@ class Workload:
             "resources": {"claims": [{"name": "part"}], "requests": {"cpu": "10m", "memory": "16Mi"}},
         }
         spec = {
-            "hostNetwork": wanted.host_network,
-            "restartPolicy": restart,
+            **more,
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 5,
-            "resourceClaims": [{"name": "part", "resourceClaimName": name}],
+            "resourceClaims": [{"name": "part", "resourceClaimName": claim}],
             "containers": [container],
         }
         await self._api.create(self._pods, {"metadata": {"name": name}, "spec": spec})

@@ -98,6 +98,23 @@ async def test_a_pod_in_the_hosts_network_sees_why_it_does_not_start(
     await work.delete("rail")
 
 
+async def test_a_pod_that_joins_the_claim_sees_why_it_has_no_container_until_the_first_is_over(
+    work: Workload, network: HostNetwork
+) -> None:
+    """Kubelet asks nobody about it: the claim is prepared. Past the operator's gate, too."""
+    before = network.on_host()
+    await work.run("rail", network_device())
+    await work.join("late", "rail")
+    await _says(work, "cannot be in that of pod", name="late")
+    await work.ask_to_go("rail")
+    pod = await work.running("late")
+    printed = await work.printed(pod)
+    assert any(line.startswith(f"interface {network.name} ") for line in printed)
+    await work.ask_to_go("late")
+    await work.delete("rail")
+    await _back(network, before)
+
+
 async def _back(network: HostNetwork, before: dict[str, object]) -> None:
     async def now() -> dict[str, object]:
         return network.on_host()
@@ -105,6 +122,6 @@ async def _back(network: HostNetwork, before: dict[str, object]) -> None:
     await eventually(now, lambda found: found == before, within=30)
 
 
-async def _says(work: Workload, text: str) -> None:
+async def _says(work: Workload, text: str, name: str = "rail") -> None:
     """Wait until an Event about the pod has this text."""
-    await eventually(lambda: work.events("rail"), lambda found: text in found, within=60)
+    await eventually(lambda: work.events(name), lambda found: text in found, within=60)

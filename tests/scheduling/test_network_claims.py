@@ -6,7 +6,8 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import CLASSES
+from apportion.cluster.kinds import CLAIMS, CLASSES, PODS
+from apportion.scheduling.gates import Gates
 from tests.observedcluster import Json, ObservedCluster
 
 RDMA = "rdma.apportion.dev"
@@ -100,3 +101,73 @@ async def test_parameters_of_a_class_count_for_its_requests(client: Client) -> N
 
 def _one(name: str = "nic") -> Json:
     return {"name": name, "exactly": {"deviceClassName": "rdma"}}
+
+
+def opened(made: ObservedCluster, gates: Gates) -> list[str]:
+    """Return the pods whose gate can be removed now."""
+    found = gates.open(contested=frozenset(), phase=lambda _claim: None)
+    return [pod.name for pod in found]
+
+
+def shared() -> tuple[ObservedCluster, Json]:
+    """Return two pods that wait behind their gates for one allocated claim for a network device."""
+    made = nics(a=True)
+    claim = made.claim("rail", _one(), config=[network()])
+    entry = {"source": "FromClaim", "opaque": network()["opaque"]}
+    made.allocate(claim, "node", "a")
+    claim["status"]["allocation"]["devices"]["config"] = [entry]
+    made.see(CLAIMS, claim)
+    for name in "pq":
+        made.pod(name, "rail", gates=[GATE])
+    return made, claim
+
+
+def test_of_pods_that_share_a_network_device_one_starts() -> None:
+    """The next one when that is over: an interface is in the network of one pod."""
+    made, _ = shared()
+    gates = Gates(made.snapshot)
+    (first,) = opened(made, gates)
+    second = "q" if first == "p" else "p"
+    assert [(pod.name, name.name, other.name) for pod, name, other in gates.taken] == [
+        (second, "rail", first)
+    ]
+    running = made.pod(first, "rail")
+    assert opened(made, gates) == []
+    made.see(PODS, running | {"status": {"phase": "Succeeded"}})
+    assert opened(made, gates) == [second]
+    assert gates.taken == []
+
+
+def test_a_pod_that_is_deleted_keeps_the_interface_until_it_is_gone() -> None:
+    """Its containers may run; one that no node has never had it."""
+    made, _ = shared()
+    gates = Gates(made.snapshot)
+    first = made.pod("p", "rail", spec={"nodeName": "node"})
+    first["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    made.see(PODS, first)
+    assert opened(made, gates) == []
+    first["spec"].pop("nodeName")
+    made.see(PODS, first)
+    assert opened(made, gates) == ["q"]
+
+
+def test_a_pod_that_waits_for_anothers_network_device_says_so(client: Client) -> None:
+    """By an Event with claim, field and the other pod."""
+    made, _ = shared()
+    made.pod("p", "rail")
+    cycle = made.cycle(client)
+    cycle.once()
+    cycle.once()
+    texts = [text for name, reason, text in made.messages if (name, reason) == ("q", "NetworkDeviceTaken")]
+    assert len(texts) >= 1
+    assert "claim team/rail: spec.devices.config" in texts[0]
+    assert "Pod p has it" in texts[0]
+
+
+def test_pods_that_share_character_devices_all_start() -> None:
+    """Without NetworkConfig nothing is in one pod only."""
+    made = nics(a=True)
+    made.allocate(made.claim("files", _one()), "node", "a")
+    for name in "pq":
+        made.pod(name, "files", gates=[GATE])
+    assert sorted(opened(made, Gates(made.snapshot))) == ["p", "q"]

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from apportion.api import deviceconfig
 from apportion.api.contract import NETWORK_DEVICE
+from apportion.dra.allocation import ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
 
@@ -26,9 +27,9 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
 
     A NIC whose interface the node itself needs is offered for its character devices; for such a request it will not do.
     """
-    own = [entry for entry in claim.config if _asks_for_network(entry, drivers)]
+    own = [entry for entry in claim.config if asks_for_network(entry, drivers)]
     of_classes = {
-        name: [entry for entry in classes[name].config if _asks_for_network(entry, drivers)]
+        name: [entry for entry in classes[name].config if asks_for_network(entry, drivers)]
         for name in claim.classes & classes.keys()
         if classes[name].config
     }
@@ -53,7 +54,8 @@ def _selector(driver: str) -> str:
     return f'device.driver != "{driver}" || device.attributes["{driver}"].?{NETWORK_DEVICE}.orValue(false)'
 
 
-def _asks_for_network(entry: Config, drivers: Collection[str]) -> bool:
+def asks_for_network(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:
+    """Say whether an entry, of a claim, a class or an allocation, asks for network devices of our agents."""
     opaque = entry.opaque or {}
     return opaque.get("driver") in drivers and deviceconfig.asks_for_network(opaque.get("parameters"))
 

@@ -19,7 +19,6 @@ from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.deviceindex import device_of
-from apportion.cluster.kinds import POLICIES
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -262,9 +261,10 @@ class Cycle:
             events.unservable(self._recorder, found)
         for broken in self._snapshot.broken.values():
             events.unreadable(self._recorder, broken)
-        for pod in shut_by_policies(self._snapshot):
-            unread = sorted(self._snapshot.broken[uid].name for uid in self._snapshot.left_out(POLICIES))
-            events.policy_unreadable(self._recorder, pod, ", ".join(unread))
+        for pod, unread in shut_by_policies(self._snapshot):
+            events.policy_unreadable(self._recorder, pod, unread)
+        for pod, claim, other in self._gates.taken:
+            events.network_taken(self._recorder, pod, claim, other)
         if self._examined != self._snapshot.slice_epoch:
             self._examined = self._snapshot.slice_epoch
             for finding in self._snapshot.state.findings():

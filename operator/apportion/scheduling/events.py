@@ -189,6 +189,16 @@ def policy_unreadable(recorder: Recorder, pod: Pod, policies: str) -> None:
     )
 
 
+def network_taken(recorder: Recorder, pod: Pod, claim: Claim, other: Pod) -> None:
+    """The pod waits for the end of another one."""
+    recorder.warning(
+        _pod(pod),
+        "NetworkDeviceTaken",
+        f"claim {claim.key}: spec.devices.config asks for a network device, which is in the network of one pod, and Pod"
+        f" {other.name} has it; this pod waits for that one's end. Pods with a ResourceClaimTemplate have a claim each",
+    )
+
+
 def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> None:
     """A pool's slices contradict each other; its devices are not allocated."""
     for found in snapshot.slices.values():

@@ -3,7 +3,7 @@
 In: the snapshot. Out: pods. A gate is removed only after our own watch has shown the allocation of every
 managed claim, without overlap, and (by policy) once the partitions behind it are cut; not while all pods that have
 reserved the claim are over, because controller-manager is about to deallocate it. Pods without a managed claim lose
-the gate at once: admission cannot look into claims. They keep it while there is a policy of which nobody can read
+the gate at once: admission cannot look into claims. Of the pods that share a network device one has its gate removed. They keep it while there is a policy of which nobody can read
 what classes it covers. A pod that does not fit on the node of a shared claim waits until another pod has reserved it.
 The gates of a group are removed together, once enough of its pods are served.
 """
@@ -18,6 +18,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.groups import group_of, has_all
+from apportion.scheduling.onepod import taken
 from apportion.scheduling.sharing import shut_out
 from apportion.scheduling.waiting import claims_of
 
@@ -35,6 +36,8 @@ class Gates:
         self._managed: ManagedClasses | None = None
         self._allocated: dict[str, None] = {}
         """Gated pods (UIDs) without a claim of ours that has no allocation."""
+        self.taken: list[tuple[Pod, Claim, Pod]] = []
+        """Pods that waited when `open` was last exhausted, for which claim, and for the end of which pod."""
 
     def open(
         self,
@@ -57,6 +60,8 @@ class Gates:
             return _served(claim, snapshot, contested, phase)
 
         whole: dict[tuple[str, str], bool] = {}
+        opened: set[str] = set()
+        self.taken = []
         for pod in snapshot.pods_of(self._allocated):
             claims = claims_of(pod, snapshot) if not ungating(pod.uid) else None
             if claims is None or not all(has(claim) for claim in claims) or shut_out(pod, snapshot):
@@ -67,6 +72,11 @@ class Gates:
                     whole[key] = _whole(pod, snapshot, has)
                 if not whole[key]:
                     continue
+            found = taken(pod, snapshot, lambda uid: uid in opened or ungating(uid))
+            if found is not None:
+                self.taken.append((pod, *found))
+                continue
+            opened.add(pod.uid)
             yield pod
 
     def _follow(self) -> None:
@@ -90,15 +100,16 @@ class Gates:
         )
 
 
-def shut_by_policies(snapshot: Snapshot) -> Iterator[Pod]:
-    """Yield pods that keep the gate because a policy that cannot be read may cover the classes of their claims."""
-    if snapshot.left_out(POLICIES):
+def shut_by_policies(snapshot: Snapshot) -> Iterator[tuple[Pod, str]]:
+    """Yield pods that keep the gate because policies that cannot be read may cover the classes of their claims, with their names."""
+    unread = sorted(snapshot.broken[uid].name for uid in snapshot.left_out(POLICIES))
+    if unread:
         for pod in snapshot.pods_of(snapshot.pod_index.gated):
             claims = claims_of(pod, snapshot) if GATE in pod.gates else None
             if claims and any(
                 not snapshot.managed.owns(claim) and _others(claim, snapshot) for claim in claims
             ):
-                yield pod
+                yield pod, ", ".join(unread)
 
 
 def _whole(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:

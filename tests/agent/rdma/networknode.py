@@ -34,6 +34,8 @@ class NetworkNode:
         self.before = network.on_host()
         self.pod = ""
         """UID of the pod that uses the last claim."""
+        self.pods: dict[str, str] = {}
+        """Names of pods by UID."""
 
     async def claim(self, name: str = "rail", *, asks: bool = True, **parameters: Any) -> Json:
         """Make a claim for the NIC, with its network device if it `asks`, allocated and reserved for a pod."""
@@ -58,6 +60,7 @@ class NetworkNode:
         }
         pod = await self.node.api.create(f"/api/v1/namespaces/{self._namespace}/pods", body)
         self.pod = pod["metadata"]["uid"]
+        self.pods[self.pod] = pod["metadata"]["name"]
         return pod
 
     async def prepare(self, claim: Json) -> str:
@@ -81,14 +84,35 @@ class NetworkNode:
 
     def shown(self, claim: Json) -> Json | None:
         """Return what the file says that the claim's containers mount, None when no container can start for want of it."""
-        (file,) = (raw for name, raw in self.node.cdi().items() if claim["metadata"]["uid"] in name)
-        mounts = file["devices"][0]["containerEdits"]["mounts"]
-        (path,) = (row["hostPath"] for row in mounts if "/apportion/network/" in row["containerPath"])
         try:
-            found: Json = json.loads(Path(path).read_text())
+            found: Json = json.loads(Path(self.mount(claim)).read_text())
         except FileNotFoundError:
             return None
         return found
+
+    def mount(self, claim: Json) -> str:
+        """Return the file of the interface that the claim's containers mount."""
+        (file,) = (raw for name, raw in self.node.cdi().items() if claim["metadata"]["uid"] in name)
+        mounts = file["devices"][0]["containerEdits"]["mounts"]
+        (path,) = (row["hostPath"] for row in mounts if "/apportion/network/" in row["containerPath"])
+        return str(path)
+
+    async def create(self, claim: Json, pod: str) -> str:
+        """Create a container of a pod that has the claim; returns why it does not start."""
+        return await self.runtime.create(pod, self.mount(claim))
+
+    async def joined(self, claim: Json, *others: str) -> str:
+        """Let another pod reserve the claim, beside these; returns its UID."""
+        uid: str = (await self._pod(claim))["metadata"]["uid"]
+        meta = claim["metadata"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
+        users = [{"resource": "pods", "name": self.pods[each], "uid": each} for each in (*others, uid)]
+        await self.node.api.patch(path, {"status": {"reservedFor": users}})
+        return uid
+
+    async def delete(self, pod: str) -> None:
+        """Delete a pod that has ended; controller-manager takes its reservation away."""
+        await self.node.api.delete(f"/api/v1/namespaces/{self._namespace}/pods/{self.pods[pod]}", grace=0)
 
     async def offered(self) -> object:
         """Return what the node's slice says of the interface: whether a claim can have it."""
@@ -112,11 +136,7 @@ class NetworkNode:
 
     async def reserve_for_two(self, claim: Json) -> None:
         """Reserve the claim for two pods."""
-        meta = claim["metadata"]
-        path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
-        pods = [(await self._pod(claim))["metadata"] for _ in range(2)]
-        users = [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]} for pod in pods]
-        await self.node.api.patch(path, {"status": {"reservedFor": users}})
+        await self.joined(claim, await self.joined(claim))
 
     def host_sees_no_interface(self) -> None:
         """Have /sys show what it shows while the interface is in another namespace: nothing."""

@@ -30,6 +30,7 @@ RETURNING = [
     "network.gone",
     "claim.gone",
 ]
+PASSED_ON = "network.passed_on"
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,31 @@ async def test_a_kill_at_any_step_is_made_good(rail: NetworkNode, step: str, *, 
     db.close()
     run = rail.node.options.run_dir
     assert [path for path in run.rglob("*") if path.is_file()] == []
+
+
+async def test_a_kill_while_the_claim_goes_to_the_next_pod_is_made_good(rail: NetworkNode) -> None:
+    """The second pod's container starts with the interface, and without it never."""
+    async with killed_agent(rail.node, PASSED_ON) as agent:
+        claim = await rail.claim()
+        await agent.insist(rail.heard)
+
+        async def error() -> str:
+            return await rail.prepare(claim)
+
+        await agent.insist(lambda: eventually(error, lambda text: text == "", within=50))
+        first = rail.pod
+        second = await rail.joined(claim, first)
+        assert await rail.runtime.begin(first, rail.network.pod()[1]) == ""
+        namespace, path = rail.network.pod()
+        assert await rail.runtime.begin(second, path) == ""
+        await rail.runtime.end(first)
+        await rail.delete(first)
+
+        async def starts() -> bool:
+            return await rail.create(claim, second) == "" and rail.shown(claim) is not None
+
+        await agent.insist(lambda: eventually(starts, within=50))
+        assert agent.deaths == 1
+        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
+        assert await agent.insist(lambda: rail.unprepare(claim)) == ""
+        assert rail.network.on_host() == rail.before

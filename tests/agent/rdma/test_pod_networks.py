@@ -5,7 +5,7 @@ import shutil
 from testbed.eventually import eventually
 from testbed.hostnetwork import ip, seen
 from tests.agent.places import RDMA
-from tests.agent.rdma.networknode import NetworkNode
+from tests.agent.rdma.networknode import NIC, NetworkNode
 
 
 async def test_the_interface_goes_into_the_pod_as_it_was_and_comes_back_as_it_was(rail: NetworkNode) -> None:
@@ -138,6 +138,59 @@ async def test_a_claim_that_several_pods_have_reserved_gets_no_interface(rail: N
         assert "status.reservedFor: a network device is in the network of one pod" in await rail.prepare(
             claim
         )
+
+
+async def test_a_pod_that_reserves_the_claim_after_its_preparation_does_not_run_without_the_interface(
+    rail: NetworkNode,
+) -> None:
+    """Kubelet prepares a claim once, and gives the second pod's containers the same files: they are refused, with the reason."""
+    async with rail.node.agent():
+        await rail.heard()
+        claim = await rail.prepared()
+        first = rail.pod
+        second = await rail.joined(claim, first)
+        namespace, path = rail.network.pod()
+        assert await rail.runtime.begin(first, path) == ""
+        assert await rail.create(claim, first) == ""
+        _, other = rail.network.pod()
+        assert await rail.runtime.begin(second, other) == ""
+        why = await rail.create(claim, second)
+        assert f"ResourceClaim {claim['metadata']['namespace']}/rail: its network device {NIC} is in" in why
+        assert "cannot be in that of pod team/train" in why
+        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
+        # One that has no part in the claim, whatever it mounts by its path, and one without the file.
+        rail.runtime.note("stranger", other)
+        assert await rail.create(claim, "stranger") == ""
+        assert await rail.runtime.create(second) == ""
+
+
+async def test_the_interface_goes_to_the_second_pod_once_the_first_is_over(rail: NetworkNode) -> None:
+    """Kubelet does not unprepare a claim that another pod on the node has, and nobody would prepare it for that one."""
+    async with rail.node.agent():
+        await rail.heard()
+        claim = await rail.prepared()
+        first = rail.pod
+        second = await rail.joined(claim, first)
+        _, path = rail.network.pod()
+        assert await rail.runtime.begin(first, path) == ""
+        namespace, other = rail.network.pod()
+        assert await rail.runtime.begin(second, other) == ""
+        await rail.runtime.end(first)
+        # Its reservation goes only when it is over: it may have another sandbox.
+        assert "in the network of another pod" in await rail.create(claim, second)
+        await rail.delete(first)
+
+        async def why() -> str:
+            return await rail.create(claim, second)
+
+        await eventually(why, lambda found: found == "")
+        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
+        assert rail.shown(claim) is not None
+    async with rail.node.agent():
+        await rail.heard()
+        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
+        assert await rail.unprepare(claim) == ""
+        assert rail.network.on_host() == rail.before
 
 
 async def test_a_name_that_is_taken_in_the_pod_keeps_the_sandbox_from_starting(rail: NetworkNode) -> None:

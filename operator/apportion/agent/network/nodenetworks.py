@@ -39,5 +39,9 @@ class NodeNetworks:
             connected=lambda: self.runtime.connected,
         )
         self.runtime = NriPlugin(
-            socket, began=self.pods.began, ending=self.pods.ending, running=self.pods.compare
+            socket,
+            began=self.pods.began,
+            creating=self.pods.creating,
+            ending=self.pods.ending,
+            running=self.pods.compare,
         )

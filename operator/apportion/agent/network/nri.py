@@ -1,12 +1,12 @@
-"""The agent as a plugin of the container runtime (Node Resource Interface): it hears when a pod's sandbox begins and ends.
+"""The agent as a plugin of the container runtime (Node Resource Interface): it hears when a pod's sandbox begins and ends, and of its containers.
 
-In: the runtime's socket, what to do at both. Out: nothing. A sandbox of which the handler says that it cannot have its NICs does not
-start; kubelet shows the reason at the pod, and tries again. Interface: containerd/nri pkg/api/api.proto. containerd has it on by
+In: the runtime's socket, what to do at each. Out: nothing. A sandbox of which the handler says that it cannot have its NICs does not
+start, nor does a container; kubelet shows the reason at the pod, and tries again. Interface: containerd/nri pkg/api/api.proto. containerd has it on by
 default since 2.0, CRI-O since 1.26.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,9 @@ _log = structlog.get_logger()
 _RUNTIME: Final = "nri.pkg.api.v1alpha1.Runtime"
 _INDEX: Final = "50"
 """Two digits: where the plugin stands among others; it changes nothing that they see."""
-_EVENTS: Final = 1 << nri_pb2.RUN_POD_SANDBOX - 1 | 1 << nri_pb2.STOP_POD_SANDBOX - 1
+_EVENTS: Final = sum(
+    1 << event - 1 for event in (nri_pb2.RUN_POD_SANDBOX, nri_pb2.STOP_POD_SANDBOX, nri_pb2.CREATE_CONTAINER)
+)
 _PAUSE: Final = 2.0
 """Seconds between two tries to reach the runtime."""
 
@@ -48,13 +50,18 @@ class NriPlugin:
         socket: Path,
         *,
         began: Callable[[Sandbox], Awaitable[None]],
+        creating: Callable[[Sandbox, Collection[str]], Awaitable[None]],
         ending: Callable[[Sandbox], Awaitable[None]],
         running: Callable[[Sequence[Sandbox]], Awaitable[None]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`began` and `ending` are called for each sandbox, `running` with all of them after each connection."""
+        """`began` and `ending` are called for each sandbox, `running` with all of them after each connection.
+
+        `creating` is called for each container, with its sandbox and the files of the host that it mounts.
+        """
         self._socket = socket
         self._began = began
+        self._creating = creating
         self._ending = ending
         self._running = running
         self._sleep = sleep
@@ -98,6 +105,9 @@ class NriPlugin:
                 return self._synchronize(nri_pb2.SynchronizeRequest.FromString(message))
             case "RunPodSandbox":
                 await self._began(_sandbox(nri_pb2.PodRequest.FromString(message).pod))
+            case "CreateContainer":
+                asked = nri_pb2.CreateContainerRequest.FromString(message)
+                await self._creating(_sandbox(asked.pod), {each.source for each in asked.container.mounts})
             case "StopPodSandbox":
                 await self._ending(_sandbox(nri_pb2.PodRequest.FromString(message).pod))
             case "StateChange":

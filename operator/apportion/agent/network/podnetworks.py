@@ -6,30 +6,29 @@ pod: no container starts without it, also when nobody was there to hear of its s
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from apportion.agent import files
 from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.values import Mount
 from apportion.agent.lifecycle.context import AgentContext
-from apportion.agent.network.hostneeds import host_needs
-from apportion.agent.network.interface import Interface
-from apportion.agent.network.moves import Moves, inside
+from apportion.agent.network.moves import Moves
 from apportion.agent.network.nri import Sandbox
-from apportion.agent.rows import ClaimRow, ClaimStep, NetworkRow, NetworkStep
+from apportion.agent.network.steps import Steps
+from apportion.agent.rows import ClaimRow, NetworkRow, NetworkStep
 from apportion.api.networkconfig import NetworkConfig
+from apportion.cluster.kinds import CLAIMS
 from apportion.errors import ApportionError, BrokenInput, NotReady
 
 _log = structlog.get_logger()
 
 INSIDE: Final = "/var/run/apportion/network"
 """Where a container finds the files of its interfaces, one for each device."""
+_PATIENCE: Final = 1.0
+"""Seconds for a question while the runtime waits; it waits for two, and then goes on without an answer (NRI `request_timeout`)."""
 
 
 class PodNetworks:
@@ -52,7 +51,7 @@ class PodNetworks:
         """
         self._context = context
         self._moves = moves
-        self._folder = folder
+        self._steps = Steps(context, moves, folder, away)
         self._away = away
         self._node_addresses = node_addresses
         self._connected = connected
@@ -92,12 +91,12 @@ class PodNetworks:
                 wanted=wanted[device.device].model_dump_json(by_alias=True, exclude_none=True),
             )
             async with self._context.lock(card.name):
-                await asyncio.to_thread(self._note, row, frozenset(node_addresses))
+                await asyncio.to_thread(self._steps.note, row, node_addresses)
 
     def mounts(self, claim: str, driver: str) -> dict[str, Mount]:
         """Return what keeps a container from starting before its interface is in the pod, by device."""
         return {
-            row.device: Mount(str(self._file(row)), f"{INSIDE}/{row.device}.json", ("ro", "bind"))
+            row.device: Mount(str(self._steps.file(row)), f"{INSIDE}/{row.device}.json", ("ro", "bind"))
             for row in self._rows()
             if (row.claim, row.driver) == (claim, driver)
         }
@@ -109,13 +108,35 @@ class PodNetworks:
                 raise NotReady(
                     f"Pod {sandbox.key}: spec.hostNetwork: a network device cannot be moved to a pod in the host's network"
                 )
-            await self._act(row, self._take, self._moves.namespaces.of_pod(sandbox.network))
+            await self._act(row, self._steps.take, self._moves.namespaces.of_pod(sandbox.network))
+
+    async def creating(self, sandbox: Sandbox, mounts: Collection[str]) -> None:
+        """Look whose container mounts what. Raises NotReady for one of a pod that has not the interface of its claim.
+
+        Kubelet prepares a claim once: of a pod that reserves it later the agent hears here. It has the interface once the first
+        pod is over.
+        """
+        for row in self._rows():
+            claim = self._context.journal.claim(row.claim, row.driver)
+            if claim is None or row.pod == sandbox.pod or str(self._steps.file(row)) not in mounts:
+                continue
+            users = await self._users(claim)
+            if sandbox.pod not in users:
+                continue  # the file was mounted by its path
+            if row.pod in users or row.step is not NetworkStep.WAITING:
+                raise NotReady(
+                    f"ResourceClaim {claim.key}: its network device {row.device} is in the network of another pod (UID"
+                    f" {row.pod}), and cannot be in that of pod {sandbox.key}, too; pods with a ResourceClaimTemplate have a"
+                    " claim each"
+                )
+            await self._act(row, self._steps.pass_on, sandbox.pod)
+            await self.began(sandbox)
 
     async def ending(self, sandbox: Sandbox) -> None:
         """Take the interfaces back from a sandbox that ends; one that cannot be had now comes at unprepare."""
         for row in self._of_pod(sandbox.pod):
             try:
-                await self._act(row, self._leave, sandbox.network)
+                await self._act(row, self._steps.leave, sandbox.network)
             except ApportionError as error:
                 _log.warning(
                     "network.not_returned", interface=row.interface, pod=sandbox.key, error=str(error)
@@ -132,9 +153,9 @@ class PodNetworks:
             there = [path for path in here if path.exists()]
             try:
                 if there:
-                    await self._act(row, self._take, there[-1])
+                    await self._act(row, self._steps.take, there[-1])
                 else:
-                    await self._act(row, self._return)
+                    await self._act(row, self._steps.return_)
             except ApportionError as error:
                 _log.warning("network.not_moved", interface=row.interface, claim=row.claim, error=str(error))
 
@@ -142,7 +163,7 @@ class PodNetworks:
         """Take a claim's interfaces back for good. Raises NotReady; then the claim still has them."""
         for row in self._rows():
             if (row.claim, row.driver) == (claim, driver):
-                await self._act(row, self._drop)
+                await self._act(row, self._steps.drop)
 
     async def recover(self) -> None:
         """Finish what a former agent began, as far as no pod has to be known for it."""
@@ -156,11 +177,23 @@ class PodNetworks:
                 self._away.drop(key)
         claims = {(row.uid, row.driver) for row in self._context.journal.claims()}
         for row in self._rows():
-            act = self._finish if (row.claim, row.driver) in claims else self._drop
+            act = self._steps.finish if (row.claim, row.driver) in claims else self._steps.drop
             try:
                 await self._act(row, act)
             except ApportionError as error:
                 _log.warning("network.not_recovered", interface=row.interface, error=str(error))
+
+    async def _users(self, claim: ClaimRow) -> frozenset[str]:
+        """Return the UIDs of the pods that have reserved a claim. Raises NotReady when that cannot be found out."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                found = await self._context.client.get(CLAIMS, claim.name, namespace=claim.namespace)
+        except TimeoutError:
+            raise NotReady(
+                f"ResourceClaim {claim.key}: the API server does not say which pods have it"
+            ) from None
+        rows = (found.get("status") or {}).get("reservedFor") or ()
+        return frozenset(row["uid"] for row in rows)
 
     def _rows(self) -> tuple[NetworkRow, ...]:
         return self._context.journal.networks()
@@ -176,105 +209,3 @@ class PodNetworks:
             )
             if now is not None:
                 await asyncio.to_thread(act, now, *more)
-
-    # --- in a thread, with the card's lock ------------------------------------------------------------------
-
-    def _note(self, row: NetworkRow, node_addresses: frozenset[str]) -> None:
-        needs = host_needs(self._moves.namespaces.host, node_addresses)
-        if row.interface not in needs:
-            raise NotReady(f"interface {row.interface} is not on the host")
-        why = needs[row.interface]
-        if why:
-            raise NotReady(f"{row.card}: its interface {row.interface} stays on the host: {why}")
-        self._file(row).unlink(missing_ok=True)
-        self._step(row, NetworkStep.WAITING)
-
-    def _take(self, row: NetworkRow, source: Path) -> None:
-        claim = self._context.journal.claim(row.claim, row.driver)
-        if claim is None or claim.step is not ClaimStep.PREPARED:
-            raise NotReady(f"interface {row.interface}: its claim {row.claim} is not prepared")
-        if row.step is not NetworkStep.WAITING and not self._is_in(row, source):
-            # The pod has another sandbox than before.
-            row = self._return(row)
-        if row.step is NetworkStep.WAITING:
-            before = self._moves.read(row.interface)
-            name = str(self._context.hardware.cards[row.card].attributes.get("rdmaDevice", ""))
-            device = self._moves.device(name)
-            row = replace(row, before=before.to_json(), nic=name if self._moves.moves_alone() else "")
-            self._away.put(row.key, device, asdict(replace(row, step=NetworkStep.MOVING)))
-            row = self._step(row, NetworkStep.MOVING)
-        found = inside(row)
-        # One that has arrived is the pod's: what it has changed stays, also when another agent looks.
-        if row.step is not NetworkStep.MOVED:
-            try:
-                self._moves.take(row, source, found)
-            except NotReady:
-                # Kubelet makes another sandbox; what is wrong may be put right on the host meanwhile.
-                self._return(row)
-                raise
-            self._step(row, NetworkStep.MOVED)
-            _log.info("network.moved", interface=row.interface, name=found.name, claim=row.claim, pod=row.pod)
-        files.write(self._file(row), _description(found), sync=False)
-        self._context.at("network.shown")
-
-    def _is_in(self, row: NetworkRow, source: Path) -> bool:
-        namespaces = self._moves.namespaces
-        try:
-            return namespaces.is_pinned(row.key) and namespaces.same(namespaces.pinned(row.key), source)
-        except OSError:
-            return False
-
-    def _leave(self, row: NetworkRow, network: str) -> None:
-        """Take it back from this sandbox; an earlier sandbox of the pod, which ends once more, has nothing of it."""
-        if network and self._is_in(row, self._moves.namespaces.of_pod(network)):
-            self._return(row)
-
-    def _return(self, row: NetworkRow) -> NetworkRow:
-        """Bring it back to the host, where it waits."""
-        if row.step is NetworkStep.WAITING:
-            return row
-        self._bring(row)
-        row = self._step(row, NetworkStep.WAITING)
-        self._away.drop(row.key)
-        return row
-
-    def _drop(self, row: NetworkRow) -> None:
-        if row.step is not NetworkStep.WAITING:
-            self._bring(row)
-        self._file(row).unlink(missing_ok=True)
-        self._context.journal.drop_network(row)
-        self._away.drop(row.key)
-        self._context.at("network.gone")
-
-    def _finish(self, row: NetworkRow) -> None:
-        if row.step is NetworkStep.RETURNING or (
-            row.step is not NetworkStep.WAITING
-            and not self._moves.namespaces.is_pinned(row.key)
-            # Its namespace has ended, and the kernel gave it back; if not, it may be in a pod that runs.
-            and self._moves.on_host(row)
-        ):
-            self._return(row)
-
-    def _bring(self, row: NetworkRow) -> None:
-        self._file(row).unlink(missing_ok=True)
-        row = self._step(row, NetworkStep.RETURNING)
-        if self._moves.bring_back(row):
-            _log.info("network.returned", interface=row.interface, claim=row.claim)
-        else:
-            _log.warning("network.lost", interface=row.interface, claim=row.claim)
-
-    def _step(self, row: NetworkRow, step: NetworkStep) -> NetworkRow:
-        row = replace(row, step=step)
-        self._context.journal.put_network(row)
-        self._context.at(f"network.{step.lower()}")
-        return row
-
-    def _file(self, row: NetworkRow) -> Path:
-        return self._folder / f"{row.key}.json"
-
-
-def _description(found: Interface) -> str:
-    """Return what a container may know of its interface."""
-    addresses = [f"{each.address}/{each.prefix}" for each in found.addresses]
-    about = {"interface": found.name, "hardwareAddress": found.mac, "mtu": found.mtu, "addresses": addresses}
-    return f"{json.dumps(about)}\n"

@@ -12,9 +12,11 @@ class Event(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UNKNOWN: _ClassVar[Event]
     RUN_POD_SANDBOX: _ClassVar[Event]
     STOP_POD_SANDBOX: _ClassVar[Event]
+    CREATE_CONTAINER: _ClassVar[Event]
 UNKNOWN: Event
 RUN_POD_SANDBOX: Event
 STOP_POD_SANDBOX: Event
+CREATE_CONTAINER: Event
 
 class RegisterPluginRequest(_message.Message):
     __slots__ = ("plugin_name", "plugin_idx")
@@ -37,6 +39,14 @@ class SynchronizeRequest(_message.Message):
     pods: _containers.RepeatedCompositeFieldContainer[PodSandbox]
     more: bool
     def __init__(self, pods: _Optional[_Iterable[_Union[PodSandbox, _Mapping]]] = ..., more: bool = ...) -> None: ...
+
+class CreateContainerRequest(_message.Message):
+    __slots__ = ("pod", "container")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    pod: PodSandbox
+    container: Container
+    def __init__(self, pod: _Optional[_Union[PodSandbox, _Mapping]] = ..., container: _Optional[_Union[Container, _Mapping]] = ...) -> None: ...
 
 class SynchronizeResponse(_message.Message):
     __slots__ = ("more",)
@@ -75,6 +85,22 @@ class PodSandbox(_message.Message):
     namespace: str
     linux: LinuxPodSandbox
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., namespace: _Optional[str] = ..., linux: _Optional[_Union[LinuxPodSandbox, _Mapping]] = ...) -> None: ...
+
+class Container(_message.Message):
+    __slots__ = ("pod_sandbox_id", "name", "mounts")
+    POD_SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MOUNTS_FIELD_NUMBER: _ClassVar[int]
+    pod_sandbox_id: str
+    name: str
+    mounts: _containers.RepeatedCompositeFieldContainer[Mount]
+    def __init__(self, pod_sandbox_id: _Optional[str] = ..., name: _Optional[str] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ...) -> None: ...
+
+class Mount(_message.Message):
+    __slots__ = ("source",)
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    def __init__(self, source: _Optional[str] = ...) -> None: ...
 
 class LinuxPodSandbox(_message.Message):
     __slots__ = ("namespaces",)
