@@ -110,6 +110,7 @@ class Agent:
             quarantine=options.foreign is ForeignPolicy.QUARANTINE,
             sticky_errors=options.sticky_errors(),
             described=self._networks.offered.described,
+            failing=lambda: self._setups.failing,
         )
         self.publisher = Publisher(
             client,
@@ -165,6 +166,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; then leave kubelet first, and everything else after it."""
         cards = await self._discovery.first()
+        await self._setups.look()
         await self._inventory.read_health()
         kinds = {*(card.kind for card in cards.values()), *self._found.awaited}
         self._served = drivers_to_serve(self._drivers, kinds, self.context.journal.claims())

@@ -20,15 +20,16 @@ class ClaimHealth:
         """`claims` gives the rows of the journal."""
         self._claims = claims
         self._writer = writer
-        self._written: Mapping[tuple[str, str, tuple[str, str]], Health] = {}
-        """By UID and driver of a claim, and its device."""
+        self._written: Mapping[tuple[str, str, tuple[str, str]], tuple[Health, str]] = {}
+        """State and message by UID and driver of a claim, and its device."""
 
-    def update(self, health: Mapping[str, Health]) -> None:
+    def update(self, health: Mapping[str, Health], failing: Mapping[str, str]) -> None:
         """Write what changed.
 
-        `health` is by card, and for partitions that are sick by themselves by the UID of their Partition.
+        `health` is by card, and for partitions that are sick by themselves by the UID of their Partition. `failing` says of
+        devices why what was set up for their programs does not work.
         """
-        written = {}
+        written: dict[tuple[str, str, tuple[str, str]], tuple[Health, str]] = {}
         for row in self._claims():
             for device in row.devices:
                 key = row.uid, row.driver, device.id
@@ -39,25 +40,28 @@ class ClaimHealth:
                     if before is not None:
                         written[key] = before
                     continue
-                own = card is Health.HEALTHY
-                written[key] = state = health.get(device.partition, Health.HEALTHY) if own else card
-                if state is not before:
-                    about = device.device if own else device.card
+                well = card is Health.HEALTHY
+                state = health.get(device.partition, card) if well else card
+                message = health_message(device.device if well else device.card, state)
+                if state is Health.HEALTHY and device.device in failing:
+                    state, message = Health.SICK, failing[device.device]
+                written[key] = state, message
+                if before != (state, message):
                     # Nothing is said of a device that was always well.
                     correction = before is None and state is Health.HEALTHY
-                    condition = _condition(device, about, state, correction=correction)
+                    condition = _condition(device, state, message, correction=correction)
                     ref = ClaimRef(row.namespace, row.name, row.uid)
                     self._writer.add(ref, row.driver, device.pool, [condition])
         self._written = written
 
 
-def _condition(device: ClaimDevice, about: str, state: Health, *, correction: bool) -> DeviceCondition:
+def _condition(device: ClaimDevice, state: Health, message: str, *, correction: bool) -> DeviceCondition:
     return DeviceCondition(
         device.device,
         HEALTHY,
         state is Health.HEALTHY,
         str(state),
-        health_message(about, state),
+        message,
         share=device.share.id if device.share is not None else "",
         correction=correction,
     )

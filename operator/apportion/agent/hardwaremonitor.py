@@ -123,7 +123,9 @@ class HardwareMonitor:
                 for card, why in missing.items()
             )
             await self._events.warn("FabricNotUp", texts)
-            self._claim_health.update({**self._inventory.health, **dict.fromkeys(sick, Health.SICK)})
+            failing = self._inventory.failing
+            await self._events.failing_devices(failing)
+            self._claim_health.update({**self._inventory.health, **dict.fromkeys(sick, Health.SICK)}, failing)
             if partitions or self._foreign is None:
                 await self._check_partitions()
         except HardwareError as error:

@@ -47,15 +47,20 @@ class InventoryBuilder:
         quarantine: bool = False,
         sticky_errors: StickyErrors | None = None,
         described: Callable[[Card], Card] = lambda card: card,
+        failing: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """`quarantine`: a card with a foreign partition is tainted as a whole; `sticky_errors` has partitions by UUID, too.
 
-        `described` adds to a card what its backend does not know.
+        `described` adds to a card what its backend does not know; `failing` says why what was set up for the programs of a device
+        does not work, by device.
         """
         self._described = described
         self._quarantine = quarantine
         self._sticky_errors = sticky_errors or StickyErrors()
         self._marked: Mapping[str, str] = {}
+        self._ask_failing = failing
+        self.failing: Mapping[str, str] = {}
+        """Why what was set up for the programs of a device does not work, as last asked."""
         self.off_fabric: Mapping[str, str] = {}
         """Why cards have not joined their fabric."""
         self._context = context
@@ -70,8 +75,9 @@ class InventoryBuilder:
         health = await self._context.hardware.health()
         marked = await asyncio.to_thread(self._sticky_errors.all)
         fabric = await self._context.hardware.fabric()
-        changed = (health, marked, fabric) != (self.health, self._marked, self.off_fabric)
-        self.health, self._marked, self.off_fabric = health, marked, fabric
+        now = health, marked, fabric, self._ask_failing()
+        changed = now != (self.health, self._marked, self.off_fabric, self.failing)
+        self.health, self._marked, self.off_fabric, self.failing = now
         self.last_read = time.time()
         return changed
 
@@ -91,8 +97,8 @@ class InventoryBuilder:
                 names += [row.device for row in layouts if row.place.card == card.name]
                 health = self.health.get(card.name, Health.HEALTHY)
                 found += [
-                    DeviceHealth(name, name, Health.SICK)
-                    if name in hit and health is Health.HEALTHY
+                    DeviceHealth(name, name, Health.SICK, "" if name in hit else self.failing[name])
+                    if name in hit | self.failing.keys() and health is Health.HEALTHY
                     else DeviceHealth(name, card.name, health)
                     for name in names
                 ]
@@ -114,6 +120,7 @@ class InventoryBuilder:
             frozenset(self._context.unsupported),
             marked=frozenset(self._marked),
             fabric=self.off_fabric,
+            failing=self.failing.keys(),
             sharing=await self._context.sharing(),
             strategies=_strategies(self._context.journal.claims()),
             quarantine=self._quarantine,
@@ -130,13 +137,14 @@ def compose(
     *,
     marked: frozenset[str] = frozenset(),
     fabric: Mapping[str, str] = MappingProxyType({}),
+    failing: Collection[str] = (),
     sharing: PublishedSharing | None = None,
     strategies: Mapping[str, SharingStrategy] = MappingProxyType({}),
     quarantine: bool = False,
 ) -> NodeInventory:
     """Put the inventory together. Pure.
 
-    `fabric` says why cards have not joined theirs, `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses,
+    `fabric` says why cards have not joined theirs, `failing` are devices whose programs miss what was set up for them, `marked` are UUIDs with sticky errors, `refused` devices that the driver refuses,
     `strategies` are those of the shares that are in use, by card.
     """
     by_name = {card.name: card for card in cards}
@@ -174,6 +182,7 @@ def compose(
         for row in rows.values()
         if row.uuid in marked and health.get(row.place.card, Health.HEALTHY) is Health.HEALTHY
     }
+    sick |= set(failing)
     return NodeInventory(
         cards=cards,
         health=health,

@@ -31,6 +31,8 @@ class NodeEvents:
         """UIDs of Partitions that were last seen failing."""
         self._sick: set[str] = set()
         """UIDs of Partitions that an error hit."""
+        self._failing: Mapping[str, str] = {}
+        """Devices whose control daemon did not run."""
         self._health: dict[str, Health] = {}
         self._foreign: frozenset[tuple[str, str]] = frozenset()
         self._warned: set[str] = set()
@@ -64,6 +66,17 @@ class NodeEvents:
                 f"{row.device} ({row.uuid}) was hit by an error that its card contained: new work stays away until it is removed",
             )
         self._sick = set(sick)
+
+    async def failing_devices(self, failing: Mapping[str, str]) -> None:
+        """Write an Event on the Node about each device whose programs miss what was set up for them, and when it is over."""
+        about = await self._node_object() if failing != self._failing else None
+        if about is None:
+            return
+        for device, why in failing.items() - self._failing.items():
+            self._recorder.warning(about, "ControlDaemonFailing", f"{device}: {why}")
+        for device in self._failing.keys() - failing.keys():
+            self._recorder.normal(about, "ControlDaemonRecovered", f"{device}: its control daemon runs")
+        self._failing = failing
 
     async def warn(self, reason: str, warnings: Iterable[str]) -> None:
         """Write an Event on the Node, once for each text."""

@@ -34,6 +34,8 @@ class DeviceHealth:
     device: str
     card: str
     health: Health
+    reason: str = ""
+    """Why, where the card itself is well."""
 
 
 def health_message(card: str, health: Health) -> str:
@@ -80,5 +82,5 @@ class HealthFeed:
             health=getattr(messages, _NAMES.get(row.health, "UNHEALTHY")),
             last_updated_time=int(self._last_read()),
             health_check_timeout_seconds=TIMEOUT,
-            message=health_message(row.card, row.health),
+            message=row.reason or health_message(row.card, row.health),
         )

@@ -6,9 +6,7 @@ row with its name, and outlives the agent.
 """
 
 import asyncio
-import json
-import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,18 +15,16 @@ from typing import Final
 
 import structlog
 
-from apportion.agent import files
 from apportion.agent.devices.sharing import ControlDaemon, Sharing, TimeSlice
 from apportion.agent.devices.values import Edits, Mount
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import SharedDevice, SharingRow
-from apportion.errors import ApportionError, Lost, NotReady
+from apportion.agent.sharing import daemonfolder
+from apportion.errors import ApportionError, Lost
 
 _log = structlog.get_logger()
 
 _PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 - where NVIDIA's programs look when nothing is set
-_CARDS: Final = "cards.json"
-"""In a daemon's folder, for those who find it without a journal: the UUIDs of its whole cards."""
 _WRITABLE: Final = ("rw", "nosuid", "nodev", "rbind", "rprivate")
 
 
@@ -45,6 +41,20 @@ class Setups:
         self._context = context
         self._folder = folder
         self._mentioned = mentioned
+        self._failing: Mapping[str, str] = {}
+        """Why daemons do not run that claims have, by name."""
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """Why programs cannot share what claims have had set up for it, by device: its control daemon does not run."""
+        if not self._failing:
+            return {}
+        return {
+            each.device: f"its control daemon does not run, and programs cannot share it: {self._failing[row.daemon]}"
+            for row in self._context.journal.sharing()
+            if row.daemon in self._failing
+            for each in row.under_mps
+        }
 
     async def set_up(self, row: SharingRow, seconds: float) -> Mapping[str, Edits]:
         """Set a claim's devices up and return what containers need for each, by its name.
@@ -101,21 +111,40 @@ class Setups:
             await self.keep()
             await asyncio.sleep(interval)
 
+    async def look(self) -> None:
+        """Find out which daemons do not run, before anything is said of their devices."""
+        self._failing = dict.fromkeys(await self._ended(), "it has ended")
+
     async def keep(self) -> None:
         """Make good what ended by itself, and end what was left."""
         journal = self._context.journal
         for row in journal.sharing():
-            try:
-                if journal.claim(row.uid, row.driver) is None:
+            if journal.claim(row.uid, row.driver) is None:
+                try:
                     await self._forget(row)
-                elif row.done and row.daemon:
-                    await self._revive(row)
-            except (ApportionError, OSError) as error:
-                _log.warning("sharing.not_kept", claim=row.uid, driver=row.driver, error=str(error))
+                except (ApportionError, OSError) as error:
+                    _log.warning("sharing.not_kept", claim=row.uid, driver=row.driver, error=str(error))
+        self._failing = {daemon: why for daemon in await self._ended() if (why := await self._revive(daemon))}
         try:
             await self._end_orphans()
         except (ApportionError, OSError) as error:
             _log.warning("sharing.orphans_left", error=str(error))
+
+    async def _ended(self) -> Collection[str]:
+        """Return the daemons that claims have and that do not run; those known before where it cannot be found out."""
+        try:
+            there = await self._context.hardware.daemons()
+        except (ApportionError, OSError) as error:
+            _log.warning("sharing.daemons_unknown", error=str(error))
+            return tuple(self._failing)
+        # Without a backend for the card nobody has asked for its daemon.
+        cards = {card.uuid for card in self._context.hardware.cards.values()}
+        return {
+            row.daemon: None
+            for row in self._context.journal.sharing()
+            if row.done and row.daemon and not there.get(row.daemon)
+            if cards.issuperset(each.card_uuid for each in row.under_mps)
+        }
 
     async def _act(self, row: SharingRow, seconds: float) -> None:
         for each in row.devices:
@@ -130,7 +159,7 @@ class Setups:
     async def _start(self, row: SharingRow, seconds: float) -> None:
         daemon = self._daemon(row)
         cards = [each.card_uuid for each in row.under_mps if each.whole]
-        await asyncio.to_thread(_make_folders, daemon.folder, cards)
+        await asyncio.to_thread(daemonfolder.make, daemon.folder, cards)
         self._context.at("sharing.folders")
         for each in row.under_mps:
             await self._exclusive(each, exclusive=True)
@@ -138,13 +167,19 @@ class Setups:
         await self._on(row.under_mps[0], partial(_start_daemon, daemon=daemon, seconds=seconds))
         self._context.at("sharing.daemon")
 
-    async def _revive(self, row: SharingRow) -> None:
-        if (await self._context.hardware.daemons()).get(row.daemon):
-            return
-        async with self._locked(row):
-            if self._context.journal.sharing_of(row.uid, row.driver) == row:
-                _log.warning("sharing.daemon_gone", claim=row.uid, daemon=row.daemon)
-                await self._start(row, 10.0)
+    async def _revive(self, daemon: str) -> str:
+        """Start a daemon anew, with the terms of the first of its claims; returns why that fails, "" when it runs."""
+        rows = [row for row in self._context.journal.sharing() if row.daemon == daemon and row.done]
+        for row in rows[:1]:
+            _log.warning("sharing.daemon_gone", claim=row.uid, daemon=daemon)
+            try:
+                async with self._locked(row):
+                    if self._context.journal.sharing_of(row.uid, row.driver) == row:
+                        await self._start(row, 10.0)
+            except (ApportionError, OSError) as error:
+                _log.warning("sharing.not_kept", claim=row.uid, driver=row.driver, error=str(error))
+                return str(error)
+        return ""
 
     async def _forget(self, row: SharingRow) -> None:
         async with self._locked(row):
@@ -162,7 +197,7 @@ class Setups:
         if row.daemon and row.daemon not in {other.daemon for other in others}:
             await self._context.hardware.stop_daemon(row.daemon)
             self._context.at("sharing.daemon_ended")
-            await asyncio.to_thread(_remove, self._folder / row.daemon)
+            await asyncio.to_thread(daemonfolder.remove, self._folder / row.daemon)
         for each in row.devices:
             if each.uuid in shared:
                 continue
@@ -186,10 +221,10 @@ class Setups:
                 if name not in now and not self._mentioned(str(self._folder / name)):
                     _log.warning("sharing.orphan", daemon=name)
                     await self._context.hardware.stop_daemon(name)
-                    for uuid in await asyncio.to_thread(_cards, self._folder / name):
+                    for uuid in await asyncio.to_thread(daemonfolder.cards_in, self._folder / name):
                         card = SharedDevice(uuid, uuid, uuid, mps=True)
                         await self._tolerant(self._exclusive(card, exclusive=False), card)
-                    await asyncio.to_thread(_remove, self._folder / name)
+                    await asyncio.to_thread(daemonfolder.remove, self._folder / name)
 
     async def _exclusive(self, device: SharedDevice, *, exclusive: bool) -> None:
         # A MIG device has no compute mode of its own (dra-driver-nvidia-gpu sets that of whole GPUs only).
@@ -243,30 +278,3 @@ def _set_exclusive(sharing: Sharing, card: str, *, exclusive: bool) -> None:
 
 def _start_daemon(sharing: Sharing, _: str, *, daemon: ControlDaemon, seconds: float) -> None:
     sharing.start_daemon(daemon, seconds)
-
-
-def _make_folders(folder: Path, cards: Sequence[str]) -> None:
-    """Make a daemon's folders, and note in which cards' compute mode will be changed for it."""
-    try:
-        for name in ("pipe", "shm", "log"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        # Users of all containers meet here, as in any /dev/shm.
-        (folder / "shm").chmod(0o1777)
-        files.write(folder / _CARDS, json.dumps({"cards": list(cards)}))
-    except OSError as error:
-        raise NotReady(f"{folder} cannot be made: {error}") from None
-
-
-def _cards(folder: Path) -> tuple[str, ...]:
-    """Return what was noted, nothing where it cannot be read."""
-    cards = files.read_json(folder / _CARDS).get("cards")
-    return tuple(str(card) for card in cards) if isinstance(cards, list) else ()
-
-
-def _remove(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise NotReady(f"{folder} cannot be removed: {error}") from None

@@ -164,7 +164,7 @@ def _consumes(card: Card, amounts: CounterAmounts, placement: Placement | None) 
 
 
 def _tainted(taints: tuple[Taint, ...]) -> Json:
-    return {"taints": [_taint(taint) for taint in (GUARD, *taints)]}
+    return {"taints": [_taint(taint) for taint in dict.fromkeys((GUARD, *taints))]}
 
 
 def _taint(taint: Taint) -> Json:
