@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from apportion.api.contract import GATE
@@ -10,7 +11,8 @@ from apportion.cluster.kinds import CLAIMS, CLASSES
 from apportion.scheduling.waiting import RefusedConfiguration
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.drawnparameters import PARAMETERS, VALUES
-from tests.observedcluster import GPU, Json, ObservedCluster
+from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.scheduling.podgroups import member
 from tests.scheduling.queued import names, world
 
 
@@ -105,3 +107,45 @@ def test_a_pod_waits_for_the_claim_beside_only_as_long_as_one_is_refused() -> No
     (demand,), unservable = queue.demands()
     assert sorted(claim.name for claim in demand.claims) == ["beside", "mps"]
     assert unservable == []
+
+
+def shared_gpus(*, cores: bool) -> ObservedCluster:
+    """Return a node with two GPUs that serve several claims each: by MPS, which has `cores`, or in turns."""
+    made = world()
+    made.node("a")
+    capacity = {"memory": {"value": "80Gi", "requestPolicy": {"default": "20Gi"}}}
+    if cores:
+        capacity["cores"] = {"value": "100", "requestPolicy": {"default": "25"}}
+    gpus = [
+        {"name": f"gpu-{n}", "allowMultipleAllocations": True, "capacity": capacity, "attributes": {}}
+        for n in range(2)
+    ]
+    made.slice("a", "a-devices", {"devices": gpus}, 1)
+    return made
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_shares_of_two_gpus_under_mps_are_not_given_to_one_claim(client: Client, *, group: bool) -> None:
+    """No agent would prepare it; the Event names the GPUs and says what to ask for. Other claims are served."""
+    made = shared_gpus(cores=True)
+    made.claim("both", request("gpu", count=2, capacity={"requests": {"memory": "60Gi"}}))
+    if group:
+        member(made, "both", "both", least="1")
+    else:
+        made.pod("both", "both", gates=[GATE])
+    made.claim("one")
+    made.pod("one", "one", gates=[GATE])
+    made.cycle(client).once()
+    assert made.places() == {"one": "a"}
+    text = next(text for name, _, text in made.messages if name == "both")
+    assert "shares of gpu-0 and gpu-1 on node a" in text
+    assert "!device.allowMultipleAllocations" in text
+
+
+def test_shares_of_two_gpus_that_take_turns_are_given_to_one_claim(client: Client) -> None:
+    """They need no daemon."""
+    made = shared_gpus(cores=False)
+    made.claim("both", request("gpu", count=2, capacity={"requests": {"memory": "60Gi"}}))
+    made.pod("both", "both", gates=[GATE])
+    made.cycle(client).once()
+    assert made.places() == {"both": "a"}

@@ -1,8 +1,8 @@
 """Configuration: whether our agents would set up devices as a claim and its classes ask, and which devices suit what they ask.
 
-In: a claim, its classes, the drivers of our agents. Out: nothing, or BrokenInput naming object and field; the claim with further
-selectors. The agents check the same when they prepare; here it is found out before devices are given away. What is meant for other
-drivers is theirs to judge.
+In: a claim, its classes, the drivers of our agents; devices that it would get. Out: nothing, or BrokenInput naming object and field;
+the claim with further selectors. The agents check the same when they prepare; here it is found out before devices are given away.
+What is meant for other drivers is theirs to judge.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from apportion.api import deviceconfig
 from apportion.api.contract import NETWORK_DEVICE
-from apportion.dra.allocation import ConfigResult
+from apportion.dra.allocation import Allocation, ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
+from apportion.errors import BrokenInput
 
 
 def check_configuration(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> None:
@@ -58,6 +59,22 @@ def asks_for_network(entry: Config | ConfigResult, drivers: Collection[str]) -> 
     """Say whether an entry, of a claim, a class or an allocation, asks for network devices of our agents."""
     opaque = entry.opaque or {}
     return opaque.get("driver") in drivers and deviceconfig.asks_for_network(opaque.get("parameters"))
+
+
+def check_allocation(claim: Claim, allocation: Allocation, drivers: Collection[str]) -> None:
+    """Raise BrokenInput for devices that no agent of ours prepares for one claim: shares, under MPS, of several GPUs (ADR 0020)."""
+    shared = {
+        result.device.name
+        for result in allocation.results
+        if result.device.driver in drivers and result.share_id is not None and "cores" in result.consumed
+    }
+    if len(shared) > 1:
+        raise BrokenInput(
+            f"it would get shares of {' and '.join(sorted(shared))} on node {allocation.node}, each of which has an MPS control daemon"
+            " of its own, and a program finds one: ask for each share by a claim of its own, or for whole GPUs by the selector"
+            " !device.allowMultipleAllocations",
+            field=f"ResourceClaim {claim.key}: spec.devices.requests",
+        )
 
 
 def _check(entries: Sequence[Config], drivers: Collection[str], at: str) -> None:

@@ -17,6 +17,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, Shape, unplaced
+from apportion.scheduling.configuration import check_allocation
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
@@ -118,9 +119,15 @@ class Decider:
                 self.refusals.refuse_shape(shape, answer, named=named)
             self.refusals.cover(demand, None if planned else shape)
             return self._refuse(demand, answer)
+        self.check(demand, answer)
         self.learn(demand, answer)
         self.grant(demand, answer, capacity)
         return len(demand.claims)
+
+    def check(self, demand: WaitingDemand, decision: Decision) -> None:
+        """Raise BrokenInput for devices that no agent would prepare together."""
+        for claim, allocation in zip(demand.claims, decision.allocations, strict=True):
+            check_allocation(claim, allocation, self.snapshot.drivers)
 
     def _grant_part(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
         """Serve as many of the pods that share claims as fit together; returns how many claims were granted."""
@@ -131,6 +138,7 @@ class Decider:
                 continue
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
             if decision is not None:
+                self.check(part, decision)
                 self.learn(part, decision)
                 self.grant(part, decision, capacity)
                 return len(part.claims)

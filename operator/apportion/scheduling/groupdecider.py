@@ -88,6 +88,10 @@ class GroupDecider:
                 enough=group.enough,
                 prefer=decider.candidates.idle,
             )
+            if not isinstance(answer, GangTooLarge | GangRefused):
+                for demand, decision in zip(group.demands, answer.decisions, strict=True):
+                    if decision is not None:
+                        decider.check(demand, decision)
         except BrokenInput as error:
             decider.refusals.refuse(group.key, "broken")
             for demand in group.demands:
