@@ -53,9 +53,13 @@ class DeviceNode:
     minor: int | None = None
 
 
+WRITABLE = ("rw", "nosuid", "nodev", "rbind", "rprivate")
+"""Options of a mount that containers may write to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder of the host for containers, read-only (CDI `mounts`)."""
+    """A file or folder of the host for containers, read-only unless `options` say otherwise (CDI `mounts`)."""
 
     host_path: str
     """As the host sees it, not the agent's container."""

@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from apportion.agent.devices.sharing import ControlDaemon, Sharing, TimeSlice
-from apportion.agent.devices.values import Edits, Mount
+from apportion.agent.devices.values import WRITABLE, Edits, Mount
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing import daemonfolder
@@ -25,7 +25,6 @@ from apportion.errors import ApportionError, Lost
 _log = structlog.get_logger()
 
 _PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 - where NVIDIA's programs look when nothing is set
-_WRITABLE: Final = ("rw", "nosuid", "nodev", "rbind", "rprivate")
 
 
 class Setups:
@@ -90,8 +89,8 @@ class Setups:
             env.append(("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ",".join(limits)))
         folder = self._folder / row.daemon
         mounts = (
-            Mount(str(folder / "pipe"), _PIPE, _WRITABLE),
-            Mount(str(folder / "shm"), "/dev/shm", _WRITABLE),  # noqa: S108
+            Mount(str(folder / "pipe"), _PIPE, WRITABLE),
+            Mount(str(folder / "shm"), "/dev/shm", WRITABLE),  # noqa: S108
         )
         return {each.device: Edits(env=tuple(env), mounts=mounts) for each in row.under_mps}
 

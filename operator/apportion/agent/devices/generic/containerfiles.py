@@ -13,11 +13,8 @@ from apportion.agent.devices.generic import sysfs
 from apportion.agent.devices.generic.kind import DeviceKind, MountPoint, Node
 from apportion.agent.devices.generic.sysfs import FoundDevice
 from apportion.agent.devices.hostfs import HostFiles
-from apportion.agent.devices.values import DeviceNode, Edits, Mount
+from apportion.agent.devices.values import WRITABLE, DeviceNode, Edits, Mount
 from apportion.errors import BrokenInput, Unsupported
-
-_READ_ONLY = ("ro", "nosuid", "nodev", "rbind", "rprivate")
-_WRITABLE = ("rw", "nosuid", "nodev", "rbind", "rprivate")
 
 
 class ContainerFiles:
@@ -80,7 +77,7 @@ class ContainerFiles:
         path = self._filled(wanted.host)
         if self._host.resolve(path) is not None:
             inside = self._filled(wanted.container) if wanted.container is not None else path
-            yield Mount(path, inside, _READ_ONLY if wanted.read_only else _WRITABLE)
+            yield Mount(path, inside) if wanted.read_only else Mount(path, inside, WRITABLE)
         elif not wanted.optional:
             raise Unsupported(f"{path}: the host has no such file or folder")
 
