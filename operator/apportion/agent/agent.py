@@ -62,7 +62,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event) -> None:
         client = await stack.enter_async_context(await connect(options.kubeconfig, manager="apportion-agent"))
         journal = await asyncio.to_thread(Journal, options.state_dir / "journal.db", options.read_boot_id())
         stack.callback(journal.close)
-        paused = await asked_pause(client, options.node) or ""
+        paused = await asked_pause(client, options.node)
         found = await in_own_thread(lambda: find(options, journal, paused=paused))
         agent = Agent(options, client, found, journal, paused=paused)
         try:

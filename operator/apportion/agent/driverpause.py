@@ -27,14 +27,14 @@ def pause(labels: Mapping[str, str]) -> str:
     return next((f"the Node has the label {key}={labels[key]}" for key in asking), "")
 
 
-async def asked_pause(client: Client, node: str) -> str | None:
-    """Read the Node and return why the driver is to be let go of, "" if it is not, None if that is unknown."""
+async def asked_pause(client: Client, node: str) -> str:
+    """Read the Node and return why the driver is to be let go of, "" if it is not, or that is unknown."""
     try:
         # As the API server remembers it (resourceVersion 0), which costs etcd nothing.
         found = await client.get(NODES, node, resourceVersion="0")
     except ApiError as error:
         _log.warning("driver.pause_unknown", error=str(error))
-        return None
+        return ""
     return pause(found["metadata"].get("labels") or {})
 
 
