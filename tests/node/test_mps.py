@@ -51,11 +51,16 @@ def manifests(name: str, uuid: str) -> tuple[Json, Json]:
     }
 
 
+def pipe_folder(pid: int) -> Path:
+    """Return where the container of a process finds its control daemon, as the host sees it."""
+    return Path(f"/proc/{pid}/root/tmp/nvidia-mps")
+
+
 def asked(pid: int, command: str, hardware: Path) -> str:
     """Ask the daemon through the folder that a container of process `pid` has."""
     done = subprocess.run(
         [hardware / "run" / CONTROL],
-        env={"CUDA_MPS_PIPE_DIRECTORY": f"/proc/{pid}/root/tmp/nvidia-mps"},
+        env={"CUDA_MPS_PIPE_DIRECTORY": str(pipe_folder(pid))},
         input=f"{command}\n",
         capture_output=True,
         text=True,
@@ -66,7 +71,7 @@ def asked(pid: int, command: str, hardware: Path) -> str:
 
 def having_the_folder(pids: set[int]) -> list[int]:
     """Return the processes whose containers have the daemon's folder."""
-    return [pid for pid in pids if Path(f"/proc/{pid}/root/tmp/nvidia-mps").is_dir()]
+    return [pid for pid in pids if pipe_folder(pid).is_dir()]
 
 
 def daemon_runs(hardware: Path) -> bool:
