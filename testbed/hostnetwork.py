@@ -108,9 +108,12 @@ def host_network() -> Iterator[HostNetwork]:
 
 
 def _free_number() -> int:
-    """Return one that no other interface of this kind has."""
-    used = {row["local"] for each in ip("-4", "address", "show") for row in each.get("addr_info", ())}
-    return secrets.choice([number for number in range(1, 251) if f"198.18.{number}.1" not in used])
+    """Return one whose networks nobody has: others run tests on this machine, and one that was killed leaves its interface."""
+    used = {row["dst"] for row in ip("route", "show", "root", "198.18.0.0/15") or ()}
+    free = [
+        number for number in range(1, 251) if not used & {f"198.18.{number}.0/24", f"198.19.{number}.0/24"}
+    ]
+    return secrets.choice(free)
 
 
 def seen(name: str, namespace: str = "") -> dict[str, Any]:

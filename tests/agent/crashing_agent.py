@@ -14,6 +14,7 @@ from typing import Any
 
 from apportion.agent.agent import run_agent
 from apportion.agent.settings import AgentOptions
+from testbed.fakes.virtualfunctions import FILE, FakeFunctions
 
 PATHS = (
     "simulation",
@@ -38,6 +39,8 @@ def options(text: str, step: str) -> AgentOptions:
             os.kill(os.getpid(), signal.SIGKILL)
 
     raw: dict[str, Any] = json.loads(text)
+    if raw.get("host_root") and (Path(raw["host_root"]) / FILE).exists():
+        FakeFunctions(Path(raw["host_root"]) / FILE).install()
     return AgentOptions(**{key: Path(value) if key in PATHS else value for key, value in raw.items()}, at=at)
 
 

@@ -84,6 +84,23 @@ async def test_only_the_requests_that_the_parameters_name_need_an_interface(
     assert [*by_request.values()] == others
 
 
+async def test_a_claim_for_a_vlan_gets_a_virtual_function(client: Client) -> None:
+    """Its NIC's driver keeps to the VLAN; a NIC that is no virtual function has nobody above it."""
+    made = nics(a=True, b=True)
+    published = [
+        {
+            "name": name,
+            "attributes": {"networkDevice": {"bool": True}, "virtualFunction": {"bool": name == "b"}},
+        }
+        for name in "ab"
+    ]
+    made.slice("node", "node-nics", {"devices": published, "driver": RDMA}, 1)
+    made.claim("rail", _one(), config=[network(virtualFunction={"vlan": 100})])
+    made.pod("p", "rail", gates=[GATE])
+    made.cycle(client).once()
+    assert devices(made, "rail") == ["b"]
+
+
 async def test_parameters_of_a_class_count_for_its_requests(client: Client) -> None:
     """And a claim that waits follows a class that is changed."""
     made = nics(a=False)

@@ -6,14 +6,15 @@ them (kubernetes-sigs/dranet, pkg/apis/types.go). A field that is left out keeps
 
 import ipaddress
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from apportion.api.model import Model
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 """The kernel takes more (linux net/core/dev.c, dev_valid_name); programs that write configuration files do not."""
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _RESERVED: Final = frozenset({"lo", "all", "default"})
 """The loopback device, and what stands for every device in /proc/sys/net."""
 
@@ -42,6 +43,15 @@ def _gateway(text: str) -> str:
     return str(ipaddress.ip_address(text))
 
 
+def _mac(text: str) -> str:
+    octets = bytes.fromhex(text.replace(":", "")) if _MAC.fullmatch(text) else b""
+    if not any(octets) or octets[0] & 1:
+        raise ValueError(
+            f"{text!r} is no MAC address of an interface: six octets, not all zero, no group of stations"
+        )
+    return text.lower()
+
+
 class _Part(Model):
     """A part of the parameters; a field that it does not know is an error."""
 
@@ -53,12 +63,35 @@ class InterfaceConfig(_Part):
 
     name: Annotated[StrictStr, AfterValidator(interface_name)] | None = None
     """Its name in the pod."""
+    hardware_addr: Annotated[StrictStr, AfterValidator(_mac)] | None = None
+    """Its MAC address; for a virtual function it is set at the physical function, too."""
     mtu: Annotated[StrictInt, Field(ge=68, le=65535)] | None = None
     """Largest packet, in bytes (RFC 791: 68 at least)."""
     addresses: (
         Annotated[tuple[Annotated[StrictStr, AfterValidator(_address)], ...], Field(max_length=16)] | None
     ) = None
     """Its IP addresses with prefix lengths, instead of those that it had on the host."""
+
+
+class VirtualFunctionConfig(_Part):
+    """What the physical function's driver enforces for a virtual function (SR-IOV). Fields are named as in sriov-cni's NetConf."""
+
+    vlan: Annotated[StrictInt, Field(ge=0, le=4094)] | None = None
+    """The VLAN that its packets are put in and taken from; the pod does not see the tag. 0: none."""
+    vlan_qos: Annotated[Annotated[StrictInt, Field(ge=0, le=7)] | None, Field(alias="vlanQoS")] = None
+    """Priority in that VLAN; absent: 0."""
+    vlan_proto: Literal["802.1q", "802.1ad"] | None = None
+    """How it is tagged; absent: 802.1q."""
+    spoofchk: StrictBool | None = None
+    """Whether packets from other MAC addresses than its own are dropped."""
+    trust: StrictBool | None = None
+    """Whether it may change its MAC address, and listen to packets for others."""
+
+    @model_validator(mode="after")
+    def _of_a_vlan(self) -> Self:
+        if not self.vlan and (self.vlan_qos is not None or self.vlan_proto is not None):
+            raise ValueError("vlanQoS and vlanProto have no meaning without a VLAN")
+        return self
 
 
 class RouteConfig(_Part):
@@ -79,5 +112,7 @@ class NetworkConfig(_Part):
     """Name of the kind."""
     interface: InterfaceConfig = InterfaceConfig()
     """How the interface is set up in the pod."""
+    virtual_function: VirtualFunctionConfig | None = None
+    """How its NIC treats it; only for virtual functions."""
     routes: Annotated[tuple[RouteConfig, ...], Field(max_length=32)] | None = None
     """Instead of those that it had on the host."""

@@ -5,11 +5,12 @@ the claim with further selectors. The agents check the same when they prepare; h
 What is meant for other drivers is theirs to judge.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from apportion.api import deviceconfig
-from apportion.api.contract import NETWORK_DEVICE
+from apportion.api.contract import NETWORK_DEVICE, VIRTUAL_FUNCTION
 from apportion.dra.allocation import Allocation, ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
@@ -41,7 +42,7 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
         names = {slot.name, f"{slot.name}/{request.name}"}
         entries = [entry for entry in own if not entry.requests or names & {*entry.requests}]
         entries += of_classes.get(request.device_class, ())
-        more = dict.fromkeys(_selector(str((entry.opaque or {})["driver"])) for entry in entries)
+        more = dict.fromkeys(text for entry in entries for text in _selectors(entry.opaque or {}))
         return replace(request, selectors=(*request.selectors, *more))
 
     slots = (
@@ -51,8 +52,11 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
     return replace(claim, slots=tuple(slots))
 
 
-def _selector(driver: str) -> str:
-    return f'device.driver != "{driver}" || device.attributes["{driver}"].?{NETWORK_DEVICE}.orValue(false)'
+def _selectors(opaque: Mapping[str, Any]) -> Iterator[str]:
+    driver, parameters = opaque["driver"], opaque["parameters"]
+    needed = (NETWORK_DEVICE, *((VIRTUAL_FUNCTION,) if parameters.get("virtualFunction") is not None else ()))
+    for name in needed:
+        yield f'device.driver != "{driver}" || device.attributes["{driver}"].?{name}.orValue(false)'
 
 
 def asks_for_network(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:

@@ -25,8 +25,11 @@ _PATIENCE = 50.0
 class NetworkNode:
     """The node; `network` is its interface, `runtime` plays containerd."""
 
-    def __init__(self, node: SimulatedNode, network: HostNetwork, host: RdmaHost, namespace: str) -> None:
+    def __init__(
+        self, node: SimulatedNode, network: HostNetwork, host: RdmaHost, namespace: str, nic: str = NIC
+    ) -> None:
         self.node = node
+        self._nic = nic
         self._host = host
         self.network = network
         self.runtime = RuntimeHand()
@@ -41,7 +44,9 @@ class NetworkNode:
         """Make a claim for the NIC, with its network device if it `asks`, allocated and reserved for a pod."""
         body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
         config = {"source": "FromClaim", "opaque": {"driver": RDMA, "parameters": body}}
-        made = await self.node.claim(self._namespace, name, NIC, driver=RDMA, config=[config] if asks else [])
+        made = await self.node.claim(
+            self._namespace, name, self._nic, driver=RDMA, config=[config] if asks else []
+        )
         await self.node.reserve(made, await self._pod(made))
         return made
 
@@ -162,15 +167,26 @@ class NetworkNode:
 
 
 @asynccontextmanager
-async def network_node(make_node: MakeNode, namespace: str, folder: Path) -> AsyncIterator[NetworkNode]:
-    """Make one; afterwards nothing of it is left on this machine."""
+async def network_node(
+    make_node: MakeNode, namespace: str, folder: Path, *, function: bool = False
+) -> AsyncIterator[NetworkNode]:
+    """Make one; afterwards nothing of it is left on this machine.
+
+    `function`: its NIC is a virtual function, whose physical function has the interface's other end.
+    """
     nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
     host = RdmaHost(folder / "root")
     async with make_node(nics=nics) as node:
         with host_network() as network:
-            host.add("mlx5_0", "0000:9d:00.0", link="Ethernet", interface=network.name)
+            physical = network.peer if function else network.name
+            host.add("mlx5_0", "0000:9d:00.0", link="Ethernet", interface=physical)
+            if function:
+                host.add(
+                    "mlx5_1", "0000:9d:00.1", link="Ethernet", interface=network.name, guid="1:2:3:4",
+                    function_of="0000:9d:00.0",
+                )  # fmt: skip
             node.options = replace(node.options, backend="rdma", host_root=host.root)
-            made = NetworkNode(node, network, host, namespace)
+            made = NetworkNode(node, network, host, namespace, "nic-mlx5-1" if function else NIC)
             try:
                 async with made.runtime.serving(node.options.nri_socket):
                     yield made

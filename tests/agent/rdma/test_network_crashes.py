@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from testbed.eventually import eventually
+from testbed.fakes.virtualfunctions import UNTOUCHED, FakeFunctions
 from testbed.hostnetwork import seen
 from tests.agent.killedagent import killed_agent
 from tests.agent.rdma.networknode import NetworkNode
@@ -17,6 +18,7 @@ GOING = [
     "network.moving",
     "network.pinned",
     "network.marked",
+    "network.function_set",
     "network.crossed",
     "network.set_up",
     "network.moved",
@@ -25,11 +27,13 @@ GOING = [
 RETURNING = [
     "network.returning",
     "network.brought",
+    "network.function_restored",
     "network.restored",
     "network.unpinned",
     "network.gone",
     "claim.gone",
 ]
+MAC = "02:11:22:33:44:55"
 PASSED_ON = "network.passed_on"
 
 
@@ -37,10 +41,16 @@ PASSED_ON = "network.passed_on"
     ("step", "heard"),
     [*((step, True) for step in (*GOING, *RETURNING)), *((step, False) for step in RETURNING)],
 )
-async def test_a_kill_at_any_step_is_made_good(rail: NetworkNode, step: str, *, heard: bool) -> None:
+async def test_a_kill_at_any_step_is_made_good(
+    function_rail: tuple[NetworkNode, FakeFunctions], step: str, *, heard: bool
+) -> None:
     """Also where nobody hears of the sandbox's end: its namespace is gone before the next agent looks."""
+    rail, functions = function_rail
     async with killed_agent(rail.node, step) as agent:
-        claim = await rail.claim(interface={"name": "net1", "mtu": 1300})
+        claim = await rail.claim(
+            interface={"name": "net1", "mtu": 1300, "hardwareAddr": MAC},
+            virtualFunction={"vlan": 100, "trust": True},
+        )
 
         async def error() -> str:
             return await rail.prepare(claim)
@@ -53,6 +63,7 @@ async def test_a_kill_at_any_step_is_made_good(rail: NetworkNode, step: str, *, 
         assert (shown["interface"], shown["mtu"]) == ("net1", 1300)
         assert seen("net1", namespace)["addresses"] == rail.before["addresses"]
         assert rail.network.on_host() == {}
+        assert functions.now() == UNTOUCHED | {"mac": MAC, "vlan": 100, "trust": True}
         await rail.runtime.end(rail.pod, heard=heard)
         rail.network.end(namespace)
 
@@ -61,6 +72,7 @@ async def test_a_kill_at_any_step_is_made_good(rail: NetworkNode, step: str, *, 
 
         await agent.insist(lambda: eventually(freed, lambda text: text == "", within=50))
         assert rail.network.on_host() == rail.before
+        assert functions.now() == UNTOUCHED
         assert agent.deaths == 1
     with sqlite3.connect(rail.node.options.state_dir / "journal.db") as db:
         assert db.execute("SELECT * FROM networks").fetchall() == []

@@ -65,11 +65,13 @@ def network_configs(claim: Claim, driver: str, results: Sequence[DeviceResult]) 
         if not isinstance(config, NetworkConfig):
             continue
         served = {result.device.name for result in results if entry.serves(result)}
-        if config.interface.name is not None and len(served) > 1:
-            raise BrokenInput(
-                f"{config.interface.name} cannot be the name of {len(served)} interfaces",
-                field=f"{entry.field}.interface.name",
-            )
+        own = {"name": config.interface.name, "hardwareAddr": config.interface.hardware_addr}
+        for name, value in own.items():
+            if value is not None and len(served) > 1:
+                raise BrokenInput(
+                    f"{len(served)} interfaces cannot all have {value}",
+                    field=f"{entry.field}.interface.{name}",
+                )
         found |= dict.fromkeys(served, config)
     return found
 

@@ -35,6 +35,26 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualFunction:
+    """What the physical function's driver enforces for a virtual function (SR-IOV)."""
+
+    physical: str
+    """Bus id of the physical function."""
+    number: int
+    mac: str
+    """The address that it may send from, if somebody has set one; zero: none."""
+    vlan: int = 0
+    """The VLAN that its packets are in, without knowing it; 0: none."""
+    qos: int = 0
+    protocol: str = "802.1q"
+    """802.1q, or 802.1ad."""
+    spoofchk: bool | None = None
+    """Whether packets from other addresses are dropped; None: the driver does not know that."""
+    trust: bool | None = None
+    """Whether it may change its address and listen to all packets; None: the driver does not know that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Interface:
     """One network interface."""
 
@@ -53,6 +73,8 @@ class Interface:
     """Index of the bond or bridge that it is a port of."""
     addresses: tuple[Address, ...] = ()
     routes: tuple[Route, ...] = ()
+    function: VirtualFunction | None = None
+    """What is set for it at its physical function, where a claim changes that."""
 
     @property
     def virtual(self) -> bool:
@@ -69,4 +91,10 @@ class Interface:
         raw: dict[str, Any] = json.loads(text)
         addresses = tuple(Address(**row) for row in raw.pop("addresses"))
         routes = tuple(Route(**row) for row in raw.pop("routes"))
-        return cls(**raw, addresses=addresses, routes=routes)
+        function = raw.pop("function", None)  # journals of former releases have none
+        return cls(
+            **raw,
+            addresses=addresses,
+            routes=routes,
+            function=VirtualFunction(**function) if function else None,
+        )

@@ -7,15 +7,18 @@ interface that is away is known by its alias, and where a pod has changed that, 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.sysfs import RdmaDevice
-from apportion.agent.network import netlink, rdmalink
-from apportion.agent.network.interface import Address, Interface, Route
+from apportion.agent.network import netlink, rdmalink, virtualfunctions
+from apportion.agent.network.interface import Address, Interface, Route, VirtualFunction
 from apportion.agent.network.namespaces import Namespaces
 from apportion.agent.rows import NetworkRow
-from apportion.api.networkconfig import NetworkConfig
+from apportion.api.networkconfig import NetworkConfig, VirtualFunctionConfig
 from apportion.errors import NotReady
+
+_PCI: Final = "sys/bus/pci/devices"
 
 
 class Moves:
@@ -27,12 +30,23 @@ class Moves:
         self._root = host_root
         self._at = at
 
-    def read(self, name: str) -> Interface:
-        """Return an interface of the host."""
-        found = netlink.read(self.namespaces.host, name)
+    def read(self, row: NetworkRow, device: RdmaDevice) -> Interface:
+        """Return the row's interface on the host, and what is set for it as a virtual function if the claim changes that."""
+        found = netlink.read(self.namespaces.host, row.interface)
         if found is None:
-            raise NotReady(f"interface {name} is not on the host")
-        return found
+            raise NotReady(f"interface {row.interface} is not on the host")
+        wanted = NetworkConfig.model_validate_json(row.wanted)
+        if wanted.virtual_function is None and (
+            wanted.interface.hardware_addr is None or not device.physical
+        ):
+            return found
+        number = sysfs.function_number(self._root, device)
+        function = self._function(device.physical, number)[1] if number is not None else None
+        if function is None:
+            raise NotReady(
+                f"{row.card}: no interface of {device.physical} on the host has it as a virtual function"
+            )
+        return replace(found, function=function)
 
     def take(self, row: NetworkRow, source: Path, wanted: Interface) -> None:
         """Move the row's interface into the namespace of `source`, and set it up there as `wanted`."""
@@ -49,6 +63,9 @@ class Moves:
                 raise NotReady(f"interface {before.name} is not on the host")
             netlink.mark(self.namespaces.host, there.index, _alias(row))
             self._at("network.marked")
+            if wanted.function is not None:
+                self._set_function(wanted.function)
+                self._at("network.function_set")
             try:
                 netlink.move(self.namespaces.host, there.index, pod, wanted.name)
             except NotReady as error:
@@ -80,6 +97,11 @@ class Moves:
             if there is not None:
                 netlink.move(pod, there.index, host, before.name)
                 self._at("network.brought")
+        function = before.function
+        if function is not None and sysfs.has_function(self._root, function.physical, function.number):
+            # Not before it has left the pod, whose packets would be in no VLAN.
+            self._set_function(function, own_mac=before.mac)
+            self._at("network.function_restored")
         found = _known(row, before, netlink.interfaces(host))
         if found is not None:
             if found.name != before.name:
@@ -88,10 +110,29 @@ class Moves:
             netlink.set_up(host, found.index, before)
             self._at("network.restored")
             netlink.mark(host, found.index, before.alias)
-        elif before.parent and (self._root / "sys/bus/pci/devices" / before.parent).exists():
+        elif before.parent and (self._root / _PCI / before.parent).exists():
             raise NotReady(f"interface {before.name} of {row.card} is neither in the pod nor on the host")
         self.unpin(row)
         return found is not None
+
+    def _set_function(self, wanted: VirtualFunction, *, own_mac: str = "") -> None:
+        index, found = self._function(wanted.physical, wanted.number)
+        if found is None:
+            raise NotReady(
+                f"no interface of {wanted.physical} on the host has virtual function {wanted.number}"
+            )
+        virtualfunctions.apply(self.namespaces.host, index, wanted, own_mac=own_mac)
+
+    def _function(self, physical: str, number: int) -> tuple[int, VirtualFunction | None]:
+        """Return what is set for a virtual function, and the index of the interface that says so."""
+        host = self.namespaces.host
+        names = sysfs.interfaces_of(self._root, physical)
+        for index in [each.index for each in netlink.interfaces(host) if each.name in names]:
+            # A NIC may have interfaces that stand for its functions (switchdev); these know nothing of them.
+            found = virtualfunctions.read(host, index, physical, number)
+            if found is not None:
+                return index, found
+        return 0, None
 
     def on_host(self, row: NetworkRow) -> bool:
         """Say whether the row's interface is on the host, under whatever name."""
@@ -153,8 +194,24 @@ def inside(row: NetworkRow) -> Interface:
     return replace(
         before,
         name=own.name or before.name,
+        mac=own.hardware_addr or before.mac,
         mtu=own.mtu or before.mtu,
         up=True,
         addresses=tuple(replace(address, label="") for address in addresses),
         routes=routes,
+        function=_function_inside(before.function, wanted) if before.function is not None else None,
+    )
+
+
+def _function_inside(before: VirtualFunction, wanted: NetworkConfig) -> VirtualFunction:
+    own = wanted.virtual_function or VirtualFunctionConfig()
+    tagged = own.vlan is not None
+    return replace(
+        before,
+        mac=wanted.interface.hardware_addr or before.mac,
+        vlan=own.vlan if own.vlan is not None else before.vlan,
+        qos=own.vlan_qos or 0 if tagged else before.qos,
+        protocol=own.vlan_proto or "802.1q" if tagged else before.protocol,
+        spoofchk=before.spoofchk if own.spoofchk is None else own.spoofchk,
+        trust=before.trust if own.trust is None else own.trust,
     )

@@ -19,6 +19,7 @@ from apportion.agent.network.moves import Moves
 from apportion.agent.network.nri import Sandbox
 from apportion.agent.network.steps import Steps
 from apportion.agent.rows import ClaimRow, NetworkRow, NetworkStep
+from apportion.api.contract import VIRTUAL_FUNCTION
 from apportion.api.networkconfig import NetworkConfig
 from apportion.cluster.kinds import CLAIMS
 from apportion.errors import ApportionError, BrokenInput, NotReady
@@ -81,6 +82,12 @@ class PodNetworks:
             interface = str(card.attributes.get("interface", ""))
             if not interface:
                 raise NotReady(f"{card.name} has no network interface")
+            if wanted[device.device].virtual_function is not None and not card.attributes.get(
+                VIRTUAL_FUNCTION
+            ):
+                raise BrokenInput(
+                    f"{card.name} is no virtual function", field="opaque.parameters.virtualFunction"
+                )
             row = NetworkRow(
                 claim=claim.uid,
                 driver=claim.driver,

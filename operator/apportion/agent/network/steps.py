@@ -60,9 +60,9 @@ class Steps:
             # The pod has another sandbox than before.
             row = self.return_(row)
         if row.step is NetworkStep.WAITING:
-            before = self._moves.read(row.interface)
             name = str(self._context.hardware.cards[row.card].attributes.get("rdmaDevice", ""))
             device = self._moves.device(name)
+            before = self._moves.read(row, device)
             row = replace(row, before=before.to_json(), nic=name if self._moves.moves_alone() else "")
             self._away.put(row.key, device, asdict(replace(row, step=NetworkStep.MOVING)))
             row = self._step(row, NetworkStep.MOVING)

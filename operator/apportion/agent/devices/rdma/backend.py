@@ -25,6 +25,7 @@ from apportion.agent.devices.values import (
     Health,
     Location,
 )
+from apportion.api.contract import VIRTUAL_FUNCTION
 from apportion.dra.device import Scalar
 from apportion.errors import Lost
 
@@ -179,7 +180,7 @@ def _attributes(device: RdmaDevice) -> dict[str, Scalar]:
         "physicalFunction": device.physical,
     }
     found |= {name: text for name, text in texts.items() if text and len(text.encode()) <= _LONGEST_TEXT}
-    found["virtualFunction"] = bool(device.physical)
+    found[VIRTUAL_FUNCTION] = bool(device.physical)
     return found
 
 

@@ -99,6 +99,23 @@ def ports(root: Path, name: str) -> tuple[Port, ...]:
     )
 
 
+def function_number(root: Path, device: RdmaDevice) -> int | None:
+    """Return which of its NIC's virtual functions a device is; None when the NIC does not have it now."""
+    links = root / "sys/bus/pci/devices" / device.physical
+    found = (entry for entry in _entries(links) if _target(links / entry) == device.pci_bus_id)
+    return next((int(entry.removeprefix("virtfn")) for entry in found if entry.startswith("virtfn")), None)
+
+
+def has_function(root: Path, bus_id: str, number: int) -> bool:
+    """Say whether a NIC has this virtual function now."""
+    return _target(root / "sys/bus/pci/devices" / bus_id / f"virtfn{number}") != ""
+
+
+def interfaces_of(root: Path, bus_id: str) -> tuple[str, ...]:
+    """Return the names of the network interfaces of a PCI device that the host has, sorted."""
+    return tuple(sorted(_entries(root / "sys/bus/pci/devices" / bus_id / "net")))
+
+
 def connection_manager(root: Path) -> CharDevice | None:
     """Return the file that every program that connects needs; None where the module is not loaded."""
     number = root / _CLASSES / "misc" / "rdma_cm" / "dev"
