@@ -33,12 +33,13 @@ def ascend(name: str, model: str) -> SimulatedNode:
 
 
 def fpga(name: str) -> SimulatedNode:
-    """Return a node with two FPGA cards that no backend knows; one of them has nearly all of its regions in use."""
+    """Return a node with two FPGA cards that no backend knows; one of them is divided into four regions."""
 
     def lay_out(host: Path) -> Path:
         if not host.exists():
             cards = FpgaHost(host)
-            cards.add("0000:1a:00.0", bridge="18", numa=0, free_regions="1")
+            cards.add("0000:1a:00.0", bridge="18", numa=0, free_regions="0")
+            cards.divide("0000:1a:00.0", *(f"region{number}" for number in range(4)))
             cards.add("0000:9d:00.0")
         return MANIFESTS / "components/generic-devices/devices.yaml"
 

@@ -1,7 +1,8 @@
 """A host with FPGA cards of a made-up vendor: the kernel's files in /sys, as the example of generic devices looks for them.
 
 In: a folder that stands for `/`. Out: a tree to which cards are added, changed and removed. Layout: the kernel's for PCI devices
-and for character devices of class misc (`dev`, `uevent`); the card's own files have no source, the card does not exist.
+and for character devices of class misc (`dev`, `uevent`); `compat_id` of regions: linux Documentation/ABI/testing/sysfs-class-fpga-region.
+The card's own files have no source, the card does not exist.
 """
 
 import shutil
@@ -58,6 +59,30 @@ class FpgaHost:
         (entry / "dev").write_text(f"{_MISC}:{self._minor}\n", encoding="ascii")
         text = f"MAJOR={_MISC}\nMINOR={self._minor}\nDEVNAME=example/{name}\n"
         (entry / "uevent").write_text(text, encoding="ascii")
+
+    def divide(self, bus_id: str, *names: str) -> None:
+        """Give a card reconfigurable regions, each with a device file of its own, as class fpga_region shows them."""
+        for name in names:
+            entry = self.folder(bus_id) / "fpga_region" / name
+            entry.mkdir(parents=True)
+            self._minor += 1
+            node = f"{bus_id}-{name}"
+            texts = {
+                "compat_id": f"{self._minor:032x}",
+                "state": "ready",
+                "dev": f"{_MISC}:{self._minor}",
+                "uevent": f"MAJOR={_MISC}\nMINOR={self._minor}\nDEVNAME=example/{node}",
+            }
+            for file, text in texts.items():
+                (entry / file).write_text(f"{text}\n", encoding="ascii")
+
+    def say_of(self, bus_id: str, region: str, name: str, text: str) -> None:
+        """Change the text of a region's file."""
+        (self.folder(bus_id) / "fpga_region" / region / name).write_text(f"{text}\n", encoding="utf-8")
+
+    def join(self, bus_id: str, region: str) -> None:
+        """Take a region away, as another base image of the card does."""
+        shutil.rmtree(self.folder(bus_id) / "fpga_region" / region)
 
     def remove(self, bus_id: str) -> None:
         """Pull a card out."""

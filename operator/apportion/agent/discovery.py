@@ -42,7 +42,7 @@ class Discovery:
         if not journal.known():
             found = await self._context.client.list(SLICES, fieldSelector=f"spec.nodeName={options.node}")
             drivers = {**options.drivers, **self._generic.drivers}
-            named = {CardKind.GPU, *self._generic.drivers}
+            named = {CardKind.GPU, *self._generic.types}
             cards = published_cards(found.get("items") or (), options.node, drivers.values(), named)
             await asyncio.to_thread(journal.learn_names, cards)
         return await self._discover()

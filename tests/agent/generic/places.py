@@ -1,5 +1,6 @@
 """What several tests say about generic devices."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import yaml
 from apportion.agent.devices.generic.backend import GenericBackend
 from apportion.agent.devices.generic.kind import DeviceKind
 from apportion.agent.devices.names import UnkeptNames
+from apportion.agent.slices.pool import DriverPool
 
 CONFIGURATION = Path(__file__).parents[3] / "manifests/components/generic-devices/devices.yaml"
 """That of the component, whose card the fake host has."""
@@ -26,3 +28,26 @@ def described() -> dict[str, Any]:
 def backend_of(root: Path, **changes: Any) -> GenericBackend:
     """Return a backend of the component's kind with other values in some fields."""
     return GenericBackend(DeviceKind.from_json(described() | changes), root, UnkeptNames())
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_IDENTIFIER = re.compile(r"([a-z.]+/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
+
+
+def check_limits(pool: DriverPool) -> None:
+    """Fail where the API server would refuse a slice of the pool, or take the pool for invalid (resource.k8s.io/v1)."""
+    sets = {row["name"]: row["counters"] for each in pool.contents for row in each.rows if "counters" in row}
+    for content in pool.contents:
+        assert len(content.rows) <= (8 if content.field == "sharedCounters" else 64)
+        for row in content.rows:
+            assert _LABEL.fullmatch(row["name"])
+            facts = {**row.get("attributes", {}), **row.get("capacity", {})}
+            assert len(row.get("attributes", {})) + len(row.get("capacity", {})) <= 32
+            assert all(_IDENTIFIER.fullmatch(name) for name in facts)
+            assert all(len(str(value.get("string", "")).encode()) <= 64 for value in facts.values())
+            for consumed in row.get("consumesCounters", ()):
+                assert consumed["counters"].keys() <= sets[consumed["counterSet"]].keys()
+                assert consumed["counters"]
+    for counters in sets.values():
+        assert 1 <= len(counters) <= 32
+        assert all(_LABEL.fullmatch(name) for name in counters)

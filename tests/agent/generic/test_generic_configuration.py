@@ -104,11 +104,77 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "device file elsewhere": ({"nodes": ["/etc/passwd"]}, "nodes[0].path: '/etc/passwd' is not below /dev/"),
     "placeholder": (
         {"nodes": ["/dev/{serial}"]},
-        "nodes[0].path: {serial} is not known; known are {name}, {pci}, {uuid}",
+        "nodes[0].path: {serial} is not known; known are {name}, {card}, {pci}, {uuid}",
     ),
     "our variable": (
         {"env": {"APPORTION_DEVICES": "x"}},
         "env.APPORTION_DEVICES: APPORTION_DEVICES is a variable that apportion sets",
+    ),
+    "part found in two ways": (
+        {"parts": [{"type": "region", "sysfs": "r*", "count": 2}]},
+        "parts[0]: parts are either found by sysfs or counted",
+    ),
+    "part found in no way": ({"parts": [{"type": "region"}]}, "parts[0]: parts are either found by sysfs"),
+    "part elsewhere": (
+        {"parts": [{"type": "region", "sysfs": "/sys/class/fpga_region/*"}]},
+        "parts[0].sysfs: /sys/class/fpga_region/* is not below the card's folder",
+    ),
+    "part's type": (
+        {"parts": [{"type": "mig", "count": 1}]},
+        "parts[0].type: mig is a kind that apportion has by itself",
+    ),
+    "part of its own type": (
+        {"parts": [{"type": "fpga", "count": 1}]},
+        "parts: fpga is the type of the card, or of several parts",
+    ),
+    "two parts of one type": (
+        {"parts": [{"type": "a", "count": 1}, {"type": "a", "count": 2}]},
+        "parts: a is the type of the card, or of several parts",
+    ),
+    "no parts": ({"parts": [{"type": "a", "count": 0}]}, "parts[0].count: Input should be greater than"),
+    "too many parts": ({"parts": [{"type": "a", "count": 65}]}, "parts[0].count: Input should be less than"),
+    "unknown field of a part": (
+        {"parts": [{"type": "a", "count": 1, "match": {}}]},
+        "parts[0].match: is not known",
+    ),
+    "what the card has not": (
+        {"parts": [{"type": "a", "count": 1, "takes": {"regons": 1}}]},
+        "parts: a takes regons, which is no capacity of the card; it has dmaBandwidth, regions",
+    ),
+    "takes nothing": (
+        {"parts": [{"type": "a", "count": 1, "takes": {"regions": 0}}]},
+        "parts[0].takes.regions: 0 is nothing",
+    ),
+    "takes an unknown amount": (
+        {"parts": [{"type": "a", "count": 1, "takes": {"regions": "half"}}]},
+        "parts[0].takes.regions: 'half' is not a quantity",
+    ),
+    "takes and has": (
+        {
+            "parts": [
+                {"type": "a", "count": 1, "takes": {"regions": 1}, "capacity": {"regions": {"value": 1}}}
+            ]
+        },
+        "parts[0]: regions is what a part takes of its card, and so its capacity",
+    ),
+    "part's own attribute": (
+        {"parts": [{"type": "a", "count": 1, "attributes": {"parentUUID": {"value": "x"}}}]},
+        "parts[0].attributes.parentUUID: parentUUID is an attribute that every device has",
+    ),
+    "two counters of one name": (
+        {
+            "capacity": {"aB": {"value": 1}, "a_b": {"value": 1}},
+            "parts": [{"type": "a", "count": 1, "takes": {"aB": 1, "a_b": 1}}],
+        },
+        "parts: aB and a_b are one counter a-b",
+    ),
+    "counter of ours": (
+        {"capacity": {"parts": {"value": 1}}, "parts": [{"type": "a", "count": 1, "takes": {"parts": 1}}]},
+        "parts: a takes parts: parts is a counter that every card with parts has",
+    ),
+    "no name for a counter": (
+        {"capacity": {"__": {"value": 1}}, "parts": [{"type": "a", "count": 1, "takes": {"__": 1}}]},
+        "parts: __ is no name for a counter",
     ),
     "mount": ({"mounts": [{"host": "opt"}]}, "mounts[0].host: 'opt' is not below /"),
 }

@@ -156,8 +156,11 @@ class Hardware:
 
     async def health(self) -> dict[str, Health]:
         """Return the health of all cards; one that does not say it, or not in time, is sick."""
-        found = await _in_turn(self._health, self.cards)
-        return dict(zip(self.cards, found, strict=True))
+        families: dict[str, list[str]] = defaultdict(list)
+        for card in self.cards.values():
+            families[card.part_of if card.part_of in self.cards else card.name].append(card.name)
+        found = await _in_turn(lambda head: self._health(head, families[head]), families)
+        return {name: health for said in found for name, health in said.items()}
 
     async def fabric(self) -> Mapping[str, str]:
         """Return why cards have not joined their fabric, by card; one that cannot be asked is as it was, at first Unknown."""
@@ -201,13 +204,14 @@ class Hardware:
             _log.warning("hardware.unreadable", card=card, error=str(error))
         return self._seen.get(card, ())
 
-    async def _health(self, card: str) -> Health:
+    async def _health(self, card: str, family: Sequence[str]) -> dict[str, Health]:
+        """Return the health of a card and of its parts, which come with one look at it."""
         try:
-            said = await self._ask(card, self._owner[card].health, (card,))
+            said = await self._ask(card, self._owner[card].health, family)
         except HardwareError as error:
             _log.warning("hardware.health_unknown", card=card, error=str(error))
-            return Health.SICK
-        return said.get(card, Health.HEALTHY)
+            return dict.fromkeys(family, Health.SICK)
+        return {name: said.get(name, Health.HEALTHY) for name in family}
 
     async def _ask(self, card: str, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
         """Return a card's answer; raises its HardwareError, or Lost when it is overdue or an earlier one still is."""

@@ -137,7 +137,7 @@ class Card:
     name: str
     """The name of its device in slices: `gpu-0`, `npu-0`, `nic-mlx5-0`. No other card of the node has it, of no backend."""
     kind: str
-    """Its `type` attribute: a CardKind, or a kind of generic device. Cards of one kind have one driver."""
+    """A CardKind, or a kind of generic device. Cards of one kind have one driver."""
     uuid: str
     location: Location
     attributes: Mapping[str, Scalar] = field(default_factory=dict)
@@ -155,7 +155,11 @@ class Card:
     """It cannot be used uncut as it is: MIG mode is on, and switching it off takes a reset."""
 
     part_of: str = ""
-    """Name of the card of whose `VIRTUAL_FUNCTIONS` it is one: a virtual function of a NIC, which exists by itself."""
+    """Name of the card that it is a part of, and exists by itself: a virtual function of a NIC, a part of a generic device."""
+    takes: CounterAmounts = field(default_factory=dict)
+    """What a part takes of that card's `totals`."""
+    type: str = ""
+    """Its `type` attribute, where that is not its kind: that of a part."""
 
     def profile(self, name: str) -> Profile | None:
         """Return the profile of this name, None when the card does not offer it."""

@@ -4,10 +4,10 @@ In: a claim's results and the node's cards. Out: the journal's rows of devices, 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from apportion.agent.cdi import device_id
-from apportion.agent.devices.values import Card
+from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.kubelet.claims import ClaimRef
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
 from apportion.agent.rows import ClaimDevice, ClaimRow, Share
@@ -16,6 +16,9 @@ from apportion.api.partition import Origin, Partition, Phase
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.quantity import NANO
 from apportion.errors import NotReady
+
+_CUT = frozenset({CardKind.GPU, CardKind.NPU})
+"""Kinds of cards of which a device may be a partition. The name of a part that is gone may begin with that of another card, too."""
 
 
 def claim_devices(
@@ -26,7 +29,7 @@ def claim_devices(
     for result in results:
         name = result.device.name
         card = card_of(name, dict(cards))
-        if card is None or card.kind != kind:
+        if card is None or card.kind != kind or (card.name != name and card.kind not in _CUT):
             raise NotReady(f"ResourceClaim {ref.key}: device {result.device} does not exist on this node")
         request = result.request.split("/")[0]
         share = share_of(result)
@@ -61,13 +64,20 @@ def share_of(result: DeviceResult) -> Share | None:
     )
 
 
-def kin(cards: Mapping[str, Card]) -> dict[str, set[str]]:
-    """Return by card the others that nobody may have at the same time: a NIC's virtual functions, and their NIC."""
+def kin(cards: Mapping[str, Card], rows: Iterable[ClaimRow] = ()) -> dict[str, set[str]]:
+    """Return by card the others that nobody may have at the same time: a NIC's virtual functions, and their NIC.
+
+    A generic card has the parts beside that claims still have and that are not there any more: `rows` are those of its driver.
+    """
+    parts = {card.name: card.part_of for card in cards.values() if card.part_of}
+    for name in {device.card for row in rows for device in row.devices} - cards.keys():
+        card = card_of(name, dict(cards))
+        if card is not None and card.kind not in (*CardKind,):
+            parts[name] = card.name
     found: dict[str, set[str]] = defaultdict(set)
-    for card in cards.values():
-        if card.part_of:
-            found[card.name].add(card.part_of)
-            found[card.part_of].add(card.name)
+    for part, whole in parts.items():
+        found[part].add(whole)
+        found[whole].add(part)
     return found
 
 

@@ -260,7 +260,8 @@ class Preparer:
         self._setup.check(claim, results, devices)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
         room = {card.name: shareable_memory(card) for card in cards.values()}
-        await asyncio.to_thread(self._context.journal.reserve, row, room, kin(cards))
+        others = [each for each in self._context.journal.claims() if each.driver == self.driver]
+        await asyncio.to_thread(self._context.journal.reserve, row, room, kin(cards, others))
         self._context.at("claim.preparing")
         return row
 

@@ -7,14 +7,7 @@ attributes: KEP-4381 (pcieRoot, pciBusID) and KEP-6072 (numaNode, an int, left o
 from collections.abc import Mapping
 from typing import Any
 
-from apportion.agent.devices.values import (
-    VIRTUAL_FUNCTIONS,
-    Card,
-    CardKind,
-    CounterAmounts,
-    Placement,
-    Profile,
-)
+from apportion.agent.devices.values import Card, CardKind, CounterAmounts, Placement, Profile
 from apportion.agent.slices.naming import PartitionDevice, camel, card_of, partition_device
 from apportion.agent.slices.nodeinventory import GUARD, SharedCard, StaticPartition
 from apportion.agent.slices.sharing import shared_capacity
@@ -38,7 +31,7 @@ def whole(
 
     `shared`: it serves several claims at once; `not_shared`: why it does not, although its node shares its GPUs.
     """
-    own: dict[str, Scalar] = {"type": str(card.kind), "uuid": card.uuid}
+    own: dict[str, Scalar] = {"type": card.type or str(card.kind), "uuid": card.uuid}
     device: Json
     if shared is None:
         reason: dict[str, Scalar] = {"notShared": not_shared} if not_shared else {}
@@ -55,8 +48,8 @@ def whole(
     if card.totals:
         device |= _consumes(card, card.totals, Placement(0, card.slices))
     elif card.part_of:
-        one = {VIRTUAL_FUNCTIONS: {"value": "1"}}
-        device["consumesCounters"] = [{"counterSet": counter_set(card.part_of), "counters": one}]
+        taken = counters(card.takes, None, keep=card.takes)
+        device["consumesCounters"] = [{"counterSet": counter_set(card.part_of), "counters": taken}]
     return device | _tainted(taints)
 
 
@@ -95,7 +88,7 @@ def device_attributes(device: str, cards: Mapping[str, Card], uuid: str, *, layo
         return {}
     found = partition_device(card, device)
     own: dict[str, Scalar] = (
-        {"type": str(card.kind)} if found is None else _parent_attributes(card, found.profile)
+        {"type": card.type or str(card.kind)} if found is None else _parent_attributes(card, found.profile)
     )
     layouts: dict[str, Scalar] = {"layout": layout} if layout else {}
     common = _shared(card) if found is None else _inherited(card)

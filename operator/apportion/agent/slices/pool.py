@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.agent.devices.values import VIRTUAL_FUNCTIONS, Card, Health, Placement
+from apportion.agent.devices.values import Card, Health, Placement
 from apportion.agent.slices import device
 from apportion.agent.slices.naming import partition_devices
 from apportion.agent.slices.nodeinventory import BY_HEALTH, NodeInventory
@@ -56,12 +56,14 @@ def _contents(inventory: NodeInventory, cards: Sequence[Card]) -> Iterator[Slice
     for number, part in enumerate(_batched(sets, SETS_PER_SLICE)):
         yield SliceContent(f"counters-{number:02d}", "sharedCounters", part)
     # Cards that cannot be cut are small; they share slices.
-    simple = [row for card in cards if not card.totals for row in _devices(inventory, card)]
+    simple = [row for card in cards if not (card.totals or card.part_of) for row in _devices(inventory, card)]
     for number, part in enumerate(_batched(simple, DEVICES_PER_SLICE)):
         yield SliceContent(f"devices-{number:02d}", "devices", part)
     for order, card in enumerate(cards):
         if card.totals:
-            for number, part in enumerate(_batched(list(_devices(inventory, card)), DEVICES_PER_SLICE)):
+            family = (card, *(part for part in cards if part.part_of == card.name))
+            rows = [row for each in family for row in _devices(inventory, each)]
+            for number, part in enumerate(_batched(rows, DEVICES_PER_SLICE)):
                 yield SliceContent(f"card-{order:02d}-{number:02d}", "devices", part)
 
 
@@ -87,13 +89,15 @@ def _counters(inventory: NodeInventory, card: Card) -> Json:
             left.subtract(profile.amounts)
             slices -= set(range(place.placement.start, place.placement.start + place.placement.size))
     # The claims of those have lost them, and may run all the same.
-    held = [each for each in inventory.cards if each.part_of == card.name and each.name in inventory.blocked]
-    if held:
-        left[VIRTUAL_FUNCTIONS] -= len(held)
+    for part in inventory.cards:
+        if part.part_of == card.name and part.name in inventory.blocked:
+            left.subtract(part.takes)
     if card.name in inventory.blocked:
         left, slices = Counter(dict.fromkeys(card.totals, 0)), set()
     # Foreign partitions may take more than the profiles count: nothing below zero is published.
-    rows = device.counters({key: max(value, 0) for key, value in left.items()}, None, keep=card.totals)
+    # What exists by itself takes of a counter also where there is nothing of it, and no counter may be unknown.
+    keep = card.totals if card.profiles else dict.fromkeys(card.totals, 1)
+    rows = device.counters({key: max(value, 0) for key, value in left.items()}, None, keep=keep)
     every = device.counters({}, Placement(0, card.slices), keep={}) if card.slices else {}
     for index, name in enumerate(every):
         rows[name] = {"value": "1" if index in slices else "0"}

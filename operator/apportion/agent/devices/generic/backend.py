@@ -1,10 +1,9 @@
 """The backend of one kind of generic device, as a configuration describes it.
 
-In: a kind. Out: cards with identity, attributes and capacities from the kernel's files, and what a container needs. Whole devices
-only: there is nothing to cut.
+In: a kind. Out: cards with identity, attributes and capacities from the kernel's files, and what a container needs. Nothing is
+cut: a part of a card that is given away by itself exists by itself, and is a card that takes its part of the other's counters.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -13,17 +12,16 @@ from pathlib import Path
 from apportion.agent.devices import pci
 from apportion.agent.devices.generic import sysfs
 from apportion.agent.devices.generic.containerfiles import ContainerFiles
-from apportion.agent.devices.generic.facts import facts, serial
+from apportion.agent.devices.generic.facts import facts
+from apportion.agent.devices.generic.fields import PARTS, counter
+from apportion.agent.devices.generic.identity import Identified, identified
 from apportion.agent.devices.generic.kind import DeviceKind
-from apportion.agent.devices.generic.sysfs import FoundDevice
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.agent.devices.names import CardNames
 from apportion.agent.devices.uncut import UncutBackend
-from apportion.agent.devices.values import Card, Edits, Health, Location
-from apportion.errors import BrokenInput, Lost, Unsupported
-
-_LONGEST_PLACE = 40
-"""Characters: a UUID is an attribute of 64 bytes, and begins with the type."""
+from apportion.agent.devices.values import Card, CounterAmounts, Edits, Health, Location
+from apportion.dra.device import Scalar
+from apportion.errors import Lost, Unsupported
 
 
 class GenericBackend(UncutBackend):
@@ -45,10 +43,14 @@ class GenericBackend(UncutBackend):
 
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names in the kernel; those that were known and are not there now stay (lost)."""
-        found: dict[str, Card] = {}
-        for number, (uuid, device) in enumerate(self._there().items()):
-            name = self._names.name(self._kind.type, uuid, number)
-            found[name] = self._card(name, uuid, device)
+        there = self._there()
+        numbers: Counter[str] = Counter()
+        names: dict[str, str] = {}
+        for uuid, each in there.items():
+            stem = f"{names[each.card]}-{each.type}" if each.card else each.type
+            names[uuid] = self._names.name(stem, uuid, numbers[stem])
+            numbers[stem] += 1
+        found = {name: self._card(name, there[uuid], there, names) for uuid, name in names.items()}
         self._cards = found | {name: card for name, card in self._cards.items() if name not in found}
         self._changed.clear()
         return tuple(self._cards.values())
@@ -60,79 +62,79 @@ class GenericBackend(UncutBackend):
 
     def edits(self, card: str) -> Edits:
         """Return what a container needs for a device, found by its UUID; the warning says what could not be read of it."""
-        uuid = self._cards[card].uuid if card in self._cards else ""
-        device = self._there().get(uuid)
-        if device is None:
-            raise Lost(f"{card}: the node has no {self._kind.type} {uuid} now")
+        known = self._cards.get(card)
+        there = self._there().get(known.uuid) if known is not None else None
+        if known is None or there is None:
+            what = f"{known.type} {known.uuid}" if known is not None else f"{self._kind.type} of this name"
+            raise Lost(f"{card}: the node has no {what} now")
         try:
-            found = ContainerFiles(self._host, device, uuid).edits(self._kind)
+            found = ContainerFiles(self._host, there.device, there.uuid).edits(there.kind)
         except Unsupported as error:
             raise Unsupported(f"{card}: {error}") from None
         except OSError as error:
             raise Lost(f"{card}: its device files cannot be looked at: {error}") from None
-        unread = "; ".join(facts(self._host, device, self._kind).unread)
+        unread = "; ".join(facts(self._host, there.device, there.kind).unread)
         return replace(found, warning=f"{card}: {unread}" if unread else "")
 
     def health(self, cards: Collection[str] | None = None) -> Mapping[str, Health]:
-        """Return the devices that are gone (lost), or whose file does not say that they are well (sick)."""
+        """Return the devices that are gone (lost), or whose file, or their card's, does not say that they are well (sick)."""
         there = self._there()
+        names = {card.uuid: card.name for card in self._cards.values()}
         found: dict[str, Health] = {}
         for name, card in self._cards.items():
             if cards is not None and name not in cards:
                 continue
-            device = there.get(card.uuid)
-            if device is None:
+            each = there.get(card.uuid)
+            if each is None:
                 found[name] = Health.LOST
                 continue
-            if not self._is_well(device):
+            if not all(self._is_well(one) for one in (each, *(there[uuid] for uuid in (each.card,) if uuid))):
                 found[name] = Health.SICK
-            if self._card(name, card.uuid, device) != card:
+            if self._card(name, each, there, names) != card:
                 self._changed.add(name)
         return found
 
-    def _is_well(self, device: FoundDevice) -> bool:
-        wanted = self._kind.health
-        return wanted is None or sysfs.says(self._host, device.folder, wanted.file, wanted.healthy)
+    def _is_well(self, each: Identified) -> bool:
+        wanted = each.kind.health
+        return wanted is None or sysfs.says(self._host, each.device.folder, wanted.file, wanted.healthy)
 
-    def _there(self) -> dict[str, FoundDevice]:
+    def _there(self) -> dict[str, Identified]:
         """Return the devices of the node now by UUID, in the order of their names."""
-        found: dict[str, list[FoundDevice]] = {}
-        unnamed: list[str] = []
-        devices = sysfs.devices(self._host, self._kind.match)
-        on_bus = Counter(device.pci_bus_id for device in devices)
-        for device in devices:
-            try:
-                uuid = self._uuid(device, alone=on_bus[device.pci_bus_id] == 1)
-                found.setdefault(uuid, []).append(device)
-            except BrokenInput as error:
-                unnamed.append(f"{self._kind.type} {device.name} is left out: {error}")
-        for uuid, same in found.items():
-            if len(same) > 1:
-                names = ", ".join(device.name for device in same)
-                unnamed.append(f"{self._kind.type} {names} are left out: each of them is {uuid}")
-        self.unnamed = tuple(unnamed)
-        return {uuid: same[0] for uuid, same in found.items() if len(same) == 1}
+        there, self.unnamed = identified(self._host, self._kind)
+        return there
 
-    def _uuid(self, device: FoundDevice, *, alone: bool) -> str:
-        wanted = self._kind.uuid
-        own = _place(device, alone=alone) if wanted is None else serial(self._host, device, wanted)
-        return f"{self._kind.type.upper()}-{own}"
-
-    def _card(self, name: str, uuid: str, device: FoundDevice) -> Card:
-        said = facts(self._host, device, self._kind)
-        bus = device.pci_bus_id
+    def _card(
+        self, name: str, each: Identified, there: Mapping[str, Identified], names: Mapping[str, str]
+    ) -> Card:
+        """Return a device as its files are now; `names` are by UUID."""
+        said = facts(self._host, each.device, each.kind)
+        bus = each.device.pci_bus_id
+        takes = each.takes or {}
+        own: dict[str, Scalar] = (
+            {"parentUUID": each.card}
+            if each.card
+            else {"identifiedBy": "place" if self._kind.uuid is None else "serial"}
+        )
         return Card(
             name=name,
             kind=self._kind.type,
-            uuid=uuid,
+            type=each.type,
+            uuid=each.uuid,
             location=pci.locate(bus, self._root) if bus else Location("", ""),
-            attributes={"identifiedBy": "place" if self._kind.uuid is None else "serial", **said.attributes},
-            capacity=said.capacity,
+            attributes={**own, **said.attributes},
+            capacity={**takes, **said.capacity},
+            totals={} if each.card else _totals(each.uuid, said.capacity, there),
+            part_of=names[each.card] if each.card else "",
+            takes={PARTS: 1, **_counters(takes)} if each.card else {},
         )
 
 
-def _place(device: FoundDevice, *, alone: bool) -> str:
-    """Return where a device is: its PCI bus id, which lasts longer than the kernel's name, or both for one of several parts."""
-    bus = device.pci_bus_id
-    text = bus if bus and alone else "/".join(dict.fromkeys(part for part in (bus, device.name) if part))
-    return text if len(text) <= _LONGEST_PLACE else hashlib.sha256(text.encode()).hexdigest()[:32]
+def _totals(card: str, capacity: CounterAmounts, there: Mapping[str, Identified]) -> CounterAmounts:
+    """Return what the parts of a card share, nothing for a card without; of an amount that cannot be read there is none to share."""
+    parts = [each.takes or {} for each in there.values() if each.card == card]
+    shared = {name: capacity.get(name, 0) for takes in parts for name in takes}
+    return {PARTS: len(parts), **_counters(shared)} if parts else {}
+
+
+def _counters(amounts: CounterAmounts) -> CounterAmounts:
+    return {counter(name): value for name, value in amounts.items()}

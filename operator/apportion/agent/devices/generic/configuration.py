@@ -38,6 +38,11 @@ class GenericDevices:
     content: bytes = b""
     """Of the file, by which a change is noticed."""
 
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of all cards and parts that it may describe."""
+        return frozenset({*self.drivers, *(part.type for kind in self.kinds for part in kind.parts)})
+
 
 def content(file: Path | None) -> bytes:
     """Return what stands in the file now, nothing when it cannot be read."""

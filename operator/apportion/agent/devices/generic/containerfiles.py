@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from apportion.agent.devices.generic import sysfs
-from apportion.agent.devices.generic.kind import DeviceKind, MountPoint, Node
+from apportion.agent.devices.generic.described import Described, MountPoint, Node
 from apportion.agent.devices.generic.sysfs import FoundDevice
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.agent.devices.values import WRITABLE, DeviceNode, Edits, Mount
@@ -23,9 +23,10 @@ class ContainerFiles:
     def __init__(self, host: HostFiles, device: FoundDevice, uuid: str) -> None:
         self._host = host
         self._device = device
-        self._values = {"name": device.name, "pci": device.pci_bus_id, "uuid": uuid}
+        card = device.card or device.name
+        self._values = {"name": device.name, "card": card, "pci": device.pci_bus_id, "uuid": uuid}
 
-    def edits(self, kind: DeviceKind) -> Edits:
+    def edits(self, kind: Described) -> Edits:
         """Return what a container needs. Raises Unsupported when something is not there that it cannot do without."""
         return Edits(
             env=tuple((name, self._filled(text)) for name, text in kind.env.items()),

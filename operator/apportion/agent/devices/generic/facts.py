@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 
 from apportion.agent.devices.generic import sysfs
+from apportion.agent.devices.generic.described import Attribute, Capacity, Described, SourceText
 from apportion.agent.devices.generic.fields import LONGEST_NUMBER, LONGEST_TEXT
-from apportion.agent.devices.generic.kind import Attribute, Capacity, DeviceKind, SourceText
 from apportion.agent.devices.generic.sysfs import FoundDevice
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.dra.device import Scalar
@@ -34,7 +34,7 @@ class Facts:
     """What is left out, and why."""
 
 
-def facts(host: HostFiles, device: FoundDevice, kind: DeviceKind) -> Facts:
+def facts(host: HostFiles, device: FoundDevice, kind: Described) -> Facts:
     """Read attributes and capacities."""
     found = Facts()
     unread: list[str] = []

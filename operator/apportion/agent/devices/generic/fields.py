@@ -19,8 +19,10 @@ LONGEST_TEXT = 64
 LONGEST_NUMBER = 2**63
 """The first number that an attribute of type int cannot have."""
 _TAKEN = frozenset({*(str(kind) for kind in CardKind), "mig", "vnpu"})
-_OWN = frozenset({"type", "uuid", "identifiedBy"})
-_PLACEHOLDERS = ("{name}", "{pci}", "{uuid}")
+PARTS = "parts"
+"""Counter of a card with parts: how many of them nobody has. The card takes them all."""
+_OWN = frozenset({"type", "uuid", "identifiedBy", "parentUUID"})
+_PLACEHOLDERS = ("{name}", "{card}", "{pci}", "{uuid}")
 _TYPES = {"string": str, "version": str, "int": int, "bool": bool}
 
 
@@ -39,6 +41,14 @@ def check_fixed(value: object, kind: str | None) -> None:
         raise ValueError(f"{value} does not fit into 64 bits")
     if kind == "version":
         _refused_as_value_error(Semver.parse, str(value))
+
+
+def counter(capacity: str) -> str:
+    """Return the counter of a capacity, a DNS label: `dma-bandwidth` of dmaBandwidth. Raises ValueError where none is left."""
+    name = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", capacity).lower()).strip("-")
+    if not name:
+        raise ValueError(f"{capacity} is no name for a counter")
+    return name
 
 
 def _refused_as_value_error(read: Callable[[str], Any], text: str) -> Any:
@@ -138,12 +148,25 @@ def _amount(value: object) -> int:
     return found.value
 
 
+def _taken(value: object) -> int:
+    found = _amount(value)
+    if not found:
+        raise ValueError(f"{value!r} is nothing")
+    return found
+
+
+def _inside(text: str) -> str:
+    if text.startswith("/"):
+        raise ValueError(f"{text} is not below the card's folder")
+    return _path(text)
+
+
 CardType = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9]{0,15}$"), AfterValidator(_card_type)]
 """Attribute `type`; without a dash, so that no card's name begins with another one's and a dash."""
 Regex = Annotated[StrictStr, AfterValidator(_regex)]
 """A regular expression as Python has them."""
 Template = Annotated[StrictStr, AfterValidator(_template)]
-"""Text in which {name}, {pci} and {uuid} stand for the device's."""
+"""Text in which {name}, {pci} and {uuid} stand for the device's, and {card} for the name of its card."""
 SourceFile = Annotated[StrictStr, AfterValidator(_file)]
 """A file below the device's folder in /sys, or an absolute one below /sys or /proc."""
 SysPattern = Annotated[StrictStr, _below("/sys/")]
@@ -164,3 +187,7 @@ Plain = Annotated[Any, AfterValidator(_plain)]
 """Text, a whole number, or true or false."""
 Amount = Annotated[Any, AfterValidator(_amount)]
 """A whole quantity, as a number."""
+TakenAmount = Annotated[Any, AfterValidator(_taken)]
+"""A whole quantity that is more than nothing."""
+PartPattern = Annotated[StrictStr, AfterValidator(_inside)]
+"""Folders below a card's own in /sys; each part of the path may have *, ? and [...]."""

@@ -1,41 +1,34 @@
-"""A kind of generic device, as the administrator describes it: how it is found, what is published, what a container gets.
+"""A kind of generic device, as the administrator describes it: how it is found, and the parts that it is given away in.
 
-In: decoded YAML. Out: frozen values, or BrokenInput naming the field. A field that is not known is an error. Limits of names,
-texts and counts are those of a device in resource.k8s.io/v1.
+In: decoded YAML. Out: frozen values, or BrokenInput naming the field. A field that is not known is an error.
 """
 
-from typing import Annotated, Literal, Self
+from collections import Counter
+from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, StrictBool, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, ValidationInfo, field_validator, model_validator
 
+from apportion.agent.devices.generic.described import Described, SourceText, Strict
 from apportion.agent.devices.generic.fields import (
-    Amount,
+    PARTS,
     CardType,
-    DevPattern,
     FactName,
-    HostPath,
     Ids,
+    PartPattern,
     PciClass,
-    Plain,
     Regex,
     SourceFile,
     SysPattern,
-    Template,
-    VariableName,
-    check_fixed,
-    longhand,
+    TakenAmount,
+    counter,
 )
-from apportion.api.model import DriverName, Model
+from apportion.api.model import DriverName
 
-MOST_FACTS = 26
-"""Attributes and capacities that a configuration may name: 32 (API), less the six that every device may have of its own."""
-
-
-class _Part(Model):
-    model_config = ConfigDict(extra="forbid", populate_by_name=False)
+MOST_PARTS = 64
+"""Parts of one type on a card: as many devices as a slice has room for, if they consume counters."""
 
 
-class PciMatch(_Part):
+class PciMatch(Strict):
     """A device on the PCI bus; all that is named must hold, and one of several ids."""
 
     vendor: Ids = ()
@@ -54,7 +47,7 @@ class PciMatch(_Part):
         return self
 
 
-class Match(_Part):
+class Match(Strict):
     """How devices are found."""
 
     pci: PciMatch | None = None
@@ -71,99 +64,34 @@ class Match(_Part):
         return self
 
 
-class SourceText(_Part):
-    """Text of a file."""
+class PartKind(Described):
+    """Equal parts of a card, each a device: either the card is given away, or its parts are (KEP-4815)."""
 
-    file: SourceFile
-    """Where it stands."""
-    pattern: Regex | None = None
-    """Its first group, or without groups what it finds, is the text; absent: all of it."""
-
-
-class Attribute(_Part):
-    """An attribute: from a file, or fixed."""
-
-    file: SourceFile | None = None
-    """Where it stands; or"""
-    value: Plain = None
-    """what it always is."""
-    pattern: Regex | None = None
-    """As in SourceText."""
-    type: Literal["string", "int", "bool", "version"] | None = None
-    """Absent: text from a file, and a fixed value as it is written."""
-    scale: Annotated[float, Field(gt=0)] = 1
-    """By what a number of the file is multiplied; the rest is cut off."""
+    type: CardType
+    """Attribute `type` of the parts; their names are the card's with it and a number."""
+    sysfs: PartPattern | None = None
+    """Every folder that this pattern finds below the card's own is a part, and the part's files are below it; or"""
+    count: Annotated[StrictInt, Field(ge=1, le=MOST_PARTS)] | None = None
+    """so many parts, whose files are the card's."""
+    takes: dict[FactName, TakenAmount] = Field(default_factory=dict)
+    """How much a part takes of the card's capacities, by name; it is the part's own capacity."""
 
     @model_validator(mode="after")
-    def _of_one_source(self) -> Self:
-        _one_source(self.file, self.value, self.pattern, self.scale)
-        if self.scale != 1 and self.type != "int":
-            raise ValueError("scale is for attributes of type int")
-        if self.value is not None:
-            check_fixed(self.value, self.type)
+    def _found_or_counted(self) -> Self:
+        if (self.sysfs is None) == (self.count is None):
+            raise ValueError("parts are either found by sysfs or counted")
+        both = sorted(self.takes.keys() & self.capacity.keys())
+        if both:
+            raise ValueError(f"{both[0]} is what a part takes of its card, and so its capacity already")
         return self
 
-
-class Capacity(_Part):
-    """An amount that a device has: from a file, or fixed."""
-
-    file: SourceFile | None = None
-    """Where the number stands; or"""
-    value: Amount = None
-    """the amount, such as 16Gi."""
-    pattern: Regex | None = None
-    """As in SourceText."""
-    scale: Annotated[float, Field(gt=0)] = 1
-    """As in Attribute."""
-
-    @model_validator(mode="after")
-    def _of_one_source(self) -> Self:
-        _one_source(self.file, self.value, self.pattern, self.scale)
-        return self
+    @property
+    def facts(self) -> int:
+        """How many attributes and capacities it names."""
+        return super().facts + len(self.takes)
 
 
-class Node(_Part):
-    """Device files for a container."""
-
-    path: DevPattern | None = None
-    """Every file that this pattern finds in the host's /dev; or"""
-    sysfs: SourceFile | None = None
-    """those of every folder that this pattern finds below the device's own and that has a file `dev`."""
-    container: DevPattern | None = None
-    """What the file is called in the container, where there is one; absent: as on the host."""
-    optional: StrictBool = False
-    """The container may start without."""
-
-    @model_validator(mode="after")
-    def _by_one(self) -> Self:
-        if (self.path is None) == (self.sysfs is None):
-            raise ValueError("device files are found either by path or by sysfs")
-        return self
-
-
-class MountPoint(_Part):
-    """A file or folder of the host for a container."""
-
-    host: HostPath
-    """Where it is on the host."""
-    container: HostPath | None = None
-    """Where it is in the container; absent: at the same place."""
-    read_only: StrictBool = True
-    """Whether the container may only read it."""
-    optional: StrictBool = False
-    """The container may start without."""
-
-
-class HealthFile(_Part):
-    """How a device says that it is well."""
-
-    file: SourceFile
-    """Where it says so."""
-    healthy: Regex
-    """The whole text of a device that is well; every other text, and a file that cannot be read, is a sick device's."""
-
-
-class DeviceKind(_Part):
+class DeviceKind(Described):
     """One kind of device, with a DRA driver of its own."""
 
     type: CardType
@@ -174,31 +102,29 @@ class DeviceKind(_Part):
     """Which devices of a node they are."""
     uuid: SourceText | None = None
     """What tells one of them from every other, wherever it is plugged in: a serial number."""
-    attributes: dict[FactName, Attribute] = Field(default_factory=dict)
-    """By name."""
-    capacity: dict[FactName, Capacity] = Field(default_factory=dict)
-    """By name."""
-    nodes: tuple[Annotated[Node, longhand("path")], ...] = ()
-    """Device files; text alone is a path."""
-    mounts: tuple[Annotated[MountPoint, longhand("host")], ...] = ()
-    """Files and folders; text alone is the host's, at the same place in the container."""
-    env: dict[VariableName, Template] = Field(default_factory=dict)
-    """Environment; of several devices in one container the last one's value counts."""
-    health: HealthFile | None = None
-    """Absent: a device that is there is well."""
+    parts: tuple[PartKind, ...] = ()
+    """What a device may be given away in, instead of whole."""
 
-    @model_validator(mode="after")
-    def _not_too_much(self) -> Self:
-        facts = len(self.attributes) + len(self.capacity)
-        if facts > MOST_FACTS:
-            raise ValueError(
-                f"{facts} attributes and capacities are too many: a device has room for {MOST_FACTS}"
-            )
-        return self
-
-
-def _one_source(file: str | None, value: object, pattern: str | None, scale: float) -> None:
-    if (file is None) == (value is None):
-        raise ValueError("stands either in a file or as value")
-    if file is None and (pattern is not None or scale != 1):
-        raise ValueError("pattern and scale are for values from a file")
+    @field_validator("parts")
+    @classmethod
+    def _parts_of_this_card(cls, parts: tuple[PartKind, ...], info: ValidationInfo) -> tuple[PartKind, ...]:
+        types = Counter([info.data.get("type"), *(part.type for part in parts)])
+        twice = next((name for name, count in types.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} is the type of the card, or of several parts")
+        counters = {counter(PARTS): PARTS}
+        for part in parts:
+            for name in part.takes:
+                if name not in info.data.get("capacity", part.takes):
+                    has = ", ".join(info.data["capacity"]) or "none"
+                    raise ValueError(
+                        f"{part.type} takes {name}, which is no capacity of the card; it has {has}"
+                    )
+                other = counters.setdefault(counter(name), name)
+                if other == PARTS:
+                    raise ValueError(
+                        f"{part.type} takes {name}: {PARTS} is a counter that every card with parts has"
+                    )
+                if other != name:
+                    raise ValueError(f"{other} and {name} are one counter {counter(name)}")
+        return parts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from apportion.agent.devices.generic.kind import Match, PciMatch
+from apportion.agent.devices.generic.kind import Match, PartKind, PciMatch
 from apportion.agent.devices.hostfs import HostFiles
 from apportion.errors import BrokenInput
 
@@ -30,6 +30,8 @@ class FoundDevice:
     """In /sys, as it was found."""
     pci_bus_id: str
     """Its own, or of the PCI device that it belongs to; "" for none."""
+    card: str = ""
+    """The kernel's name of the card that it is a part of; "" for a card."""
 
 
 def devices(host: HostFiles, match: Match) -> tuple[FoundDevice, ...]:
@@ -46,6 +48,22 @@ def devices(host: HostFiles, match: Match) -> tuple[FoundDevice, ...]:
             # Bus ids are hexadecimal, of equal length: their order is that of their letters.
             key=lambda device: (() if match.pci else _natural(device.name), str(device.folder)),
         )
+    )
+
+
+def parts(host: HostFiles, card: FoundDevice, kind: PartKind) -> tuple[FoundDevice, ...]:
+    """Return the parts of a card that are there now, as `devices`; parts that are counted have their number as name."""
+    if kind.sysfs is None:
+        numbers = range(kind.count or 0)
+        return tuple(FoundDevice(str(each), card.folder, card.pci_bus_id, card.name) for each in numbers)
+    folders = (
+        each
+        for each in expand(host, kind.sysfs, card.folder)
+        if host.here(host.resolve(each) or each).is_dir()
+    )
+    return tuple(
+        FoundDevice(folder.name, folder, card.pci_bus_id, card.name)
+        for folder in sorted(folders, key=lambda folder: (_natural(folder.name), str(folder)))
     )
 
 

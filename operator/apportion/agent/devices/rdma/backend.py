@@ -160,6 +160,7 @@ def _with_functions(cards: Mapping[str, Card]) -> dict[str, Card]:
         name: replace(
             card,
             part_of=nics[name],
+            takes={VIRTUAL_FUNCTIONS: 1} if nics[name] else {},
             totals={VIRTUAL_FUNCTIONS: functions[name]} if functions[name] else {},
         )
         for name, card in cards.items()
