@@ -33,8 +33,12 @@ async def chaos_node(
     *,
     lose: str = "",
     patience: float = 30.0,
+    network: bool = True,
 ) -> AsyncIterator[ChaosNode]:
-    """Create a Node; at the end its agent is killed and its objects are deleted. `patience` as in `ChaosNode.retry`, seconds."""
+    """Create a Node; at the end its agent is killed and its objects are deleted. `patience` as in `ChaosNode.retry`, seconds.
+
+    `network`: it has a NIC with an interface, where that can be.
+    """
     made = await cluster.api.create("/api/v1/nodes", {"metadata": {"generateName": "chaos-"}})
     name = made["metadata"]["name"]
     rights = await cluster.service_account_kubeconfig(NAMESPACE, "apportion-agent", node=name)
@@ -59,7 +63,7 @@ async def chaos_node(
             if isinstance(hardware, NvmlHardware):
                 daemons = control_daemons(hardware.fake, hardware.root, folder / "state")
                 node.daemons = stack.enter_context(daemons)
-            if hardware.root is not None and not unsupported():
+            if network and hardware.root is not None and not unsupported():
                 node.rail = await stack.enter_async_context(rail(folder, hardware.root))
             try:
                 yield node

@@ -30,8 +30,8 @@ class NvmlHardware:
     With `second_driver` the node has an NPU beside them, which nobody uses and whose driver may fail.
     """
 
-    def __init__(self, folder: Path, *, second_driver: bool = False) -> None:
-        self.fake = FakeNvml.create(folder / "nvml", MODELS)
+    def __init__(self, folder: Path, *, models: Sequence[str] = MODELS, second_driver: bool = False) -> None:
+        self.fake = FakeNvml.create(folder / "nvml", models)
         self.fake.set_mode(1, on=True)
         self.root = root = lay_out(self.fake, folder / "root")
         self.environment: Mapping[str, str] = self.fake.environment
