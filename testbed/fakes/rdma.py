@@ -64,8 +64,9 @@ class RdmaHost:
         if function_of:
             (pci / "physfn").symlink_to(f"../{function_of}")
             physical = (self.root / "sys" / "bus" / "pci" / "devices" / function_of).resolve()
-            number = len([*physical.glob("virtfn*")])
-            (physical / f"virtfn{number}").symlink_to(f"../{bus_id}")
+            if physical.exists():  # a virtual machine has functions only
+                number = len([*physical.glob("virtfn*")])
+                (physical / f"virtfn{number}").symlink_to(f"../{bus_id}")
         own = f"../../devices/pci0000:{bridge}/0000:{bridge}:01.0/{bus_id}"
         (self._class("infiniband") / name).symlink_to(f"{own}/infiniband/{name}")
         self._node(pci, own, "infiniband_verbs", f"uverbs{self._count}", name, _UVERBS)
