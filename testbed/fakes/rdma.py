@@ -26,6 +26,7 @@ class RdmaHost:
         manager = classes / "misc" / "rdma_cm"
         manager.mkdir(parents=True)
         (manager / "dev").write_text(f"{_RDMA_CM}\n", encoding="ascii")
+        self.set_namespaces("shared")
 
     def add(
         self,
@@ -72,6 +73,15 @@ class RdmaHost:
         self._node(pci, own, "infiniband_verbs", f"uverbs{self._count}", name, _UVERBS)
         self._node(pci, own, "infiniband_mad", f"umad{self._count}", name, _UMAD)
         self._count += 1
+
+    def set_namespaces(self, mode: str) -> None:
+        """Do what `rdma system set netns` does; shared is what the kernel begins with.
+
+        linux drivers/infiniband/core/device.c: netns_mode is ib_devices_shared_netns, which rdma_compatdev_set changes.
+        """
+        folder = self.root / "sys" / "module" / "ib_core" / "parameters"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "netns_mode").write_text("Y\n" if mode == "shared" else "N\n", encoding="ascii")
 
     def set_port(self, name: str, state: str, *, port: int = 1) -> None:
         """Change a port's state: `4: ACTIVE`, `1: DOWN`, `2: INIT`."""

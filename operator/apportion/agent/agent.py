@@ -296,5 +296,6 @@ class Agent:
                     f"{name} answers now, the first of its kind: the agent starts anew to serve it"
                 )
             self._worker(name).wake()
+        await self._events.note("RdmaNamespaceMode", self._networks.mode())
         if await self._networks.offered.look() or changed:
             self.publisher.wake()

@@ -36,6 +36,8 @@ class NodeEvents:
         self._health: dict[str, Health] = {}
         self._foreign: frozenset[tuple[str, str]] = frozenset()
         self._warned: set[str] = set()
+        self._noted: dict[str, str] = {}
+        """What was last said by a Normal Event, by reason."""
 
     def observe(self, _kind: ResourceKind, change: str, item: Object) -> None:
         """Take a watch event of a Partition."""
@@ -86,6 +88,13 @@ class NodeEvents:
             self._warned |= fresh
             for warning in sorted(fresh):
                 self._recorder.warning(about, reason, warning)
+
+    async def note(self, reason: str, text: str) -> None:
+        """Write a Normal Event on the Node when there is something to say that is not what was last said."""
+        about = await self._node_object() if text and self._noted.get(reason) != text else None
+        if about is not None:
+            self._noted[reason] = text
+            self._recorder.normal(about, reason, text)
 
     async def report(self, health: Mapping[str, Health], foreign: Iterable[LivePartition]) -> None:
         """Write Events on the Node about what a poll of the hardware found."""

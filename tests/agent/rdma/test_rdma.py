@@ -214,3 +214,21 @@ async def test_a_nic_whose_driver_comes_later_is_published_and_one_that_is_gone_
                 return "nic-mlx5-11" in devices and "lost" in devices["nic-mlx5-10"]
 
             assert "lost" not in (await eventually(published, both))["nic-mlx5-11"]
+
+
+async def test_the_node_says_once_whether_rdma_devices_go_into_pods(
+    host: RdmaHost, make_node: MakeNode
+) -> None:
+    """It is a setting of the kernel, and decides what a claim without NetworkConfig is good for."""
+    nics = [{"name": "mlx5-0", "pcieRoot": "pci0000:9b", "numaNode": 1}]
+    async with make_node(nics=nics) as node:
+        node.options = replace(node.options, backend="rdma", host_root=host.root)
+        async with node.agent():
+            (event,) = await eventually(lambda: node.events("RdmaNamespaceMode"), bool)
+            assert event["type"] == "Normal"
+            assert "shared: every container sees all RDMA devices" in event["message"]
+            host.set_namespaces("exclusive")
+            found = await eventually(lambda: node.events("RdmaNamespaceMode"), lambda found: len(found) == 2)
+            (changed,) = (each for each in found if each["message"] != event["message"])
+            assert "claims with NetworkConfig move them" in changed["message"]
+            assert sum(each.get("count", 1) for each in found) == 2

@@ -149,7 +149,7 @@ class Moves:
 
     def moves_alone(self) -> bool:
         """Say whether an RDMA device stays behind when its interface goes to a pod, and has to be moved, too."""
-        return sysfs.exclusive_namespaces(self._root)
+        return sysfs.namespace_mode(self._root) == "exclusive"
 
     def device(self, name: str) -> RdmaDevice:
         """Return what /sys shows of an RDMA device."""

@@ -4,8 +4,11 @@ In: where things are on the node. Out: pods' networks, what slices say of interf
 """
 
 from pathlib import Path
+from typing import Final
 
+from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AWAY, AwayFolder
+from apportion.agent.devices.values import CardKind
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.moves import Moves
 from apportion.agent.network.namespaces import Namespaces
@@ -13,6 +16,14 @@ from apportion.agent.network.nri import NriPlugin
 from apportion.agent.network.offered import OfferedInterfaces
 from apportion.agent.network.podnetworks import PodNetworks
 from apportion.cluster.kinds import NODES
+
+_MODES: Final = {
+    "shared": "rdma system: shared: every container sees all RDMA devices of the node, and can open those that its claim has; a claim"
+    " with NetworkConfig moves the interface, and the RDMA device stays with the host",
+    "exclusive": "rdma system: exclusive: a container sees the RDMA devices in its pod's network only, where claims with NetworkConfig"
+    " move them; the device files of other claims are of no use in a pod with a network of its own, unless: rdma system set netns shared",
+    "": "",
+}
 
 
 class NodeNetworks:
@@ -29,6 +40,8 @@ class NodeNetworks:
             return frozenset(row["address"] for row in rows)
 
         namespaces = Namespaces(host_root, run_dir / "namespaces")
+        self._context = context
+        self._root = host_root
         self.offered = OfferedInterfaces(context, namespaces.host, node_addresses)
         self.pods = PodNetworks(
             context,
@@ -45,3 +58,8 @@ class NodeNetworks:
             ending=self.pods.ending,
             running=self.pods.compare,
         )
+
+    def mode(self) -> str:
+        """Return whether RDMA devices go into pods, for people; "" on a node that has none, or where the kernel does not say."""
+        nics = any(card.kind == CardKind.NIC for card in self._context.hardware.cards.values())
+        return _MODES[sysfs.namespace_mode(self._root)] if nics else ""

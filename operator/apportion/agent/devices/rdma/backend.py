@@ -9,8 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import structlog
-
 from apportion.agent.devices import pci
 from apportion.agent.devices.rdma import sysfs
 from apportion.agent.devices.rdma.away import AwayFolder
@@ -28,8 +26,6 @@ from apportion.agent.devices.values import (
 from apportion.api.contract import VIRTUAL_FUNCTION
 from apportion.dra.device import Scalar
 from apportion.errors import Lost
-
-_log = structlog.get_logger()
 
 _LONGEST_TEXT = 64
 """Bytes of a string attribute (API `DeviceAttributeMaxValueLength`)."""
@@ -52,12 +48,6 @@ class RdmaBackend(UncutBackend):
     def devices(self) -> tuple[Card, ...]:
         """Discover the devices, in the order of their names; those that were known and are not there now stay (lost)."""
         there = self._there()
-        if there and sysfs.exclusive_namespaces(self._root):
-            _log.warning(
-                "rdma.exclusive_namespaces",
-                hint="only containers whose claims ask for the network device see their RDMA devices; all do with: "
-                "rdma system set netns shared",
-            )
         known = {card.uuid for card in self._cards.values()}
         for uuid, device in there.items():
             # A name that the kernel has given to another device by now stays with the first until the agent starts anew.

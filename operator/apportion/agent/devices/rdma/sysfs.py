@@ -61,9 +61,13 @@ def names(root: Path) -> tuple[str, ...]:
     return tuple(sorted(_entries(root / _CLASSES / "infiniband"), key=_natural))
 
 
-def exclusive_namespaces(root: Path) -> bool:
-    """Say whether a network namespace sees its own RDMA devices only."""
-    return _text(root / "sys/module/ib_core/parameters/netns_mode") == "N"
+def namespace_mode(root: Path) -> str:
+    """Return `shared` or `exclusive`, as `rdma system` does; "" where the kernel does not say.
+
+    In exclusive mode a network namespace sees its own RDMA devices only.
+    """
+    mode = _text(root / "sys/module/ib_core/parameters/netns_mode")
+    return {"Y": "shared", "N": "exclusive"}.get(mode, "")
 
 
 def read(root: Path, name: str) -> RdmaDevice | None:
