@@ -35,6 +35,8 @@ RETURNING = [
 ]
 MAC = "02:11:22:33:44:55"
 PASSED_ON = "network.passed_on"
+HERE_ONLY = {PASSED_ON, "network.function_set", "network.function_restored"}
+"""Steps that an agent takes for a claim of several pods, and for virtual functions: `testbed.chaos` has neither."""
 
 
 @pytest.mark.parametrize(
