@@ -62,6 +62,7 @@ class Installation:
         *,
         operators: int = 1,
         operator_options: Sequence[str] = (),
+        agent_options: Sequence[str] = (),
         manifests: Path = MANIFESTS,
         kubelet_options: Mapping[str, Any] | None = None,
         agents: bool = True,
@@ -77,6 +78,7 @@ class Installation:
         self.kubelets: dict[str, FakeKubelet] = {}
         self._count = operators
         self._operator_options = tuple(operator_options)
+        self._agent_options = tuple(agent_options)
         self._manifests = manifests
         self._kubelet_options = dict(kubelet_options or {})
         self._run_agents = agents
@@ -136,6 +138,7 @@ class Installation:
             *("--simulation", simulation, "--plugins-dir", kubelet.root / "plugins"),
             *("--registry-dir", kubelet.registry, "--cdi-dir", kubelet.cdi, "--state-dir", folder / "state"),
             *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
+            *self._agent_options,
         ]
         if node.lay_out is not None:
             host = folder / "host"
