@@ -67,11 +67,13 @@ def operator(
         ),
     ] = "default-scheduler",
     drivers: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="DRA drivers whose names the agents publish under, separated by commas.", envvar="DRIVERS"
+            help=f"Further DRA drivers under whose names agents publish, beside {', '.join(sorted(DRIVERS))};"
+            " separated by commas, and as often as needed.",
+            envvar="DRIVERS",
         ),
-    ] = ",".join(sorted(DRIVERS)),
+    ] = None,
 ) -> None:
     """Run the operator: allocate claims, own partitions."""
     from apportion.app import run_operator
@@ -83,7 +85,7 @@ def operator(
         kubeconfig=kubeconfig,
         health_port=health_port,
         schedulers=_names(schedulers),
-        drivers=_names(drivers),
+        drivers=DRIVERS | _names(",".join(drivers or ())),
     )
     lease = replace(settings.lease, duration=lease_duration)
     _run(run_operator, replace(settings, lease=lease))

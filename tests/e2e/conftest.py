@@ -8,7 +8,7 @@ from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import DEMO_MANIFESTS, demo_nodes
 from testbed.installation import Installation
-from tests.e2e.tenant import LEASE, MANAGED, Tenant, serving
+from tests.e2e.tenant import FURTHER_DRIVERS, LEASE, MANAGED, Tenant, serving
 
 _TAIL = 60
 """Lines of each log that a failed test shows."""
@@ -22,7 +22,7 @@ async def installation(binaries: Binaries) -> AsyncIterator[Installation]:
         Installation(
             cluster,
             demo_nodes(),
-            operator_options=(*LEASE, "--schedulers=default-scheduler,nobody"),
+            operator_options=(*LEASE, "--schedulers=default-scheduler,nobody", *FURTHER_DRIVERS),
             manifests=DEMO_MANIFESTS,
         ) as installed,
     ):

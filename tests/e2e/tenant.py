@@ -27,6 +27,8 @@ GPU, MIG, NPU, VNPU = ("gpu.apportion.dev", "mig.apportion.dev", "npu.apportion.
 IMAGE = "registry.k8s.io/pause:3.10"
 LEASE = ("--lease-duration", "9")
 """The shortest term of an operator's lease, so that taking over takes seconds."""
+FURTHER_DRIVERS = ("--drivers=one.example.com,two.example.com", "--drivers", "three.example.com")
+"""Drivers that agents have beside ours, as two overlays name them."""
 PATIENCE = 30.0
 """Seconds that any one step of the product may take on a slow, busy machine."""
 

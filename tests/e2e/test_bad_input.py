@@ -62,6 +62,23 @@ async def test_cel_that_does_not_compile_is_refused_by_the_api_server(
     assert "spec.devices[0].cel.expression" in found["message"]
 
 
+@pytest.mark.parametrize("driver", [GPU, NPU, "one.example.com", "two.example.com", "three.example.com"])
+async def test_parameters_that_no_agent_keeps_are_refused_for_every_driver_that_agents_have(
+    team: Tenant, driver: str
+) -> None:
+    """Ours, and those that several options name: each of them adds to the others."""
+    made = claim("odd", request(GPU))
+    parameters = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "OddConfig"}
+    made["spec"]["devices"]["config"] = [{"opaque": {"driver": driver, "parameters": parameters}}]
+    await team.make(made)
+    await team.make(pod("odd", "odd"))
+
+    await team.event(
+        "odd", "RefusedConfiguration", "spec.devices.config[0].opaque.parameters.kind", "OddConfig"
+    )
+    assert devices(await team.claim("odd")) == []
+
+
 async def test_a_selector_that_errs_at_run_time(team: Tenant) -> None:
     """The claim's own selector reads an attribute that no device has."""
     missing = 'device.attributes["gpu.apportion.dev"].colour == "green"'

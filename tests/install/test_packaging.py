@@ -12,11 +12,11 @@ from apportion import __version__
 from apportion.agent.devices.simulated.simulation import load
 from apportion.agent.settings import AgentOptions
 from apportion.api import crd
-from apportion.settings import DRIVERS
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from tests.install.imagefiles import Dockerfile, Tiltfile
 from tests.install.rendered import ROOT, options, pods, rendered
+from tests.install.rendered import drivers as drivers_known
 
 OVERLAYS = (
     "manifests",
@@ -198,32 +198,8 @@ def test_every_driver_has_its_rights_and_its_protection(binaries: Binaries, fold
         for container in pod["containers"]:
             named = container.get("env", [])
             drivers |= {each["value"] for each in named if each["name"].startswith("DRIVER_")}
-    by_name = {(item["kind"], item["metadata"]["name"]): item for item in objects}
-    rules = by_name["ClusterRole", "apportion-agent"]["rules"]
-    policy = by_name["ValidatingAdmissionPolicy", "claims-in-use.apportion.dev"]
-    (condition,) = [
-        each["expression"]
-        for each in policy["spec"]["matchConditions"]
-        if each["name"] == "has-devices-of-ours"
-    ]
-
-    allowed = {
-        name
-        for rule in rules
-        if "resourceclaims/driver" in rule["resources"]
-        for name in rule["resourceNames"]
-    }
-    assert drivers <= allowed
-    (operator,) = [
-        container
-        for pod in pods(objects)
-        for container in pod["containers"]
-        if container["args"][0] == "operator"
-    ]
-    options = dict(arg.removeprefix("--").split("=", 1) for arg in operator["args"][1:])
-    known = options["drivers"].split(",") if "drivers" in options else DRIVERS
-    assert drivers <= {*known}
-    assert drivers <= set(re.findall(r"'([^']+)'", condition))
+    for known in drivers_known(objects).values():
+        assert drivers <= known
 
 
 def test_the_image_installs_locked_packages_and_runs_as_nobody() -> None:
