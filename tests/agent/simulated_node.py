@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,12 @@ class SimulatedNode(KubeletCalls):
 
     def cdi(self) -> dict[str, Json]:
         """Return the CDI files by name, as a container runtime reads them: not those that are being written."""
-        return {path.name: json.loads(path.read_text()) for path in (self.folder / "cdi").glob("*.json")}
+        found: dict[str, Json] = {}
+        for path in (self.folder / "cdi").glob("*.json"):
+            # Listed and removed meanwhile.
+            with suppress(FileNotFoundError):
+                found[path.name] = json.loads(path.read_text())
+        return found
 
     async def injected(self) -> dict[str, Json]:
         """Return the CDI files, for those who wait."""

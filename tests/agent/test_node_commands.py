@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,13 @@ class Shell:
         found: Json = json.loads(self.run(*words, "-o", "json"))
         return found
 
-    def claim(self, *devices: str, name: str = "mine") -> Path:
-        """Write an allocated claim, as kubectl would."""
+    def claim(
+        self, *devices: str, name: str = "mine", driver: str = GPU, shares: Sequence[Json] = ()
+    ) -> Path:
+        """Write an allocated claim, as kubectl would; with `shares` it has that much of each device, beside others."""
         results = [
-            {"request": f"r{n}", "driver": GPU, "pool": self.node, "device": device}
+            {"request": f"r{n}", "driver": driver, "pool": self.node, "device": device}
+            | ({"shareID": str(uuid.uuid4()), "consumedCapacity": shares[n]} if shares else {})
             for n, device in enumerate(devices)
         ]
         requests = [{"name": f"r{n}", "exactly": {"deviceClassName": "any"}} for n, _ in enumerate(devices)]

@@ -33,7 +33,7 @@ from apportion.agent.rows import BY_HAND, ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.settings import AgentOptions
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.naming import partition_device
-from apportion.agent.tables import card_json, claim_json, partition_json
+from apportion.agent.tables import card_json, claim_json, device_json, partition_json, shared_json
 from apportion.api.partition import Partition
 from apportion.cluster.client import Client
 from apportion.dra.claim import Claim, Consumer
@@ -65,7 +65,7 @@ class NodeTools:
         }
 
     async def partitions(self) -> Json:
-        """Return what is cut on the hardware, whose it is, and which claims are prepared."""
+        """Return what is cut on the hardware, whose it is, which claims are prepared, and what they have of devices that they share."""
         hardware = await self._discovered()
         live = await hardware.partitions()
         rows, claims, _ = read_journal(self._journal_file)
@@ -73,6 +73,7 @@ class NodeTools:
             "node": self._options.node,
             "partitions": [partition_json(found, rows, claims) for found in live],
             "claims": [claim_json(row) for row in claims],
+            "shared": shared_json(claims, hardware.cards),
         }
 
     async def prepare(self, raw: Json) -> Json:
@@ -108,19 +109,17 @@ class NodeTools:
             replace(device, partition=partition.metadata.uid if partition is not None else "")
             for device, partition in zip(devices, partitions, strict=True)
         )
+        preparer = self._preparer(context, driver, kind, claim)
         # The claim's row comes first: a running agent then leaves its partitions alone.
         if context.journal.claim(claim.uid, driver) is None:
             row = ClaimRow(claim.uid, driver, claim.namespace, claim.name, ClaimStep.PREPARING, bound)
-            context.journal.reserve(row)
+            await preparer.begin(claim, results, row)
         for partition in partitions:
             if partition is not None and partition.metadata.uid.startswith(BY_HAND):
                 await _cut(context, partition)
-        prepared = await self._preparer(context, driver, kind, claim).prepare(ref)
+        prepared = await preparer.prepare(ref)
         file = str(CdiFolder(self._options.cdi_dir).path(driver, claim.uid))
-        return [
-            {"device": d.device, "requests": list(d.requests), "driver": driver, "cdi": d.cdi, "file": file}
-            for d in prepared
-        ]
+        return [{**device_json(device), "driver": driver, "file": file} for device in prepared]
 
     async def _free(self, context: AgentContext, uid: str) -> list[str]:
         rows = [row for row in context.journal.claims() if row.uid == uid]
@@ -132,7 +131,7 @@ class NodeTools:
             for device in row.devices:
                 if device.by_hand:
                     await _remove(context, device)
-        return [device.device for row in rows for device in row.devices]
+        return [*dict.fromkeys(device.device for row in rows for device in row.devices)]
 
     async def recover(self, name: str) -> Json:
         """Clear the sticky errors of a card and its partitions, after a reset for example. Raises BrokenInput for an unknown card."""

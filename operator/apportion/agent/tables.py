@@ -3,12 +3,14 @@
 In: values of backends and journal. Out: dictionaries with the names that slices and Partition objects use.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apportion.agent.devices.values import Card, Health, LivePartition
-from apportion.agent.rows import ClaimRow, PartitionRow
+from apportion.agent.rows import ClaimDevice, ClaimRow, PartitionRow, Share
 from apportion.agent.slices.naming import partition_devices
+from apportion.agent.slices.sharing import shareable_memory
 from apportion.dra.semver import Semver
 
 Json = dict[str, Any]
@@ -82,8 +84,47 @@ def claim_json(row: ClaimRow) -> Json:
         "step": str(row.step),
         "devices": [device.device for device in row.devices],
         "shares": [
-            {"device": device.device, "shareID": device.share.id, "memory": device.share.memory}
+            {"device": device.device, **_share(device.share)}
             for device in row.devices
             if device.share is not None
         ],
     }
+
+
+def device_json(device: ClaimDevice) -> Json:
+    """Return one device of a prepared claim; `share` is None where the claim has it for itself."""
+    return {
+        "device": device.device,
+        "requests": list(device.requests),
+        "share": _share(device.share) if device.share is not None else None,
+        "cdi": device.cdi,
+    }
+
+
+def shared_json(claims: Sequence[ClaimRow], cards: Mapping[str, Card]) -> list[Json]:
+    """Return the devices that claims share, each with its shares, oldest first, and the memory (bytes) that is left.
+
+    `memory` and `left` are None for a device that is not there now.
+    """
+    found: dict[str, list[Json]] = defaultdict(list)
+    for row in claims:
+        for device in row.devices:
+            if device.share is not None:
+                whose = {"claim": row.key, "uid": row.uid, "step": str(row.step), "admin": device.admin}
+                found[device.device].append({**whose, **_share(device.share)})
+    memory = {name: shareable_memory(cards[name]) for name in found if name in cards}
+    return [
+        {
+            "device": name,
+            "memory": memory.get(name),
+            "left": memory[name] - sum(row["memory"] for row in shares if not row["admin"])
+            if name in memory
+            else None,
+            "shares": shares,
+        }
+        for name, shares in sorted(found.items())
+    ]
+
+
+def _share(share: Share) -> Json:
+    return {"shareID": share.id, "memory": share.memory, "cores": share.cores}

@@ -1,6 +1,7 @@
 """Tables of `apportion node`. In: the answer of a command as JSON. Out: text on a console."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -43,7 +44,7 @@ def cards(found: Json, console: Console) -> None:
 
 
 def partitions(found: Json, console: Console) -> None:
-    """Show partitions with their owners, then the prepared claims."""
+    """Show partitions with their owners, then the prepared claims, and what they have of the devices that they share."""
     table = Table("card", "profile", "start", "UUID", "owner", "step", "in use", "claims", title="Partitions")
     for row in found["partitions"]:
         owner = {"foreign": "[yellow]made by hand[/]", "layout": f"layout {escape(row['layout'])}"}.get(
@@ -64,24 +65,48 @@ def partitions(found: Json, console: Console) -> None:
     for row in found["claims"]:
         claims.add_row(escape(row["claim"]), row["uid"], row["driver"], row["step"], ", ".join(_devices(row)))
     console.print(claims)
+    if found["shared"]:
+        _print_shares(found["shared"], console)
+
+
+def _print_shares(found: Sequence[Json], console: Console) -> None:
+    """Show who has how much of the devices that claims share."""
+    table = Table("device", "claim", "UID", "share", "memory", "cores", title="Shared devices")
+    for device in found:
+        for row in device["shares"]:
+            cores = f"{row['cores']} %" if row["cores"] else "-"
+            claim = escape(row["claim"]) + (" (admin)" if row["admin"] else "")
+            table.add_row(device["device"], claim, row["uid"], row["shareID"], _size(row["memory"]), cores)
+        left = _size(device["left"]) if device["left"] is not None else "unknown"
+        table.add_row(device["device"], "left", "", "", left, "", end_section=True)
+    console.print(table)
 
 
 def _devices(claim: Json) -> list[str]:
     """Return the names of a claim's devices, and how much it has of those that it shares."""
-    shares = {row["device"]: 0 for row in claim["shares"]}
+    shares: dict[str, list[Json]] = defaultdict(list)
     for row in claim["shares"]:
-        shares[row["device"]] += row["memory"]
+        shares[row["device"]].append(row)
     return [
-        f"{name} ({Quantity.whole(shares[name], 'BinarySI')})" if name in shares else name
+        f"{name} ({', '.join(_amount(row) for row in shares[name])})" if name in shares else name
         for name in dict.fromkeys(claim["devices"])
     ]
 
 
+def _amount(share: Json) -> str:
+    return _size(share["memory"]) + (f" and {share['cores']} %" if share["cores"] else "")
+
+
+def _size(memory: int) -> str:
+    return str(Quantity.whole(memory, "BinarySI"))
+
+
 def prepared(found: Json, console: Console) -> None:
     """Show the devices with the CDI ids by which a container gets them."""
-    table = Table("device", "requests", "CDI id", title=escape(found["claim"]))
+    table = Table("device", "share", "requests", "CDI id", title=escape(found["claim"]))
     for row in found["devices"]:
-        table.add_row(row["device"], ", ".join(row["requests"]), row["cdi"])
+        share = _amount(row["share"]) if row["share"] is not None else "-"
+        table.add_row(row["device"], share, ", ".join(row["requests"]), row["cdi"])
     console.print(table)
     for file in dict.fromkeys(row["file"] for row in found["devices"]):
         console.print(f"written: {escape(file)}", soft_wrap=True)

@@ -256,14 +256,18 @@ class Preparer:
             raise NotReady(
                 f"ResourceClaim {ref.key} was prepared with other devices before; it is unprepared first"
             )
-        # Only here: a claim that runs keeps what it has, also after an upgrade to an agent that refuses more.
-        self._setup.check(claim, results, devices)
         row = ClaimRow(ref.uid, self.driver, ref.namespace, ref.name, ClaimStep.PREPARING, devices)
-        room = {card.name: shareable_memory(card) for card in cards.values()}
-        others = [each for each in self._context.journal.claims() if each.driver == self.driver]
-        await asyncio.to_thread(self._context.journal.reserve, row, room, kin(cards, others))
-        self._context.at("claim.preparing")
+        await self.begin(claim, results, row)
         return row
+
+    async def begin(self, claim: Claim, results: Sequence[DeviceResult], row: ClaimRow) -> None:
+        """Write a claim's first row. Raises as `_reserve`; a claim that runs keeps what it has, whatever is refused by now."""
+        self._setup.check(claim, results, row.devices)
+        journal, cards = self._context.journal, self._context.hardware.cards
+        room = {card.name: shareable_memory(card) for card in cards.values()}
+        others = [each for each in journal.claims() if each.driver == self.driver]
+        await asyncio.to_thread(journal.reserve, row, room, kin(cards, others))
+        self._context.at("claim.preparing")
 
     async def _write_step(self, row: ClaimRow, step: ClaimStep) -> None:
         await asyncio.to_thread(self._context.journal.put_claim, replace(row, step=step))
