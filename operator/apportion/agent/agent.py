@@ -292,9 +292,7 @@ class Agent:
         for name in changed & self._hardware.cards.keys():
             _log.info("agent.card_changed", node=self._options.node, card=name)
             if self._hardware.cards[name].kind not in self._served:
-                raise NotReady(
-                    f"{name} answers now, the first of its kind: the agent starts anew to serve it"
-                )
+                raise NotReady(f"{name} answers, the first of its kind: the agent starts anew to serve it")
             self._worker(name).wake()
         await self._events.note("RdmaNamespaceMode", self._networks.mode())
         if await self._networks.offered.look() or changed:
