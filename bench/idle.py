@@ -24,7 +24,6 @@ from testbed.chaos.fakehardware import Placement, placements
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.nodesetup import chaos_node, loader_environment
 from testbed.chaos.nvmlhardware import NvmlHardware
-from testbed.chaos.trackeddevice import TrackedDevice
 from testbed.components import APISERVER, ETCD
 from testbed.controlplane import ControlPlane
 from testbed.installation import install
@@ -58,7 +57,7 @@ async def measure(seconds: float, binaries: Binaries) -> Figures:
             AgentPool(loader_environment([hardware])) as pool,
         ):
             await install(cluster)
-            async with chaos_node(cluster, folder, hardware, pool, network=False) as node:
+            async with chaos_node(cluster, folder, hardware, pool) as node:
                 agent = node.start(**_INTERVALS)
                 await node.wait_published()
                 await node.wait_serving()
@@ -85,7 +84,7 @@ def _full(card: str) -> list[Placement]:
 async def _prepared(node: ChaosNode, number: int, place: Placement) -> None:
     claim = await node.create_claim(f"b{number}", place.device)
     await node.create_partition(place, claim)
-    await node.prepare(claim, TrackedDevice(place.card, place))
+    await node.prepare(claim, place.device, place.card)
 
 
 def main(

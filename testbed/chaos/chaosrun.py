@@ -131,7 +131,14 @@ class ChaosRun:
     async def _node(self, folder: Path, hardware: FakeHardware, pool: AgentPool) -> None:
         options = self._options
         async with chaos_node(
-            self._cluster, folder, hardware, pool, lose=options.lose, patience=3 * options.patience
+            self._cluster,
+            folder,
+            hardware,
+            pool,
+            lose=options.lose,
+            patience=3 * options.patience,
+            network=True,
+            daemons=True,
         ) as node:
             rounds = KillRounds(
                 node, seed=f"{options.seed}/{folder.name}", patience=options.patience, on_kill=self._count

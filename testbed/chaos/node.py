@@ -17,7 +17,6 @@ from testbed.chaos.invariants import CdiFile, Container, Observation
 from testbed.chaos.objects import DRIVER, NodeObjects
 from testbed.chaos.rail import Rail
 from testbed.chaos.relay import TcpRelay
-from testbed.chaos.trackeddevice import TrackedDevice
 from testbed.plugin import ClaimKey, Plugin, PluginError
 from testbed.smalldisk import SmallDisk
 
@@ -134,10 +133,13 @@ class ChaosNode(NodeObjects):
 
     # Kubelet
 
-    async def prepare(self, claim: Json, device: TrackedDevice) -> Container:
+    async def prepare(
+        self, claim: Json, device: str, card: str, *, opened: bool = False, sharing: str = ""
+    ) -> Container:
         """Prepare a claim and start its container; as kubelet does, again and again until it succeeds.
 
-        If it is `opened`, a program in the container opens the partition, so that the driver reports it as in use.
+        `opened`: a program in the container opens the partition, so that the driver reports it as in use. `sharing`: the strategy
+        that its claim asks for.
         """
         uid = claim["metadata"]["uid"]
 
@@ -149,14 +151,14 @@ class ChaosNode(NodeObjects):
             if boot != self.boot_number:
                 return None  # the node was rebooted meanwhile
             share = claim["status"]["allocation"]["devices"]["results"][0].get("shareID", "")
-            uuid = self._injected_uuid(uid, device.name, share)
-            container = Container(uid, device.name, device.card, uuid, share, device.sharing)
+            uuid = self._injected_uuid(uid, device, share)
+            container = Container(uid, device, card, uuid, share, sharing)
             self.containers[uid] = container
-            if device.opened:
+            if opened:
                 self.hardware.set_in_use(container.uuid, used=True)
             return container
 
-        return await self.retry(ask, f"prepare of {device.name} for claim {claim['metadata']['name']}")
+        return await self.retry(ask, f"prepare of {device} for claim {claim['metadata']['name']}")
 
     async def prepare_error(self, claim: Json, driver: str = DRIVER) -> str:
         """Prepare a claim once; returns the error's text, "" if there was none."""

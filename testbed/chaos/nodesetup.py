@@ -33,11 +33,12 @@ async def chaos_node(
     *,
     lose: str = "",
     patience: float = 30.0,
-    network: bool = True,
+    network: bool = False,
+    daemons: bool = False,
 ) -> AsyncIterator[ChaosNode]:
     """Create a Node; at the end its agent is killed and its objects are deleted. `patience` as in `ChaosNode.retry`, seconds.
 
-    `network`: it has a NIC with an interface, where that can be.
+    `network`: it has a NIC with an interface, where that can be. `daemons`: its cards can be shared by the programs of a claim.
     """
     made = await cluster.api.create("/api/v1/nodes", {"metadata": {"generateName": "chaos-"}})
     name = made["metadata"]["name"]
@@ -60,9 +61,10 @@ async def chaos_node(
             # Without the right to mount one there is no full disk in the run.
             with suppress(Unavailable):
                 node.disk = stack.enter_context(small_disk(folder / "state", megabytes=16))
-            if isinstance(hardware, NvmlHardware):
-                daemons = control_daemons(hardware.fake, hardware.root, folder / "state")
-                node.daemons = stack.enter_context(daemons)
+            if daemons and isinstance(hardware, NvmlHardware):
+                node.daemons = stack.enter_context(
+                    control_daemons(hardware.fake, hardware.root, folder / "state")
+                )
             if network and hardware.root is not None and not unsupported():
                 node.rail = await stack.enter_async_context(rail(folder, hardware.root))
             try:

@@ -10,10 +10,11 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
+from testbed.api import Json
 from testbed.chaos import railscenarios
 from testbed.chaos.devicesinuse import FOREIGN_CARD, WHOLE_CARD, DevicesInUse
 from testbed.chaos.fakehardware import Placement
-from testbed.chaos.invariants import DOUBLED, KILLED, Violation
+from testbed.chaos.invariants import DOUBLED, KILLED, Container, Violation
 from testbed.chaos.node import ChaosNode
 from testbed.chaos.railscenarios import RailScenarios
 from testbed.chaos.trackeddevice import TrackedDevice
@@ -182,8 +183,13 @@ class Scenarios:
     async def _run(self, device: TrackedDevice) -> None:
         device.reserved = True
         if device.claim is not None:
-            await self._node.prepare(device.claim, device)
+            await self._prepare(device, device.claim)
         device.reserved = False
+
+    async def _prepare(self, device: TrackedDevice, claim: Json) -> Container:
+        return await self._node.prepare(
+            claim, device.name, device.card, opened=device.opened, sharing=device.sharing
+        )
 
     async def _warm(self, device: TrackedDevice) -> None:
         if device.placement is not None:
@@ -218,7 +224,7 @@ class Scenarios:
         if device.claim is None:
             return
         boot, before = self._node.boot_number, self._node.containers.get(device.claim["metadata"]["uid"])
-        after = await self._node.prepare(device.claim, device)
+        after = await self._prepare(device, device.claim)
         if before is not None and boot == self._node.boot_number and after.uuid != before.uuid:
             self.violations.append(
                 Violation(KILLED, f"claim {after.claim} had {before.uuid} and was given {after.uuid}")
