@@ -16,12 +16,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from apportion.agent.journal import cards, networks, rows, sharing
 from apportion.agent.journal.file import open_file
+from apportion.agent.journal.known import Known
 from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow, check_room
 from apportion.errors import BrokenInput, NotReady
 
+T = TypeVar("T")
 _NO_ROOM: Mapping[str, int] = MappingProxyType({})
 _NO_KIN: Mapping[str, Collection[str]] = MappingProxyType({})
 
@@ -38,6 +41,7 @@ class Journal:
         self._path = path
         self._lock = threading.Lock()
         self._db = open_file(path)
+        self._known = Known()
         try:
             self.rebooted = self._note_boot(boot_id)
         except BaseException:
@@ -51,20 +55,15 @@ class Journal:
 
     def partitions(self) -> dict[str, PartitionRow]:
         """Return all partition rows by UID."""
-        with self._reading() as db:
-            return rows.partitions(db)
+        return dict(self._read(rows.partitions))
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
-        with self._reading() as db:
-            row = db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
-            return rows.partition(row, cards.of_owner(db, uid)) if row else None
+        return self._read(rows.partitions).get(uid)
 
     def partitions_of(self, card: str) -> tuple[PartitionRow, ...]:
         """Return the partition rows of one card, oldest first."""
-        with self._reading() as db:
-            found = db.execute("SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)).fetchall()
-            return tuple(rows.partition(row, cards.of_owner(db, row["uid"])) for row in found)
+        return tuple(row for row in self._read(rows.partitions).values() if row.place.card == card)
 
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
@@ -80,13 +79,11 @@ class Journal:
 
     def claims(self) -> tuple[ClaimRow, ...]:
         """Return all claim rows, oldest first."""
-        with self._reading() as db:
-            return rows.claims(db)
+        return self._read(rows.claims)
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
-        with self._reading() as db:
-            return rows.claim(db, uid, driver)
+        return next((row for row in self.claims() if (row.uid, row.driver) == (uid, driver)), None)
 
     def reserve(
         self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM, kin: Mapping[str, Collection[str]] = _NO_KIN
@@ -124,13 +121,11 @@ class Journal:
 
     def sharing(self) -> tuple[SharingRow, ...]:
         """Return what claims have had set up, oldest first."""
-        with self._reading() as db:
-            return sharing.every(db)
+        return self._read(sharing.every)
 
     def sharing_of(self, uid: str, driver: str) -> SharingRow | None:
         """Return what one claim has had set up."""
-        with self._reading() as db:
-            return sharing.one(db, uid, driver)
+        return next((row for row in self.sharing() if (row.uid, row.driver) == (uid, driver)), None)
 
     def put_sharing(self, row: SharingRow) -> None:
         """Write what a claim is about to have set up, or has; raises NotReady when another claim has a device set up otherwise."""
@@ -144,8 +139,7 @@ class Journal:
 
     def networks(self) -> tuple[NetworkRow, ...]:
         """Return the rows of all interfaces, oldest first."""
-        with self._reading() as db:
-            return networks.rows(db)
+        return self._read(networks.rows)
 
     def put_network(self, row: NetworkRow) -> None:
         """Write one step of an interface."""
@@ -167,8 +161,7 @@ class Journal:
 
     def known(self) -> Mapping[str, str]:
         """Return the UUIDs of all cards that have a name (`CardNames`)."""
-        with self._reading() as db:
-            return cards.names(db)
+        return self._read(cards.names)
 
     def profiles(self, uuid: str) -> Mapping[int, str]:
         """Return the names of profiles of which partitions exist on a card (`CardNames`); of two names the older one."""
@@ -239,6 +232,11 @@ class Journal:
             # The host has set up its interfaces anew.
             db.execute("DELETE FROM networks")
             return known is not None
+
+    def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `read` finds, which nobody may change."""
+        with self._reading() as db:
+            return self._known.get(db, read)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
