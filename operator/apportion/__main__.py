@@ -112,6 +112,8 @@ def agent(
     driver_gpu: node.DriverGpu = node.DRIVER_GPU,
     driver_npu: node.DriverNpu = node.DRIVER_NPU,
     driver_rdma: node.DriverRdma = node.DRIVER_RDMA,
+    driver_imex: node.DriverImex = node.DRIVER_IMEX,
+    imex_channels: node.ImexChannels = 0,
     foreign: Annotated[
         ForeignPolicy,
         typer.Option(
@@ -154,6 +156,8 @@ def agent(
         driver_gpu=driver_gpu,
         driver_npu=driver_npu,
         driver_rdma=driver_rdma,
+        driver_imex=driver_imex,
+        imex_channels=imex_channels,
         kubeconfig=kubeconfig,
         health_port=health_port,
         instance=instance,

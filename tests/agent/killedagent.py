@@ -37,6 +37,7 @@ class KilledAgent:
             "held_interval",
             "prepare_timeout",
             "health_port",
+            "imex_channels",
         )
         values = {name: getattr(self._node.options, name) for name in fields}
         given = {name: value for name, value in values.items() if value is not None}

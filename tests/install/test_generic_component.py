@@ -50,7 +50,9 @@ def test_it_goes_together_with_the_overlay_of_nvidias_names(binaries: Binaries, 
     assert {"DRIVER_GPU", "GENERIC_DEVICES"} <= {each["name"] for each in env}
 
 
-@pytest.mark.parametrize("file", ["components/generic-devices", "overlays/nvidia-names"])
+@pytest.mark.parametrize(
+    "file", ["components/generic-devices", "components/imex-channels", "overlays/nvidia-names"]
+)
 def test_claims_in_use_are_protected_as_those_of_our_own_drivers_are(file: str) -> None:
     """What a policy says of further drivers is what the base says of ours."""
     own, further = (

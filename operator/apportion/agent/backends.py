@@ -13,6 +13,7 @@ from apportion.agent.devices.backend import Backend, Releasable
 from apportion.agent.devices.generic import configuration
 from apportion.agent.devices.generic.backend import GenericBackend
 from apportion.agent.devices.generic.configuration import GenericDevices
+from apportion.agent.devices.imex.backend import CHANNEL, ImexBackend
 from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.backend import NvmlBackend
 from apportion.agent.devices.rdma.away import AWAY, AwayFolder
@@ -77,14 +78,14 @@ def backends(options: AgentOptions, names: CardNames | None = None) -> tuple[Bac
     Raises BrokenInput, and HardwareError when a driver's library is there and no driver answers.
     """
     known = names or UnkeptNames()
-    named = (
+    named = [
         backend
         for name in _wanted(options)
         if isinstance(backend := _backend(name, options, known), SimulatedBackend)
         or options.backend != "auto"
         or backend.present()
-    )
-    return (*named, *_generic(generic_devices(options), options, known))
+    ]
+    return (*named, *_channels(named, options), *_generic(generic_devices(options), options, known))
 
 
 def generic_devices(options: AgentOptions) -> GenericDevices:
@@ -117,6 +118,9 @@ def find(options: AgentOptions, names: CardNames | None = None, *, paused: str =
         kind, vendor, device_class = _ON_THE_BUS[name]
         if pci.plugged(options.host_root, vendor, device_class):
             awaited[kind] = f"{name}: {why}"
+            if kind is CardKind.GPU and options.imex_channels:
+                awaited[CHANNEL] = f"{name}: {why}"
+    there += _channels(there, options)
     generic = generic_devices(options)
     there += _generic(generic, options, known)
     return Found(tuple(there), tuple(absent), {**awaited, **generic.broken}, generic)
@@ -129,6 +133,12 @@ def arrived(options: AgentOptions, absent: Sequence[str]) -> str:
 
 def _generic(found: GenericDevices, options: AgentOptions, names: CardNames) -> list[GenericBackend]:
     return [GenericBackend(kind, options.host_root, names) for kind in found.kinds]
+
+
+def _channels(there: Sequence[Backend], options: AgentOptions) -> list[ImexBackend]:
+    """Return the backend of IMEX channels, where they are offered and NVIDIA's driver is there."""
+    drivers = [each for each in there if isinstance(each, NvmlBackend)] if options.imex_channels else []
+    return [ImexBackend(options.host_root, options.imex_channels, driver.cliques) for driver in drivers]
 
 
 def _why_absent(backend: NvmlBackend | AscendBackend | RdmaBackend) -> str:

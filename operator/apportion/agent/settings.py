@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from apportion.agent.devices.ascend.ranktable import RankTables
+from apportion.agent.devices.imex.backend import CHANNEL
 from apportion.agent.devices.stickyerrors import StickyErrors
 from apportion.agent.devices.values import CardKind
 from apportion.agent.foreign import ForeignPolicy
@@ -68,6 +69,12 @@ class AgentOptions:
     driver_rdma: str = "rdma.apportion.dev"
     """DRA driver names."""
 
+    driver_imex: str = "imex.apportion.dev"
+    """DRA driver name of IMEX channels."""
+
+    imex_channels: int = 0
+    """How many IMEX channels are offered, from channel 0 on; 0: none, as beside NVIDIA's driver for ComputeDomains."""
+
     kubeconfig: Path | None = None
     """How to reach the API server; None: the pod's service account."""
 
@@ -107,7 +114,12 @@ class AgentOptions:
     @property
     def drivers(self) -> dict[str, str]:
         """The driver of each kind of card that has a backend of its own."""
-        return {CardKind.GPU: self.driver_gpu, CardKind.NPU: self.driver_npu, CardKind.NIC: self.driver_rdma}
+        found: dict[str, str] = {
+            CardKind.GPU: self.driver_gpu,
+            CardKind.NPU: self.driver_npu,
+            CardKind.NIC: self.driver_rdma,
+        }
+        return found | ({CHANNEL: self.driver_imex} if self.imex_channels else {})
 
     def rank_tables(self, driver: str) -> RankTables | None:
         """Return what makes rank tables of the node's NPUs, None for a driver of other cards."""

@@ -74,6 +74,18 @@ RunDir: TypeAlias = Annotated[
 DriverGpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")]
 DriverNpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")]
 DriverRdma: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NICs.", envvar="DRIVER_RDMA")]
+DriverImex: TypeAlias = Annotated[
+    str, typer.Option(help="DRA driver name for IMEX channels.", envvar="DRIVER_IMEX")
+]
+ImexChannels: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        help="How many IMEX channels to offer where GPUs are in a clique of an NVLink fabric; 0: none.",
+        envvar="IMEX_CHANNELS",
+        min=0,
+        max=2048,
+    ),
+]
 
 HOST_ROOT = Path("/")
 PLUGINS_DIR = Path("/var/lib/kubelet/plugins")
@@ -83,6 +95,7 @@ RUN_DIR = Path("/run/apportion")
 DRIVER_GPU = "gpu.apportion.dev"
 DRIVER_NPU = "npu.apportion.dev"
 DRIVER_RDMA = "rdma.apportion.dev"
+DRIVER_IMEX = "imex.apportion.dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +115,8 @@ class NodeOptions:
     driver_gpu: str
     driver_npu: str
     driver_rdma: str
+    driver_imex: str
+    imex_channels: int
 
 
 class Tools(Protocol):
@@ -153,6 +168,8 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         driver_gpu: DriverGpu = DRIVER_GPU,
         driver_npu: DriverNpu = DRIVER_NPU,
         driver_rdma: DriverRdma = DRIVER_RDMA,
+        driver_imex: DriverImex = DRIVER_IMEX,
+        imex_channels: ImexChannels = 0,
     ) -> None:
         _quiet()
         context.obj = NodeOptions(
@@ -169,6 +186,8 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
             driver_gpu=driver_gpu,
             driver_npu=driver_npu,
             driver_rdma=driver_rdma,
+            driver_imex=driver_imex,
+            imex_channels=imex_channels,
         )
 
     @app.command()

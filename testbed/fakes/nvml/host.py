@@ -14,6 +14,8 @@ from testbed.fakes.pci import GPU, NVIDIA, plug
 CAPABILITIES_MAJOR = 237
 UVM_MAJOR = 508
 NVIDIA_MAJOR = 195
+IMEX_MAJOR = 239
+"""Of the channels' name in /proc/devices; name: DRV cmd/compute-domain-kubelet-plugin/nvlib.go:42, that it is always there: none."""
 _INSTANCE_IDS = range(15)
 _COMPUTE_IDS = range(8)
 
@@ -30,6 +32,7 @@ def lay_out(fake: FakeNvml, root: Path) -> Path:
     devices.write_text(
         "Character devices:\n  1 mem\n"
         f"{NVIDIA_MAJOR} nvidia\n{CAPABILITIES_MAJOR} nvidia-caps\n{UVM_MAJOR} nvidia-uvm\n"
+        f"{IMEX_MAJOR} nvidia-caps-imex-channels\n"
         "\nBlock devices:\n  8 sd\n",
         encoding="ascii",
     )

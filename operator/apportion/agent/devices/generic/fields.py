@@ -18,7 +18,7 @@ LONGEST_TEXT = 64
 """Bytes of a string attribute (API `DeviceAttributeMaxValueLength`)."""
 LONGEST_NUMBER = 2**63
 """The first number that an attribute of type int cannot have."""
-_TAKEN = frozenset({*(str(kind) for kind in CardKind), "mig", "vnpu"})
+_TAKEN = frozenset({*(str(kind) for kind in CardKind), "mig", "vnpu", "channel"})
 PARTS = "parts"
 """Counter of a card with parts: how many of them nobody has. The card takes them all."""
 _OWN = frozenset({"type", "uuid", "identifiedBy", "parentUUID"})

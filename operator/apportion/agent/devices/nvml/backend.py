@@ -18,7 +18,7 @@ from apportion.agent.devices.names import CardNames, UnkeptNames
 from apportion.agent.devices.nvml.cards import HOPPER, Gpu, discover
 from apportion.agent.devices.nvml.devicefiles import DeviceFiles
 from apportion.agent.devices.nvml.driverfiles import DriverFiles
-from apportion.agent.devices.nvml.fabric import fabric
+from apportion.agent.devices.nvml.fabric import Cliques, fabric
 from apportion.agent.devices.nvml.gpusharing import GpuSharing
 from apportion.agent.devices.nvml.health import APPLICATION_XIDS, HealthMonitor
 from apportion.agent.devices.nvml.instances import Instances
@@ -70,6 +70,7 @@ class NvmlBackend:
         self._gpus: dict[str, Gpu] = {}
         self._left_out: frozenset[str] = frozenset()
         self._outdated = False
+        self.cliques = Cliques(self._session)
         self._seen = LastSeen("nvml")
 
     def present(self) -> bool:
@@ -187,6 +188,7 @@ class NvmlBackend:
         """Return why a GPU has not joined its fabric, "" when it has."""
         gpu = self._gpu(card)
         place = fabric(self._session, self._session.handle(gpu.card.uuid, gpu.name), gpu.name)
+        self.cliques.note(card, place)
         if place is not None and place.attributes.items() - gpu.card.attributes.items():
             # It has joined since it was discovered: the next discovery publishes its clique.
             self._outdated = True

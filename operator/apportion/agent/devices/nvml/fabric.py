@@ -5,6 +5,7 @@ with the Fabric Manager, and only then reaches others; a program that starts on 
 cmd/compute-domain-kubelet-plugin/nvlib.go:270-345) reads the same: state completed, status success, and a cluster UUID that is not zero.
 """
 
+from collections.abc import Collection
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,8 +13,9 @@ from uuid import UUID
 
 import pynvml
 
-from apportion.agent.devices.nvml.session import NOT_OFFERED, Session
+from apportion.agent.devices.nvml.session import NOT_OFFERED, NoSession, Released, Session
 from apportion.dra.device import Scalar
+from apportion.errors import HardwareError
 
 _nvml: Any = pynvml
 """The same module where its missing annotations stand in the way."""
@@ -47,3 +49,47 @@ def fabric(session: Session, gpu: Any, about: str) -> Fabric | None:
     cluster = UUID(bytes=bytes(info.clusterUuid))
     clique = {"clusterUUID": str(cluster), "cliqueID": f"{cluster}.{info.cliqueId}"}
     return Fabric("", dict(clique) if cluster.int else {})
+
+
+class Cliques:
+    """The cliques of the GPUs of one node."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._seen: dict[str, str] = {}
+
+    @property
+    def released(self) -> bool:
+        """Whether the driver is let go of, and nobody asks it."""
+        return bool(self._session.released)
+
+    @property
+    def seen(self) -> Collection[str]:
+        """The cliques of GPUs behind NVSwitches when last asked, "" for one that is in none."""
+        return tuple(self._seen.values())
+
+    def note(self, card: str, place: Fabric | None) -> None:
+        """Remember where a GPU was found."""
+        self._seen[card] = _clique(place)
+
+    def common(self) -> str:
+        """Ask for the clique of all GPUs that are in one; "": there is none, or they disagree.
+
+        A GPU that does not answer has no say. Raises NoSession or Released when none can be asked.
+        """
+        found: set[str] = set()
+        for index in range(self._session.call("nvmlDeviceGetCount")):
+            about = f"GPU {index}"
+            try:
+                gpu = self._session.call("nvmlDeviceGetHandleByIndex", index, about=about)
+                found.add(_clique(fabric(self._session, gpu, about)))
+            except (NoSession, Released):
+                raise
+            except HardwareError:
+                continue
+        found.discard("")
+        return found.pop() if len(found) == 1 else ""
+
+
+def _clique(place: Fabric | None) -> str:
+    return str(place.attributes.get("cliqueID", "")) if place is not None else ""

@@ -1,0 +1,1 @@
+"""IMEX channels of NVIDIA's driver."""
