@@ -12,6 +12,7 @@ from testbed.api import Json
 from testbed.controlplane import ControlPlane
 from testbed.errors import NotReadyInTimeError
 from testbed.eventually import eventually
+from testbed.example import Example
 from testbed.realnode.images import IMAGE
 from testbed.realnode.node import RealNode
 
@@ -120,6 +121,22 @@ class Workload:
             claim["spec"]["devices"]["config"] = [{"opaque": opaque}]
         await self._api.create(self._claims, claim)
         await self._create_pod(name, name, {"hostNetwork": wanted.host_network, "restartPolicy": restart})
+
+    async def example(self, example: Example) -> Json:
+        """Create what an example has, with the image that is here, and wait until its pod runs."""
+        (name,) = example.pods()
+        for raw in example.objects:
+            if raw["kind"] == "Pod":
+                containers = [
+                    each | {"image": IMAGE, "imagePullPolicy": "Never"} for each in raw["spec"]["containers"]
+                ]
+                more = {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 5}
+                await self._api.create(
+                    self._pods, raw | {"spec": {**raw["spec"], **more, "containers": containers}}
+                )
+            else:
+                await self._api.create(self._claims.replace("claims", "claimtemplates"), raw)
+        return await self.running(name)
 
     async def join(self, name: str, claim: str) -> None:
         """Create a pod that uses a claim which is there, straight on the node: no scheduler and no gate sees it."""

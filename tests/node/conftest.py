@@ -38,7 +38,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     made = getattr(item, "funcargs", {}).get("installation")
     if isinstance(made, RealNodeInstallation) and report.failed:
         logs = [*made.node.host.folder.glob("*.log"), *(each.log for each in made.product.operators)]
-        for log in logs:
+        for log in (each for each in logs if each.exists()):
             lines = log.read_text(errors="replace").splitlines()
             report.sections.append((f"log {log.name}", "\n".join(lines[-_TAIL:])))
     return report

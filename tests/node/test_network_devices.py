@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 import psutil
 import pytest
 
+from testbed.demo.demo import EXAMPLES
 from testbed.eventually import eventually
+from testbed.example import Example
 from testbed.fakes.rdma import RdmaHost
 from testbed.hostnetwork import HostNetwork, host_network
 from testbed.realnode.installation import RealNodeInstallation
@@ -19,7 +21,7 @@ async def network(installation: RealNodeInstallation) -> AsyncIterator[HostNetwo
     root = installation.hardware.root
     with host_network() as made:
         host = RdmaHost(root)
-        host.add("mlx5_0", "0000:9d:00.0", link="Ethernet", interface=made.name)
+        host.add("mlx5_0", "0000:11:00.1", bridge="10", link="Ethernet", interface=made.name)
         await installation.agents.pop().stop()
         await installation.agent()
         yield made
@@ -112,6 +114,20 @@ async def test_a_pod_that_joins_the_claim_sees_why_it_has_no_container_until_the
     assert any(line.startswith(f"interface {network.name} ") for line in printed)
     await work.ask_to_go("late")
     await work.delete("rail")
+    await _back(network, before)
+
+
+async def test_the_example_of_a_gpu_with_its_network_device_runs(
+    work: Workload, network: HostNetwork
+) -> None:
+    """As it stands in examples/, with the image of this node: its interface has the name and the address that it asks for."""
+    before = network.on_host()
+    pod = await work.example(Example.read(EXAMPLES / "network-device.yaml"))
+    lines = await work.printed(pod)
+    (interface,) = (line for line in lines if line.startswith("interface net1 "))
+    assert "9000" in interface
+    assert "198.18.3.7/24" in interface
+    await work.ask_to_go("network-device")
     await _back(network, before)
 
 

@@ -41,9 +41,11 @@ class OfferedInterfaces:
         nics = [card for card in self._context.hardware.cards.values() if card.kind == CardKind.NIC]
         if not nics:
             return False
+        needs: Mapping[str, str] = {}
         try:
-            addresses = await self._node_addresses()
-            needs = await asyncio.to_thread(host_needs, self._host, addresses)
+            if any("interface" in card.attributes for card in nics):
+                addresses = await self._node_addresses()
+                needs = await asyncio.to_thread(host_needs, self._host, addresses)
         except ApportionError as error:
             _log.warning("network.not_looked", error=str(error))
             return False
