@@ -25,6 +25,7 @@ class RuntimeHand:
 
     def __init__(self) -> None:
         self.sandboxes: dict[str, nri_pb2.PodSandbox] = {}
+        self.containers: list[nri_pb2.Container] = []
         self.events = 0
         self.synchronized = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
@@ -54,9 +55,7 @@ class RuntimeHand:
 
     async def create(self, pod: str, *mounts: str) -> str:
         """Create a container in a pod's sandbox that mounts these files of the host; returns the plugin's error."""
-        container = nri_pb2.Container(
-            name="main", mounts=[nri_pb2.Mount(source=source) for source in ("/etc/hosts", *mounts)]
-        )
+        container = self._container(pod, *mounts)
         try:
             answer = await self._call(
                 "CreateContainer",
@@ -66,6 +65,14 @@ class RuntimeHand:
             return ""
         error: str = answer.status.message
         return error
+
+    def note_container(self, pod: str, *mounts: str) -> None:
+        """Start a container while no plugin is there."""
+        self.containers.append(self._container(pod, *mounts))
+
+    def _container(self, pod: str, *mounts: str) -> nri_pb2.Container:
+        files = [nri_pb2.Mount(source=source) for source in ("/etc/hosts", *mounts)]
+        return nri_pb2.Container(name="main", pod_sandbox_id=self.sandboxes[pod].id, mounts=files)
 
     async def end_once_more(self, sandbox: nri_pb2.PodSandbox) -> None:
         """End one that has ended, as kubelet does before it removes it."""
@@ -128,7 +135,8 @@ class RuntimeHand:
         pods = list(self.sandboxes.values())
         while True:
             part, pods = pods[:PODS_AT_ONCE], pods[PODS_AT_ONCE:]
-            answer = await self._call("Synchronize", nri_pb2.SynchronizeRequest(pods=part, more=bool(pods)))
+            request = nri_pb2.SynchronizeRequest(pods=part, containers=self.containers, more=bool(pods))
+            answer = await self._call("Synchronize", request)
             more = nri_pb2.SynchronizeResponse.FromString(answer.payload).more
             _insist(more == bool(pods), "Synchronize answers another `more` than was asked")
             if not pods:

@@ -164,6 +164,34 @@ async def test_a_pod_that_reserves_the_claim_after_its_preparation_does_not_run_
         assert await rail.runtime.create(second) == ""
 
 
+async def test_a_pod_that_joined_while_no_agent_ran_is_named_at_the_node(rail: NetworkNode) -> None:
+    """Nobody was there to refuse its container; it gets the interface as soon as the first pod is over, as others do."""
+    async with rail.node.agent():
+        await rail.heard()
+        claim = await rail.prepared()
+        first = rail.pod
+        second = await rail.joined(claim, first)
+        _, path = rail.network.pod()
+        assert await rail.runtime.begin(first, path) == ""
+    namespace, other = rail.network.pod()
+    rail.runtime.note(second, other)
+    for pod in (first, second):
+        rail.runtime.note_container(pod, rail.mount(claim))
+    async with rail.node.agent():
+        (event,) = await eventually(lambda: rail.node.events("NetworkDeviceMissing"), bool)
+        assert "pod team/train runs without its network device: ResourceClaim" in event["message"]
+        assert "in the network of another pod" in event["message"]
+        await rail.heard()
+        await rail.runtime.end(first)
+        await rail.delete(first)
+
+        async def why() -> str:
+            return await rail.create(claim, second)
+
+        await eventually(why, lambda found: found == "")
+        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
+
+
 async def test_the_interface_goes_to_the_second_pod_once_the_first_is_over(rail: NetworkNode) -> None:
     """Kubelet does not unprepare a claim that another pod on the node has, and nobody would prepare it for that one."""
     async with rail.node.agent():

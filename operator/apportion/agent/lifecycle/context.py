@@ -7,7 +7,7 @@ import asyncio
 import fcntl
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +34,10 @@ def utc_now() -> str:
 
 async def _not_shared() -> None:
     return None
+
+
+async def _say_nothing(_reason: str, _texts: Iterable[str]) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class AgentContext:
     """Devices that the driver refused as unsupported."""
     slices_changed: Callable[[], None] = lambda: None
     """Called when slices may have to change."""
+    warn: Callable[[str, Iterable[str]], Awaitable[None]] = _say_nothing
+    """Writes Events on the Node: their reason, and a text for each."""
     sharing: Callable[[], Awaitable[PublishedSharing | None]] = _not_shared
     """Returns how the node shares its GPUs; None: not at all."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)

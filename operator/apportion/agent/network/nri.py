@@ -42,6 +42,10 @@ class Sandbox:
     """Path of its network namespace; "" for a pod in the host's network, and for a sandbox that is stopping in some runtimes."""
 
 
+Mounting = tuple[Sandbox, Collection[str]]
+"""A container, by its sandbox and the files of the host that it mounts."""
+
+
 class NriPlugin:
     """Keeps the connection; `connected` says whether sandboxes of now are heard of."""
 
@@ -52,12 +56,13 @@ class NriPlugin:
         began: Callable[[Sandbox], Awaitable[None]],
         creating: Callable[[Sandbox, Collection[str]], Awaitable[None]],
         ending: Callable[[Sandbox], Awaitable[None]],
-        running: Callable[[Sequence[Sandbox]], Awaitable[None]],
+        running: Callable[[Sequence[Sandbox], Sequence[Mounting]], Awaitable[None]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`began` and `ending` are called for each sandbox, `running` with all of them after each connection.
 
-        `creating` is called for each container, with its sandbox and the files of the host that it mounts.
+        `creating` is called for each container, with its sandbox and the files of the host that it mounts; `running` is told of
+        those that there are.
         """
         self._socket = socket
         self._began = began
@@ -65,7 +70,9 @@ class NriPlugin:
         self._ending = ending
         self._running = running
         self._sleep = sleep
-        self._found: list[Sandbox] = []
+        self._found: dict[str, Sandbox] = {}
+        """Sandboxes by their ids, while the runtime tells of them."""
+        self._mounted: list[nri_pb2.Container] = []
         self._later: set[asyncio.Task[None]] = set()
         self.connected = False
 
@@ -107,7 +114,7 @@ class NriPlugin:
                 await self._began(_sandbox(nri_pb2.PodRequest.FromString(message).pod))
             case "CreateContainer":
                 asked = nri_pb2.CreateContainerRequest.FromString(message)
-                await self._creating(_sandbox(asked.pod), {each.source for each in asked.container.mounts})
+                await self._creating(_sandbox(asked.pod), _mounts(asked.container))
             case "StopPodSandbox":
                 await self._ending(_sandbox(nri_pb2.PodRequest.FromString(message).pod))
             case "StateChange":
@@ -117,20 +124,27 @@ class NriPlugin:
         return b""
 
     def _synchronize(self, message: nri_pb2.SynchronizeRequest) -> bytes:
-        self._found += [_sandbox(pod) for pod in message.pods]
+        self._found |= {pod.id: _sandbox(pod) for pod in message.pods}
+        self._mounted += message.containers
         if not message.more:
-            found, self._found = self._found, []
+            found, self._found = self._found, {}
+            containers, self._mounted = self._mounted, []
+            mounting = [
+                (found[each.pod_sandbox_id], _mounts(each))
+                for each in containers
+                if each.pod_sandbox_id in found
+            ]
             self.connected = True
             _log.info("nri.connected", socket=str(self._socket), pods=len(found))
             # The runtime waits for the answer, for two seconds; the interfaces of all pods may take longer.
-            task = asyncio.create_task(self._compare(found))
+            task = asyncio.create_task(self._compare([*found.values()], mounting))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
         return nri_pb2.SynchronizeResponse(more=message.more).SerializeToString()
 
-    async def _compare(self, found: Sequence[Sandbox]) -> None:
+    async def _compare(self, found: Sequence[Sandbox], mounting: Sequence[Mounting]) -> None:
         try:
-            await self._running(found)
+            await self._running(found, mounting)
         except NotReady as error:
             _log.warning("network.not_compared", error=str(error))
 
@@ -140,6 +154,10 @@ class NriPlugin:
             await self._began(_sandbox(message.pod))
         elif message.event == nri_pb2.STOP_POD_SANDBOX:
             await self._ending(_sandbox(message.pod))
+
+
+def _mounts(container: nri_pb2.Container) -> set[str]:
+    return {each.source for each in container.mounts}
 
 
 def _sandbox(pod: nri_pb2.PodSandbox) -> Sandbox:

@@ -16,7 +16,7 @@ from apportion.agent.devices.rdma.away import AwayFolder
 from apportion.agent.devices.values import Mount
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.moves import Moves
-from apportion.agent.network.nri import Sandbox
+from apportion.agent.network.nri import Mounting, Sandbox
 from apportion.agent.network.steps import Steps
 from apportion.agent.rows import ClaimRow, NetworkRow, NetworkStep
 from apportion.api.contract import VIRTUAL_FUNCTION
@@ -124,8 +124,10 @@ class PodNetworks:
         pod is over.
         """
         for row in self._rows():
+            if row.pod == sandbox.pod or str(self._steps.file(row)) not in mounts:
+                continue
             claim = self._context.journal.claim(row.claim, row.driver)
-            if claim is None or row.pod == sandbox.pod or str(self._steps.file(row)) not in mounts:
+            if claim is None:
                 continue
             users = await self._users(claim)
             if sandbox.pod not in users:
@@ -149,8 +151,8 @@ class PodNetworks:
                     "network.not_returned", interface=row.interface, pod=sandbox.key, error=str(error)
                 )
 
-    async def compare(self, sandboxes: Sequence[Sandbox]) -> None:
-        """Make up for what was missed: `sandboxes` are all that there are now."""
+    async def compare(self, sandboxes: Sequence[Sandbox], containers: Sequence[Mounting] = ()) -> None:
+        """Make up for what was missed: `sandboxes` and `containers` are all that there are now."""
         for row in self._rows():
             here = [
                 self._moves.namespaces.of_pod(each.network)
@@ -165,6 +167,13 @@ class PodNetworks:
                     await self._act(row, self._steps.return_)
             except ApportionError as error:
                 _log.warning("network.not_moved", interface=row.interface, claim=row.claim, error=str(error))
+        for sandbox, mounts in containers:
+            try:
+                await self.creating(sandbox, mounts)
+            except ApportionError as error:
+                # It began while no agent was there to refuse it.
+                text = f"pod {sandbox.key} runs without its network device: {error}"
+                await self._context.warn("NetworkDeviceMissing", [text])
 
     async def release(self, claim: str, driver: str) -> None:
         """Take a claim's interfaces back for good. Raises NotReady; then the claim still has them."""

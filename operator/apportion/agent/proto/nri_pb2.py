@@ -24,39 +24,39 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61pportion/agent/proto/nri.proto\x12\x14nri.pkg.api.v1alpha1\"@\n\x15RegisterPluginRequest\x12\x13\n\x0bplugin_name\x18\x01 \x01(\t\x12\x12\n\nplugin_idx\x18\x02 \x01(\t\"#\n\x11\x43onfigureResponse\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x05\"R\n\x12SynchronizeRequest\x12.\n\x04pods\x18\x01 \x03(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\x12\x0c\n\x04more\x18\x03 \x01(\x08\"{\n\x16\x43reateContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.nri.pkg.api.v1alpha1.Container\"#\n\x13SynchronizeResponse\x12\x0c\n\x04more\x18\x02 \x01(\x08\";\n\nPodRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\"m\n\x10StateChangeEvent\x12*\n\x05\x65vent\x18\x01 \x01(\x0e\x32\x1b.nri.pkg.api.v1alpha1.Event\x12-\n\x03pod\x18\x02 \x01(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\"\x07\n\x05\x45mpty\"|\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x34\n\x05linux\x18\x08 \x01(\x0b\x32%.nri.pkg.api.v1alpha1.LinuxPodSandbox\"^\n\tContainer\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12+\n\x06mounts\x18\t \x03(\x0b\x32\x1b.nri.pkg.api.v1alpha1.Mount\"\x17\n\x05Mount\x12\x0e\n\x06source\x18\x03 \x01(\t\"K\n\x0fLinuxPodSandbox\x12\x38\n\nnamespaces\x18\x05 \x03(\x0b\x32$.nri.pkg.api.v1alpha1.LinuxNamespace\",\n\x0eLinuxNamespace\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t*U\n\x05\x45vent\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x13\n\x0fRUN_POD_SANDBOX\x10\x01\x12\x14\n\x10STOP_POD_SANDBOX\x10\x02\x12\x14\n\x10\x43REATE_CONTAINER\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61pportion/agent/proto/nri.proto\x12\x14nri.pkg.api.v1alpha1\"@\n\x15RegisterPluginRequest\x12\x13\n\x0bplugin_name\x18\x01 \x01(\t\x12\x12\n\nplugin_idx\x18\x02 \x01(\t\"#\n\x11\x43onfigureResponse\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x05\"\x87\x01\n\x12SynchronizeRequest\x12.\n\x04pods\x18\x01 \x03(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\x12\x33\n\ncontainers\x18\x02 \x03(\x0b\x32\x1f.nri.pkg.api.v1alpha1.Container\x12\x0c\n\x04more\x18\x03 \x01(\x08\"{\n\x16\x43reateContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.nri.pkg.api.v1alpha1.Container\"#\n\x13SynchronizeResponse\x12\x0c\n\x04more\x18\x02 \x01(\x08\";\n\nPodRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\"m\n\x10StateChangeEvent\x12*\n\x05\x65vent\x18\x01 \x01(\x0e\x32\x1b.nri.pkg.api.v1alpha1.Event\x12-\n\x03pod\x18\x02 \x01(\x0b\x32 .nri.pkg.api.v1alpha1.PodSandbox\"\x07\n\x05\x45mpty\"|\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x34\n\x05linux\x18\x08 \x01(\x0b\x32%.nri.pkg.api.v1alpha1.LinuxPodSandbox\"^\n\tContainer\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12+\n\x06mounts\x18\t \x03(\x0b\x32\x1b.nri.pkg.api.v1alpha1.Mount\"\x17\n\x05Mount\x12\x0e\n\x06source\x18\x03 \x01(\t\"K\n\x0fLinuxPodSandbox\x12\x38\n\nnamespaces\x18\x05 \x03(\x0b\x32$.nri.pkg.api.v1alpha1.LinuxNamespace\",\n\x0eLinuxNamespace\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t*U\n\x05\x45vent\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x13\n\x0fRUN_POD_SANDBOX\x10\x01\x12\x14\n\x10STOP_POD_SANDBOX\x10\x02\x12\x14\n\x10\x43REATE_CONTAINER\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apportion.agent.proto.nri_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENT']._serialized_start=957
-  _globals['_EVENT']._serialized_end=1042
+  _globals['_EVENT']._serialized_start=1011
+  _globals['_EVENT']._serialized_end=1096
   _globals['_REGISTERPLUGINREQUEST']._serialized_start=57
   _globals['_REGISTERPLUGINREQUEST']._serialized_end=121
   _globals['_CONFIGURERESPONSE']._serialized_start=123
   _globals['_CONFIGURERESPONSE']._serialized_end=158
-  _globals['_SYNCHRONIZEREQUEST']._serialized_start=160
-  _globals['_SYNCHRONIZEREQUEST']._serialized_end=242
-  _globals['_CREATECONTAINERREQUEST']._serialized_start=244
-  _globals['_CREATECONTAINERREQUEST']._serialized_end=367
-  _globals['_SYNCHRONIZERESPONSE']._serialized_start=369
-  _globals['_SYNCHRONIZERESPONSE']._serialized_end=404
-  _globals['_PODREQUEST']._serialized_start=406
-  _globals['_PODREQUEST']._serialized_end=465
-  _globals['_STATECHANGEEVENT']._serialized_start=467
-  _globals['_STATECHANGEEVENT']._serialized_end=576
-  _globals['_EMPTY']._serialized_start=578
-  _globals['_EMPTY']._serialized_end=585
-  _globals['_PODSANDBOX']._serialized_start=587
-  _globals['_PODSANDBOX']._serialized_end=711
-  _globals['_CONTAINER']._serialized_start=713
-  _globals['_CONTAINER']._serialized_end=807
-  _globals['_MOUNT']._serialized_start=809
-  _globals['_MOUNT']._serialized_end=832
-  _globals['_LINUXPODSANDBOX']._serialized_start=834
-  _globals['_LINUXPODSANDBOX']._serialized_end=909
-  _globals['_LINUXNAMESPACE']._serialized_start=911
-  _globals['_LINUXNAMESPACE']._serialized_end=955
+  _globals['_SYNCHRONIZEREQUEST']._serialized_start=161
+  _globals['_SYNCHRONIZEREQUEST']._serialized_end=296
+  _globals['_CREATECONTAINERREQUEST']._serialized_start=298
+  _globals['_CREATECONTAINERREQUEST']._serialized_end=421
+  _globals['_SYNCHRONIZERESPONSE']._serialized_start=423
+  _globals['_SYNCHRONIZERESPONSE']._serialized_end=458
+  _globals['_PODREQUEST']._serialized_start=460
+  _globals['_PODREQUEST']._serialized_end=519
+  _globals['_STATECHANGEEVENT']._serialized_start=521
+  _globals['_STATECHANGEEVENT']._serialized_end=630
+  _globals['_EMPTY']._serialized_start=632
+  _globals['_EMPTY']._serialized_end=639
+  _globals['_PODSANDBOX']._serialized_start=641
+  _globals['_PODSANDBOX']._serialized_end=765
+  _globals['_CONTAINER']._serialized_start=767
+  _globals['_CONTAINER']._serialized_end=861
+  _globals['_MOUNT']._serialized_start=863
+  _globals['_MOUNT']._serialized_end=886
+  _globals['_LINUXPODSANDBOX']._serialized_start=888
+  _globals['_LINUXPODSANDBOX']._serialized_end=963
+  _globals['_LINUXNAMESPACE']._serialized_start=965
+  _globals['_LINUXNAMESPACE']._serialized_end=1009
 # @@protoc_insertion_point(module_scope)
