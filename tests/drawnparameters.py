@@ -54,7 +54,7 @@ SHARING = st.fixed_dictionaries(
 PARAMETERS = st.fixed_dictionaries(
     {
         "apiVersion": st.sampled_from([OURS, NVIDIA]) | VALUES,
-        "kind": st.sampled_from(["GpuConfig", "MigDeviceConfig"]) | VALUES,
+        "kind": st.sampled_from(["GpuConfig", "MigDeviceConfig", "NpuConfig"]) | VALUES,
     },
-    optional={"sharing": SHARING | VALUES, "x": VALUES},
+    optional={"sharing": SHARING | VALUES, "rankTable": st.booleans() | VALUES, "x": VALUES},
 )

@@ -88,10 +88,11 @@ async def test_a_claim_that_is_prepared_stays_so_whatever_its_parameters(
         uid = claim["metadata"]["uid"]
         first = await node.prepare(claim)
         assert first[uid].error == ""
-        await node.deallocate(claim)
-        await node.allocate(claim, "gpu-0", config=[parameters(strategy="MPS")])
-        assert await node.prepare(claim) == first
-        assert set_up(node) == {}
+        for strategy in ("MPS", "Exclusive"):
+            await node.deallocate(claim)
+            await node.allocate(claim, "gpu-0", config=[parameters(strategy=strategy)])
+            assert await node.prepare(claim) == first
+            assert set_up(node) == {}
 
 
 async def test_parameters_are_read_when_a_claim_gets_other_devices_than_were_begun(

@@ -174,13 +174,25 @@ class GpuConfig(Configuration):
         return _mps(self.sharing)
 
 
+class NpuConfig(Configuration):
+    """What the containers of whole NPUs get."""
+
+    api_version: str
+    """Group and version of the kind."""
+    kind: Literal["NpuConfig"]
+    """Name of the kind."""
+    rank_table: StrictBool = False
+    """Whether RANK_TABLE_FILE leads to the rank table of the request: the whole job is in this pod."""
+
+
 SharingConfig: TypeAlias = GpuConfig | MigDeviceConfig
 """How programs share a GPU or a part of it."""
-DeviceConfig: TypeAlias = SharingConfig | NetworkConfig
-_KINDS: Final[Mapping[str, type[GpuConfig] | type[MigDeviceConfig] | type[NetworkConfig]]] = {
+DeviceConfig: TypeAlias = SharingConfig | NetworkConfig | NpuConfig
+_KINDS: Final[Mapping[str, type[DeviceConfig]]] = {
     "GpuConfig": GpuConfig,
     "MigDeviceConfig": MigDeviceConfig,
     "NetworkConfig": NetworkConfig,
+    "NpuConfig": NpuConfig,
 }
 
 
@@ -209,7 +221,7 @@ def _read(parameters: object) -> DeviceConfig:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise BrokenInput(f"{kind!r} is not known; known are {' and '.join(_KINDS)}", field="kind")
     found: DeviceConfig = _KINDS[kind].from_json(parameters)
-    refused = found.impossible() if not isinstance(found, NetworkConfig) else None
+    refused = found.impossible() if isinstance(found, GpuConfig | MigDeviceConfig) else None
     if refused is not None:
         raise refused
     return found

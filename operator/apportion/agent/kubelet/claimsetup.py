@@ -10,13 +10,16 @@ from dataclasses import replace
 from apportion.agent.cdi import Injection
 from apportion.agent.devices.values import Edits
 from apportion.agent.kubelet.configuration import Configured, configurations
+from apportion.agent.kubelet.metadata import MetadataFolder, rank_table
+from apportion.agent.kubelet.ranktablefile import VARIABLE, table_request
 from apportion.agent.kubelet.sharingplan import check_sharing, shares_row, sharing_row
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.sharing.setups import Setups
+from apportion.agent.slices.device import device_attributes
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
-from apportion.errors import HardwareError, NotReady
+from apportion.errors import BrokenInput, HardwareError, NotReady
 
 _LEAST_SECONDS = 1.0
 """For what is to be set up, also when the devices took all the time there was."""
@@ -25,8 +28,11 @@ _LEAST_SECONDS = 1.0
 class ClaimSetup:
     """For the prepare calls of one driver."""
 
-    def __init__(self, context: AgentContext, setups: Setups, driver: str, kind: str) -> None:
+    def __init__(
+        self, context: AgentContext, setups: Setups, metadata: MetadataFolder, driver: str, kind: str
+    ) -> None:
         self._context = context
+        self._metadata = metadata
         self._setups = setups
         self._driver = driver
         self._kind = kind
@@ -34,6 +40,7 @@ class ClaimSetup:
     def check(self, claim: Claim, results: Sequence[DeviceResult], devices: Sequence[ClaimDevice]) -> None:
         """Raise BrokenInput for a configuration that would not be honoured, before any device is made ready."""
         check_sharing(self._configured(claim, results), devices, self._context.hardware.cards)
+        self._table_request(claim, results)
 
     async def done(
         self,
@@ -69,6 +76,27 @@ class ClaimSetup:
             at = configured.get(wanted.devices[0].device)
             raise type(error)(f"{at.field}.sharing: {error}" if at is not None else str(error)) from None
         return [_with(each, extra) for each in injections]
+
+    def variables(
+        self, claim: Claim, row: ClaimRow, results: Sequence[DeviceResult]
+    ) -> dict[str, tuple[str, str]]:
+        """Return by request the variable that the claim asks for. Raises BrokenInput, but not for a claim that runs: it has none then."""
+        try:
+            request = self._table_request(claim, results)
+        except BrokenInput:
+            if row.step is not ClaimStep.PREPARED:
+                raise
+            return {}
+        return {request: (VARIABLE, rank_table(claim, self._driver, request))} if request else {}
+
+    def _table_request(self, claim: Claim, results: Sequence[DeviceResult]) -> str:
+        cards = self._context.hardware.cards
+
+        def why_none(devices: Sequence[DeviceResult]) -> str:
+            names = [result.device.name for result in devices]
+            return self._metadata.why_unranked({name: device_attributes(name, cards, "") for name in names})
+
+        return table_request(claim, self._driver, results, why_none)
 
     async def undone(self, row: ClaimRow) -> None:
         """Take back what was set up for a claim; without anything it is fine."""

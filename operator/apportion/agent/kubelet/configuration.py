@@ -6,14 +6,21 @@ and reason, which kubelet shows at the pod. The operator checks most of it befor
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from apportion.agent.devices.values import Card, CardKind
 from apportion.api import deviceconfig
-from apportion.api.deviceconfig import DeviceConfig, GpuConfig, SharingConfig
+from apportion.api.deviceconfig import DeviceConfig, GpuConfig, MigDeviceConfig, NpuConfig, SharingConfig
 from apportion.api.networkconfig import NetworkConfig
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
+
+_SUITABLE: Final[Mapping[type[DeviceConfig], CardKind]] = {
+    NetworkConfig: CardKind.NIC,
+    NpuConfig: CardKind.NPU,
+}
+"""For which cards a kind of parameters is; the others are for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +40,15 @@ def configurations(
     applies to those devices that it suits (dra-driver-nvidia-gpu, `getConfigResultsMap`).
     """
     found: dict[str, Configured] = {}
-    for entry in _entries(claim, driver):
+    for entry in entries(claim, driver):
         config = entry.config
-        suitable = CardKind.NIC if isinstance(config, NetworkConfig) else CardKind.GPU
+        suitable = _SUITABLE.get(type(config), CardKind.GPU)
         if kind != suitable:
             raise BrokenInput(
                 f"{config.kind} is for {suitable.upper()}s, not for a {kind}", field=f"{entry.field}.kind"
             )
         for result in results:
-            suits = isinstance(config, NetworkConfig) or isinstance(config, GpuConfig) == (
+            suits = isinstance(config, NetworkConfig) or isinstance(config, GpuConfig | NpuConfig) == (
                 result.device.name in cards
             )
             if entry.names(result) and not suits:
@@ -49,7 +56,7 @@ def configurations(
                     f"{config.kind} does not suit device {result.device.name} of request {result.request}",
                     field=f"{entry.field}.kind",
                 )
-            if not isinstance(config, NetworkConfig) and suits and entry.serves(result):
+            if isinstance(config, GpuConfig | MigDeviceConfig) and suits and entry.serves(result):
                 found[result.device.name] = Configured(config, entry.field)
     return found
 
@@ -60,7 +67,7 @@ def network_configs(claim: Claim, driver: str, results: Sequence[DeviceResult]) 
     Raises BrokenInput for parameters that are not known, and for two devices of one name in the pod.
     """
     found: dict[str, NetworkConfig] = {}
-    for entry in _entries(claim, driver):
+    for entry in entries(claim, driver):
         config = entry.config
         if not isinstance(config, NetworkConfig):
             continue
@@ -77,7 +84,7 @@ def network_configs(claim: Claim, driver: str, results: Sequence[DeviceResult]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """Parameters of the claim, or of its class, for a driver."""
 
     config: DeviceConfig
@@ -93,7 +100,7 @@ class _Entry:
         return not self.requests or self.names(result)
 
 
-def _entries(claim: Claim, driver: str) -> Iterator[_Entry]:
+def entries(claim: Claim, driver: str) -> Iterator[Entry]:
     """Yield what is meant for a driver, in the order of the claim. Raises BrokenInput for what is not known."""
     for index, entry in enumerate(claim.allocation.config if claim.allocation is not None else ()):
         field = f"status.allocation.devices.config[{index}]"
@@ -102,4 +109,4 @@ def _entries(claim: Claim, driver: str) -> Iterator[_Entry]:
         if entry.opaque.get("driver") == driver:
             parameters = f"{field}.opaque.parameters"
             config = deviceconfig.read(entry.opaque.get("parameters"), field=parameters)
-            yield _Entry(config, parameters, entry.requests)
+            yield Entry(config, parameters, entry.requests)

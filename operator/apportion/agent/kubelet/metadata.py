@@ -4,7 +4,8 @@ In: a claim and its devices with their attributes. Out: a file per request in th
 `/var/run/kubernetes.io/dra-device-attributes/resourceclaims/<claim>/<request>/<driver>-metadata.json`; for a claim made from a
 template, `.../resourceclaimtemplates/<name in the pod>/...`. Content: a stream of `DeviceMetadata` objects, newest version first.
 
-Beside it lies `<driver>-rank-table.json` for a request that has several whole NPUs: HCCL's rank table of this one server.
+Beside it lies `<driver>-rank-table.json` for a request that has several whole NPUs: HCCL's rank table of this one server. Several whole GPUs
+are in the order of a ring.
 """
 
 import json
@@ -15,9 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from apportion.agent.devices.ascend.ranktable import RankTables
+from apportion.agent.devices.ascend.ranktable import RankTable, RankTables
 from apportion.agent.devices.values import Mount
 from apportion.agent.files import UID, write
+from apportion.agent.kubelet.ringorder import ring_order
 from apportion.agent.rows import Share
 from apportion.dra.claim import Claim
 
@@ -65,24 +67,20 @@ class MetadataFolder:
             base = request.split("/")[0]
             path = self._folder / claim.uid / base / "metadata.json"
             rows = [device for device in devices if request in device.requests]
-            table, rows = self._ranked(rows)
+            table, rows = self._ranked(rows) if self._rank_tables is not None else ("", _in_ring(rows))
             write(path, content(claim, self._driver, request, rows), sync=False)
             mounts[base] = (Mount(str(path), inside(claim, self._driver, base), _OPTIONS),)
             if table:
                 place = path.with_name(f"{_RANK_TABLE}.json")
                 write(place, table, sync=False)
-                seen = inside(claim, self._driver, base, _RANK_TABLE)
+                seen = rank_table(claim, self._driver, base)
                 mounts[base] += (Mount(str(place), seen, _OPTIONS),)
         return mounts
 
     def _ranked(self, rows: list[DeviceDescription]) -> tuple[str, list[DeviceDescription]]:
         """Return the rank table of a request's devices, "" for none, and the devices in the order of their ranks."""
-        if self._rank_tables is None or not all(_may_have_rank(row) for row in rows):
-            return "", rows
-        table = self._rank_tables.table(
-            {row.device: row.attributes.get("hccsGroup", {}).get("string", "") for row in rows}
-        )
-        if table is None:
+        table = self._table({row.device: row.attributes for row in rows})
+        if isinstance(table, str):
             return "", rows
         ranked = []
         for row in sorted(rows, key=lambda row: table.ranks[row.device]):
@@ -92,6 +90,26 @@ class MetadataFolder:
             known["rankTable"] = {"string": table.lacking or "several servers"}
             ranked.append(replace(row, attributes={**row.attributes, **known}))
         return table.text, ranked
+
+    def why_unranked(self, devices: Mapping[str, Mapping[str, Any]]) -> str:
+        """Say why a request of these devices, attributes by name, has no rank table; "" when it has one."""
+        found = self._table(devices)
+        return found if isinstance(found, str) else ""
+
+    def _table(self, devices: Mapping[str, Mapping[str, Any]]) -> RankTable | str:
+        """Return the rank table of a request's devices, or why they have none."""
+        for name, attributes in devices.items():
+            if attributes.get("type") != {"string": "npu"}:
+                return f"{name} is no whole NPU"
+            if "superPodId" in attributes:
+                return (
+                    f"{name} is in a super pod, whose tables are of template 1.2, with ids of the super pod"
+                )
+        groups = {
+            name: attributes.get("hccsGroup", {}).get("string", "") for name, attributes in devices.items()
+        }
+        found = self._rank_tables.table(groups) if self._rank_tables is not None else None
+        return found or "it has one NPU"
 
     def read(self, claim: str) -> tuple[Json, ...]:
         """Return the content of a claim UID's files in their newest version; files that cannot be read are left out."""
@@ -112,9 +130,20 @@ class MetadataFolder:
         return {name for name in names if UID.fullmatch(name) is not None}
 
 
-def _may_have_rank(row: DeviceDescription) -> bool:
-    # Chips of a super pod need template 1.2 of the table, with ids of the pod that it is for.
-    return row.attributes.get("type") == {"string": "npu"} and "superPodId" not in row.attributes
+def _in_ring(rows: list[DeviceDescription]) -> list[DeviceDescription]:
+    """Return whole GPUs in the order of a ring, each with its position; other devices as they are."""
+    gpus = {
+        row.device: row
+        for row in rows
+        if row.attributes.get("type") == {"string": "gpu"} and row.share is None
+    }
+    if len(gpus) < 2 or len(gpus) != len(rows):
+        return rows
+    order = ring_order({name: row.attributes for name, row in gpus.items()})
+    return [
+        replace(gpus[name], attributes={**gpus[name].attributes, "ringPosition": {"int": position}})
+        for position, name in enumerate(order)
+    ]
 
 
 def share_in(attributes: Mapping[str, Any]) -> Share | None:
@@ -137,6 +166,11 @@ def inside(claim: Claim, driver: str, request: str, file: str = "metadata") -> s
     pod_claim = claim.annotations.get(POD_CLAIM_NAME)
     kind, name = ("resourceclaimtemplates", pod_claim) if pod_claim else ("resourceclaims", claim.name)
     return f"{INSIDE}/{kind}/{name}/{request}/{driver}-{file}.json"
+
+
+def rank_table(claim: Claim, driver: str, request: str) -> str:
+    """Return where a container finds the rank table of a request."""
+    return inside(claim, driver, request, _RANK_TABLE)
 
 
 def content(claim: Claim, driver: str, request: str, devices: Sequence[DeviceDescription]) -> str:

@@ -65,7 +65,7 @@ class Preparer:
         self._context = context
         self._cdi = cdi
         self._metadata = metadata
-        self._setup = ClaimSetup(context, setups, driver, kind)
+        self._setup = ClaimSetup(context, setups, metadata, driver, kind)
         self._networks = networks
         self._claim_status = claim_status
         self._claims = claims or (lambda ref: read(context.client, ref))
@@ -179,9 +179,14 @@ class Preparer:
             pods = [each.uid for each in claim.reserved_for if each.resource == "pods"]
             await self._networks.offer(row, asked, pods)
         networks = self._networks.mounts(ref.uid, self.driver)
+        variables = self._setup.variables(claim, row, results)
         injections = [
             replace(
                 each,
+                edits=replace(
+                    each.edits,
+                    env=(*each.edits.env, *(variables[name] for name in each.requests if name in variables)),
+                ),
                 own=(
                     *each.own,
                     *(mount for name in each.requests for mount in mounts[name]),
