@@ -84,3 +84,9 @@ def of_all(db: sqlite3.Connection) -> Mapping[str, Mapping[str, str]]:
     for row in db.execute("SELECT * FROM row_cards"):
         found[row["owner"]][row["card"]] = row["uuid"]
     return found
+
+
+def of_owner(db: sqlite3.Connection, owner: str) -> Mapping[str, str]:
+    """Return the UUIDs of one owner by name of the card."""
+    rows = db.execute("SELECT * FROM row_cards WHERE owner=?", (owner,))
+    return {row["card"]: row["uuid"] for row in rows}

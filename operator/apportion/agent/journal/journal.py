@@ -59,11 +59,15 @@ class Journal:
 
     def partition(self, uid: str) -> PartitionRow | None:
         """Return one partition row."""
-        return self._read(rows.partitions).get(uid)
+        with self._reading() as db:
+            row = db.execute("SELECT * FROM partitions WHERE uid=?", (uid,)).fetchone()
+            return rows.partition(row, cards.of_owner(db, uid)) if row else None
 
     def partitions_of(self, card: str) -> tuple[PartitionRow, ...]:
         """Return the partition rows of one card, oldest first."""
-        return tuple(row for row in self._read(rows.partitions).values() if row.place.card == card)
+        with self._reading() as db:
+            found = db.execute("SELECT * FROM partitions WHERE card=? ORDER BY rowid", (card,)).fetchall()
+            return tuple(rows.partition(row, cards.of_owner(db, row["uid"])) for row in found)
 
     def put_partition(self, row: PartitionRow) -> None:
         """Write one step of a partition."""
@@ -83,7 +87,8 @@ class Journal:
 
     def claim(self, uid: str, driver: str) -> ClaimRow | None:
         """Return one claim row."""
-        return next((row for row in self.claims() if (row.uid, row.driver) == (uid, driver)), None)
+        with self._reading() as db:
+            return rows.claim(db, uid, driver)
 
     def reserve(
         self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM, kin: Mapping[str, Collection[str]] = _NO_KIN
@@ -125,7 +130,8 @@ class Journal:
 
     def sharing_of(self, uid: str, driver: str) -> SharingRow | None:
         """Return what one claim has had set up."""
-        return next((row for row in self.sharing() if (row.uid, row.driver) == (uid, driver)), None)
+        with self._reading() as db:
+            return sharing.one(db, uid, driver)
 
     def put_sharing(self, row: SharingRow) -> None:
         """Write what a claim is about to have set up, or has; raises NotReady when another claim has a device set up otherwise."""
@@ -234,7 +240,7 @@ class Journal:
             return known is not None
 
     def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `read` finds, which nobody may change."""
+        """Return what `read` finds of a whole table, which nobody may change; one row is read as fast from the file."""
         with self._reading() as db:
             return self._known.get(db, read)
 

@@ -19,7 +19,7 @@ def partitions(db: sqlite3.Connection) -> dict[str, PartitionRow]:
     """Return all partition rows by UID, oldest first."""
     uuids = cards.of_all(db)
     found = db.execute("SELECT * FROM partitions ORDER BY rowid")
-    return {row["uid"]: _partition(row, uuids.get(row["uid"], {})) for row in found}
+    return {row["uid"]: partition(row, uuids.get(row["uid"], {})) for row in found}
 
 
 def claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
@@ -31,6 +31,13 @@ def claims(db: sqlite3.Connection) -> tuple[ClaimRow, ...]:
         for row in found
         for whose in (owner(row["driver"], row["uid"]),)
     )
+
+
+def claim(db: sqlite3.Connection, uid: str, driver: str) -> ClaimRow | None:
+    """Return one claim row."""
+    row = db.execute("SELECT * FROM claims WHERE uid=? AND driver=?", (uid, driver)).fetchone()
+    whose = owner(driver, uid)
+    return _claim(row, cards.of_owner(db, whose), shares.of_owner(db, whose)) if row else None
 
 
 def drop_claim(db: sqlite3.Connection, uid: str, driver: str) -> None:
@@ -97,7 +104,7 @@ def put_claim(db: sqlite3.Connection, row: ClaimRow) -> None:
     shares.put(db, owner(row.driver, row.uid), row.devices)
 
 
-def _partition(row: sqlite3.Row, uuids: Mapping[str, str]) -> PartitionRow:
+def partition(row: sqlite3.Row, uuids: Mapping[str, str]) -> PartitionRow:
     """Read a partition; `uuids` are those of cards by name."""
     return PartitionRow(
         uid=row["uid"],

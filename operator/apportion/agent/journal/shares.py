@@ -33,3 +33,9 @@ def of_all(db: sqlite3.Connection) -> Mapping[str, Mapping[int, Share]]:
     for row in db.execute("SELECT * FROM shares"):
         found[row["owner"]][row["position"]] = Share(row["share"], row["memory"], row["cores"])
     return found
+
+
+def of_owner(db: sqlite3.Connection, owner: str) -> Mapping[int, Share]:
+    """Return the shares of one owner by position."""
+    rows = db.execute("SELECT * FROM shares WHERE owner=?", (owner,))
+    return {row["position"]: Share(row["share"], row["memory"], row["cores"]) for row in rows}

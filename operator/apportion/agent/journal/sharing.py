@@ -19,6 +19,12 @@ def every(db: sqlite3.Connection) -> tuple[SharingRow, ...]:
     return tuple(_row(found) for found in db.execute("SELECT * FROM sharing ORDER BY rowid"))
 
 
+def one(db: sqlite3.Connection, uid: str, driver: str) -> SharingRow | None:
+    """Return the row of one claim and driver."""
+    found = db.execute("SELECT * FROM sharing WHERE uid=? AND driver=?", (uid, driver)).fetchone()
+    return _row(found) if found else None
+
+
 def put(db: sqlite3.Connection, row: SharingRow) -> None:
     """Write what a claim has set up. Raises NotReady when another claim has one of the devices set up otherwise."""
     for other in every(db):
