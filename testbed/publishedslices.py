@@ -5,15 +5,16 @@ code: the inventory of a node on which nothing is cut (`compose`), its pools, an
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from apportion.agent.devices.simulated.cards import make
 from apportion.agent.devices.simulated.simulation import Simulation
-from apportion.agent.devices.values import CardKind
+from apportion.agent.devices.values import Card, CardKind
 from apportion.agent.inventorybuilder import compose
 from apportion.agent.slices.changes import Owner, slice_changes
 from apportion.agent.slices.pool import pools
-from apportion.api.contract import GUARD
+from apportion.api.contract import GUARD, NETWORK_DEVICE
 from testbed.api import Json
 
 DRIVERS: Mapping[str, str] = {
@@ -31,13 +32,19 @@ def published_slices(
 
     Raises BrokenInput for an unknown card model.
     """
-    cards = tuple(card for card, *_ in make(Simulation.model_validate(simulation), node))
+    cards = tuple(_described(card) for card, *_ in make(Simulation.model_validate(simulation), node))
     inventory = compose(cards, (), {}, (), {})
     owner = Owner(node, uid)
     found = tuple(
         each for pool in pools(inventory, DRIVERS) for each in slice_changes(pool, (), owner).creates
     )
     return found if guard else tuple(_without_guard(each) for each in found)
+
+
+def _described(card: Card) -> Card:
+    """Return the card with what the agent finds out at the node: a simulated NIC has no network interface."""
+    more = {NETWORK_DEVICE: False} if card.kind == CardKind.NIC else {}
+    return replace(card, attributes={**card.attributes, **more})
 
 
 def _without_guard(item: Json) -> Json:
