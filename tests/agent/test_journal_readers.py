@@ -1,4 +1,4 @@
-"""Whoever reads a journal sees what was written last, whichever process wrote it."""
+"""Each reader of a journal sees what was written last, whichever process wrote it."""
 
 import tempfile
 from collections.abc import Callable, Mapping
