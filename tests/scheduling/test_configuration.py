@@ -142,6 +142,23 @@ def test_shares_of_two_gpus_under_mps_are_not_given_to_one_claim(client: Client,
     assert "!device.allowMultipleAllocations" in text
 
 
+@pytest.mark.parametrize("group", [False, True])
+def test_a_claim_for_two_gpus_goes_past_shares_that_it_cannot_have(client: Client, *, group: bool) -> None:
+    """Where other GPUs are there that nobody shares, it gets these, also when the shares would be chosen before them."""
+    made = shared_gpus(cores=True)
+    made.policy(strategy="FirstFit")
+    made.node("b")
+    whole = [{"name": f"whole-{n}", "capacity": {"memory": {"value": "80Gi"}}} for n in range(8)]
+    made.slice("b", "b-devices", {"devices": whole}, 1)
+    made.claim("both", request("gpu", count=2, capacity={"requests": {"memory": "60Gi"}}))
+    if group:
+        member(made, "both", "both", least="1")
+    else:
+        made.pod("both", "both", gates=[GATE])
+    made.cycle(client).once()
+    assert made.places() == {"both": "b"}
+
+
 def test_shares_of_two_gpus_that_take_turns_are_given_to_one_claim(client: Client) -> None:
     """They need no daemon."""
     made = shared_gpus(cores=False)

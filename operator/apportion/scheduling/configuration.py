@@ -5,7 +5,7 @@ the claim with further selectors. The agents check the same when they prepare; h
 What is meant for other drivers is theirs to judge.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,18 +38,29 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
     if not own and not any(of_classes.values()):
         return claim
 
-    def asked(slot: RequestSlot, request: Request) -> Request:
+    def needed(slot: RequestSlot, request: Request) -> Iterable[str]:
         names = {slot.name, f"{slot.name}/{request.name}"}
         entries = [entry for entry in own if not entry.requests or names & {*entry.requests}]
         entries += of_classes.get(request.device_class, ())
-        more = dict.fromkeys(text for entry in entries for text in _selectors(entry.opaque or {}))
-        return replace(request, selectors=(*request.selectors, *more))
+        return dict.fromkeys(text for entry in entries for text in _selectors(entry.opaque or {}))
 
-    slots = (
-        replace(slot, alternatives=tuple(asked(slot, request) for request in slot.alternatives))
+    return _selected(claim, needed)
+
+
+def without_shares(claim: Claim, drivers: Collection[str]) -> Claim:
+    """Return the claim with selectors by which it gets no shares of devices of our agents."""
+    own = [f'device.driver != "{driver}" || !device.allowMultipleAllocations' for driver in sorted(drivers)]
+    return _selected(claim, lambda _slot, _request: own)
+
+
+def _selected(claim: Claim, more: Callable[[RequestSlot, Request], Iterable[str]]) -> Claim:
+    """Return the claim with further selectors of each request."""
+    slots = [
+        [replace(each, selectors=(*each.selectors, *more(slot, each))) for each in slot.alternatives]
         for slot in claim.slots
-    )
-    return replace(claim, slots=tuple(slots))
+    ]
+    own = zip(claim.slots, slots, strict=True)
+    return replace(claim, slots=tuple(replace(slot, alternatives=tuple(each)) for slot, each in own))
 
 
 def _selectors(opaque: Mapping[str, Any]) -> Iterator[str]:

@@ -4,12 +4,15 @@ In: a demand, the capacity of nodes. Out: a decision that is assumed at once and
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import Answer
+from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
@@ -17,7 +20,7 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, Shape, unplaced
-from apportion.scheduling.configuration import check_allocation
+from apportion.scheduling.configuration import check_allocation, without_shares
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
@@ -119,10 +122,30 @@ class Decider:
                 self.refusals.refuse_shape(shape, answer, named=named)
             self.refusals.cover(demand, None if planned else shape)
             return self._refuse(demand, answer)
-        self.check(demand, answer)
+        answer = self._preparable(demand, asked, terms, answer)
         self.learn(demand, answer)
         self.grant(demand, answer, capacity)
         return len(demand.claims)
+
+    def _preparable(self, demand: WaitingDemand, asked: Demand, terms: Terms, decision: Decision) -> Decision:
+        """Return the decision, or one without shares where no agent would prepare what it gives. Raises BrokenInput: there is none."""
+        try:
+            self.check(demand, decision)
+        except BrokenInput:
+            claims = self.without_shares(demand).asked
+            other = decide(
+                self.snapshot.state, replace(asked, claims=claims), terms, prefer=self.candidates.idle
+            )
+            if other is None:
+                raise
+            return other
+        return decision
+
+    def without_shares(self, demand: WaitingDemand) -> WaitingDemand:
+        """Return the demand as one that gets no shares."""
+        return replace(
+            demand, asked=tuple(without_shares(claim, self.snapshot.drivers) for claim in demand.asked)
+        )
 
     def check(self, demand: WaitingDemand, decision: Decision) -> None:
         """Raise BrokenInput for devices that no agent would prepare together."""
@@ -138,7 +161,7 @@ class Decider:
                 continue
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
             if decision is not None:
-                self.check(part, decision)
+                decision = self._preparable(part, asked, terms, decision)
                 self.learn(part, decision)
                 self.grant(part, decision, capacity)
                 return len(part.claims)

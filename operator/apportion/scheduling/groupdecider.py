@@ -6,9 +6,10 @@ none, and Events that say what is missing. Allocations of a group that cannot be
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from apportion.allocator.demand import Demand
-from apportion.allocator.gang import GangRefused, GangTooLarge, Member, allocate_gang
+from apportion.allocator.gang import GangRefused, GangServed, GangTooLarge, Member, allocate_gang
 from apportion.allocator.policyterms import terms_of
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
@@ -81,17 +82,7 @@ class GroupDecider:
             self._clear(group)
             return 0
         try:
-            answer = allocate_gang(
-                decider.snapshot.state,
-                [self._member(group, demand) for demand in group.demands],
-                _MemberDemands(group, decider.candidates, decider.snapshot, capacity),
-                enough=group.enough,
-                prefer=decider.candidates.idle,
-            )
-            if not isinstance(answer, GangTooLarge | GangRefused):
-                for demand, decision in zip(group.demands, answer.decisions, strict=True):
-                    if decision is not None:
-                        decider.check(demand, decision)
+            answer = self._answer(group, capacity)
         except BrokenInput as error:
             decider.refusals.refuse(group.key, "broken")
             for demand in group.demands:
@@ -119,6 +110,36 @@ class GroupDecider:
             else:
                 events.group_without(decider.recorder, group.pod_group, demand)
         return granted
+
+    def _answer(self, group: WaitingGroup, capacity: HostCapacity) -> GangServed | GangRefused | GangTooLarge:
+        """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
+        decider = self._decider
+        answer = self._allocate(group, capacity)
+        if isinstance(answer, GangTooLarge | GangRefused):
+            return answer
+        try:
+            for demand, decision in zip(group.demands, answer.decisions, strict=True):
+                if decision is not None:
+                    decider.check(demand, decision)
+        except BrokenInput:
+            whole = replace(group, demands=tuple(map(decider.without_shares, group.demands)))
+            other = self._allocate(whole, capacity)
+            if isinstance(other, GangTooLarge | GangRefused):
+                raise
+            return other
+        return answer
+
+    def _allocate(
+        self, group: WaitingGroup, capacity: HostCapacity
+    ) -> GangServed | GangRefused | GangTooLarge:
+        decider = self._decider
+        return allocate_gang(
+            decider.snapshot.state,
+            [self._member(group, demand) for demand in group.demands],
+            _MemberDemands(group, decider.candidates, decider.snapshot, capacity),
+            enough=group.enough,
+            prefer=decider.candidates.idle,
+        )
 
     def _member(self, group: WaitingGroup, demand: WaitingDemand) -> Member:
         terms = terms_of(self._decider.snapshot.managed.policy(demand.claims[0]))
