@@ -25,11 +25,13 @@ async def network(installation: RealNodeInstallation) -> AsyncIterator[HostNetwo
         await installation.agents.pop().stop()
         await installation.agent()
         yield made
-        await installation.agents.pop().stop()
-        host.remove("mlx5_0")
-        for folder in ("infiniband", "infiniband_verbs", "infiniband_mad", "misc"):
-            shutil.rmtree(root / "sys" / "class" / folder)
-        await installation.agent()
+        try:
+            await installation.agents.pop().stop()
+            host.remove("mlx5_0")
+            for folder in ("infiniband", "infiniband_verbs", "infiniband_mad", "misc"):
+                shutil.rmtree(root / "sys" / "class" / folder)
+        finally:
+            await installation.agent()  # the tests after this one have the same node
 
 
 async def test_a_container_starts_with_the_interface_and_the_host_has_it_back_afterwards(
