@@ -56,7 +56,7 @@ def test_whatever_somebody_writes_is_served_or_refused_with_its_field(parameters
         assert found.error.reason
 
 
-def test_claim_and_pod_say_what_is_refused(client: Client) -> None:
+async def test_claim_and_pod_say_what_is_refused(client: Client) -> None:
     """An Event with field and reason on both: the pod is where its owner looks."""
     made = world()
     made.claim("mps", config=[parameters(strategy="Exclusive")])
@@ -125,7 +125,9 @@ def shared_gpus(*, cores: bool) -> ObservedCluster:
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_shares_of_two_gpus_under_mps_are_not_given_to_one_claim(client: Client, *, group: bool) -> None:
+async def test_shares_of_two_gpus_under_mps_are_not_given_to_one_claim(
+    client: Client, *, group: bool
+) -> None:
     """No agent would prepare it; the Event names the GPUs and says what to ask for. Other claims are served."""
     made = shared_gpus(cores=True)
     made.claim("both", request("gpu", count=2, capacity={"requests": {"memory": "60Gi"}}))
@@ -143,7 +145,9 @@ def test_shares_of_two_gpus_under_mps_are_not_given_to_one_claim(client: Client,
 
 
 @pytest.mark.parametrize("group", [False, True])
-def test_a_claim_for_two_gpus_goes_past_shares_that_it_cannot_have(client: Client, *, group: bool) -> None:
+async def test_a_claim_for_two_gpus_goes_past_shares_that_it_cannot_have(
+    client: Client, *, group: bool
+) -> None:
     """Where other GPUs are there that nobody shares, it gets these, also when the shares would be chosen before them."""
     made = shared_gpus(cores=True)
     made.policy(strategy="FirstFit")
@@ -159,7 +163,7 @@ def test_a_claim_for_two_gpus_goes_past_shares_that_it_cannot_have(client: Clien
     assert made.places() == {"both": "b"}
 
 
-def test_shares_of_two_gpus_that_take_turns_are_given_to_one_claim(client: Client) -> None:
+async def test_shares_of_two_gpus_that_take_turns_are_given_to_one_claim(client: Client) -> None:
     """They need no daemon."""
     made = shared_gpus(cores=False)
     made.claim("both", request("gpu", count=2, capacity={"requests": {"memory": "60Gi"}}))

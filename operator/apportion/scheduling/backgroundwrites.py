@@ -5,7 +5,8 @@ forgotten or, without an answer, kept until it is settled (`UnknownWrites`), a d
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 import structlog
 
@@ -226,8 +227,8 @@ class BackgroundWrites:
         finally:
             self._releasing.discard(claim.uid)
 
-    def _spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
