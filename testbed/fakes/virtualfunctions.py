@@ -21,6 +21,7 @@ import json
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -74,6 +75,16 @@ class FakeFunctions:
             return _Link(self) if family == socket.NETLINK_ROUTE else real(family)
 
         rawnetlink.opened = opened
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Answer them for a while."""
+        real = rawnetlink.opened
+        self.install()
+        try:
+            yield
+        finally:
+            rawnetlink.opened = real
 
     def answer(self, request: bytes) -> bytes:
         """Answer one message."""

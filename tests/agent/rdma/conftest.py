@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from apportion.agent.network import rawnetlink
 from testbed.fakes.virtualfunctions import FILE, UNTOUCHED, FakeFunctions
 from testbed.hostnetwork import unsupported
 from tests.agent.rdma.networknode import MakeNode, NetworkNode, network_node
@@ -28,12 +27,11 @@ async def rail(
 
 @pytest.fixture
 async def function_rail(
-    interfaces: None, make_node: MakeNode, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    interfaces: None, make_node: MakeNode, namespace: str, tmp_path: Path
 ) -> AsyncIterator[tuple[NetworkNode, FakeFunctions]]:
     """Make a node with a NIC that is a virtual function: its interface is a real one, what its physical function says is not."""
     async with network_node(make_node, namespace, tmp_path, function=True) as made:
-        monkeypatch.setattr(rawnetlink, "opened", rawnetlink.opened)
         functions = FakeFunctions(made.node.options.host_root / FILE)
         functions.make(made.network.peer, dict(UNTOUCHED))
-        functions.install()
-        yield made, functions
+        with functions.installed():
+            yield made, functions

@@ -79,6 +79,18 @@ class NetworkNode:
         assert await self.prepare(claim) == ""
         return claim
 
+    async def begun(self, pod: str = "") -> str:
+        """Begin a sandbox of a pod, of the last claim's if none is given; returns its network namespace."""
+        namespace, path = self.network.pod()
+        assert await self.runtime.begin(pod or self.pod, path) == ""
+        return namespace
+
+    async def started(self, **parameters: Any) -> tuple[Json, str]:
+        """Make a claim, prepare it, and begin its pod's sandbox; returns the claim and the pod's network namespace."""
+        await self.heard()
+        claim = await self.prepared(**parameters)
+        return claim, await self.begun()
+
     async def unprepare(self, claim: Json) -> str:
         """Unprepare it; returns the error."""
         return (await self.node.unprepare(claim, driver=RDMA))[claim["metadata"]["uid"]]
@@ -105,6 +117,21 @@ class NetworkNode:
     async def create(self, claim: Json, pod: str) -> str:
         """Create a container of a pod that has the claim; returns why it does not start."""
         return await self.runtime.create(pod, self.mount(claim))
+
+    async def follows(self, claim: Json, pod: str) -> None:
+        """Wait until a pod's container starts, because the pod that had the interface is gone."""
+
+        async def why() -> str:
+            return await self.create(claim, pod)
+
+        await eventually(why, lambda found: found == "")
+
+    async def shared(self) -> tuple[Json, str, str]:
+        """Make a claim, prepare it for its pod, and let another pod reserve it; returns the claim and the UIDs of both pods."""
+        await self.heard()
+        claim = await self.prepared()
+        first = self.pod
+        return claim, first, await self.joined(claim, first)
 
     async def joined(self, claim: Json, *others: str) -> str:
         """Let another pod reserve the claim, beside these; returns its UID."""

@@ -42,9 +42,8 @@ def index(network: HostNetwork) -> int:
 
 
 @pytest.fixture
-def functions(network: HostNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFunctions:
+def functions(network: HostNetwork, tmp_path: Path) -> FakeFunctions:
     """Give it a virtual function in the fake, which is not installed."""
-    monkeypatch.setattr(rawnetlink, "opened", rawnetlink.opened)
     made = FakeFunctions(tmp_path / "functions.json")
     made.make(network.name, dict(UNTOUCHED))
     return made
@@ -83,8 +82,8 @@ def test_a_message_that_is_cut_is_refused_otherwise_by_kernel_and_fake(
     """
     message = shortened(sent(index, wanted, monkeypatch), cut)
     said = refusal(rawnetlink.opened(socket.NETLINK_ROUTE), message)
-    functions.install()
-    assert said == refusal(rawnetlink.opened(socket.NETLINK_ROUTE), message)
+    with functions.installed():
+        assert said == refusal(rawnetlink.opened(socket.NETLINK_ROUTE), message)
     assert said in {errno.EINVAL, errno.ERANGE}
     assert functions.now() == UNTOUCHED
 
@@ -101,9 +100,9 @@ def test_the_vlan_is_what_another_program_reads_in_the_message(
     (function,) = found.get_attr("IFLA_VFINFO_LIST").get_attrs("IFLA_VF_INFO")
     (vlan,) = function.get_attr("IFLA_VF_VLAN_LIST").get_attrs("IFLA_VF_VLAN_INFO")
     assert dict(vlan) == {"vf": 0, "vlan": 100, "qos": 3, "proto": 0x88A8}
-    functions.install()
-    for cut in (1, 2, 4, 8):
-        assert refusal(rawnetlink.opened(socket.NETLINK_ROUTE), shortened(message, cut)) == errno.EINVAL
+    with functions.installed():
+        for cut in (1, 2, 4, 8):
+            assert refusal(rawnetlink.opened(socket.NETLINK_ROUTE), shortened(message, cut)) == errno.EINVAL
 
 
 def sent(index: int, wanted: VirtualFunction, monkeypatch: pytest.MonkeyPatch) -> bytes:
@@ -145,15 +144,15 @@ def test_what_is_set_is_read_as_it_was_set(
     network: HostNetwork, index: int, functions: FakeFunctions, wanted: VirtualFunction
 ) -> None:
     """And what a driver does not know is None."""
-    functions.install()
-    virtualfunctions.apply(HOST, index, wanted)
-    assert virtualfunctions.read(HOST, index, PHYSICAL, 0) == wanted
-    functions.refuse("spoofchk")
-    found = virtualfunctions.read(HOST, index, PHYSICAL, 0)
-    assert found is not None
-    assert found.spoofchk is None
-    with pytest.raises(NotReady, match=r"0000:9d:00\.0 has no virtual function 1"):
-        virtualfunctions.apply(HOST, index, replace(wanted, number=1))
+    with functions.installed():
+        virtualfunctions.apply(HOST, index, wanted)
+        assert virtualfunctions.read(HOST, index, PHYSICAL, 0) == wanted
+        functions.refuse("spoofchk")
+        found = virtualfunctions.read(HOST, index, PHYSICAL, 0)
+        assert found is not None
+        assert found.spoofchk is None
+        with pytest.raises(NotReady, match=r"0000:9d:00\.0 has no virtual function 1"):
+            virtualfunctions.apply(HOST, index, replace(wanted, number=1))
 
 
 def test_iproute2_says_the_same(network: HostNetwork, index: int) -> None:

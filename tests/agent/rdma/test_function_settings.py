@@ -30,8 +30,7 @@ async def test_what_a_claim_asks_of_a_virtual_function_holds_in_the_pod_and_no_l
         await rail.heard()
         claim = await rail.prepared(**ASKED)
         assert functions.now() == UNTOUCHED | {"vlan": 7, "qos": 1}
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        namespace = await rail.begun()
         assert functions.now() == SET
         assert seen("net1", namespace)["mac"] == MAC
         shown = rail.shown(claim)
@@ -47,10 +46,7 @@ async def test_what_a_claim_does_not_ask_for_is_left_alone(function_rail: Rail) 
     rail, functions = function_rail
     functions.set(vlan=7, qos=1, trust=True)
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared()
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        claim, _ = await rail.started()
         functions.set(vlan=8)
         assert await rail.unprepare(claim) == ""
         assert functions.now() == UNTOUCHED | {"vlan": 8, "qos": 1, "trust": True}
@@ -60,10 +56,7 @@ async def test_a_vlan_alone_leaves_mac_address_and_guards(function_rail: Rail) -
     """Each field that is left out stays as it was."""
     rail, functions = function_rail
     async with rail.node.agent():
-        await rail.heard()
-        await rail.prepared(virtualFunction={"vlan": 4094})
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        await rail.started(virtualFunction={"vlan": 4094})
         assert functions.now() == UNTOUCHED | {"vlan": 4094}
 
 
@@ -93,10 +86,7 @@ async def test_a_driver_that_takes_no_zero_back_gets_the_functions_own_mac_addre
     rail, functions = function_rail
     functions.refuse("zero")
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared(interface={"hardwareAddr": MAC})
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        claim, _ = await rail.started(interface={"hardwareAddr": MAC})
         assert functions.now()["mac"] == MAC
         assert await rail.unprepare(claim) == ""
         assert functions.now() == UNTOUCHED | {"mac": rail.before["mac"]}
@@ -107,10 +97,7 @@ async def test_a_lost_journal_loses_no_setting(function_rail: Rail) -> None:
     """What was set before the claim is written down beside it."""
     rail, functions = function_rail
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared(**ASKED)
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        claim, _ = await rail.started(**ASKED)
     shutil.rmtree(rail.node.options.state_dir)
     async with rail.node.agent():
         await rail.heard()
@@ -128,8 +115,7 @@ async def test_a_nic_that_is_no_virtual_function_has_no_vlan(rail: NetworkNode) 
         assert "opaque.parameters.virtualFunction: nic-mlx5-0 is no virtual function" in why
         assert await rail.unprepare(claim) == ""
         claim = await rail.prepared(name="mac", interface={"hardwareAddr": MAC})
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        namespace = await rail.begun()
         assert seen(rail.network.name, namespace)["mac"] == MAC
         assert await rail.unprepare(claim) == ""
         assert rail.network.on_host() == rail.before
@@ -142,10 +128,7 @@ async def test_what_is_refused_when_it_is_put_back_is_tried_until_it_is_back(
     """The claim stays prepared: a function in somebody's VLAN is not given to the next one."""
     rail, functions = function_rail
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared(**ASKED)
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        claim, _ = await rail.started(**ASKED)
         functions.refuse(refused)
         why = await rail.unprepare(claim)
         assert "virtual function 0 of 0000:9d:00.0" in why

@@ -59,8 +59,7 @@ async def test_a_kill_at_any_step_is_made_good(
 
         await agent.insist(lambda: eventually(error, lambda text: text == "", within=50))
         await agent.insist(rail.heard)
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        namespace = await rail.begun()
         shown = await agent.insist(lambda: rail.can_start(claim))
         assert (shown["interface"], shown["mtu"]) == ("net1", 1300)
         assert seen("net1", namespace)["addresses"] == rail.before["addresses"]
@@ -96,8 +95,7 @@ async def test_a_kill_while_the_claim_goes_to_the_next_pod_is_made_good(rail: Ne
         first = rail.pod
         second = await rail.joined(claim, first)
         assert await rail.runtime.begin(first, rail.network.pod()[1]) == ""
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(second, path) == ""
+        namespace = await rail.begun(second)
         await rail.runtime.end(first)
         await rail.delete(first)
 

@@ -5,7 +5,7 @@ import shutil
 from testbed.eventually import eventually
 from testbed.hostnetwork import ip, seen
 from tests.agent.places import RDMA
-from tests.agent.rdma.networknode import NIC, NetworkNode
+from tests.agent.rdma.networknode import NetworkNode
 
 
 async def test_the_interface_goes_into_the_pod_as_it_was_and_comes_back_as_it_was(rail: NetworkNode) -> None:
@@ -15,8 +15,7 @@ async def test_the_interface_goes_into_the_pod_as_it_was_and_comes_back_as_it_wa
         claim = await rail.prepared()
         assert rail.network.on_host() == rail.before
         assert rail.shown(claim) is None
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        namespace = await rail.begun()
         assert rail.network.on_host() == {}
         inside = seen(rail.network.name, namespace)
         assert {**inside, "alias": "rail 3"} == rail.before
@@ -39,8 +38,7 @@ async def test_a_claim_that_does_not_ask_leaves_the_interface_on_the_host(rail: 
         await rail.heard()
         claim = await rail.claim(asks=False)
         assert await rail.prepare(claim) == ""
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        await rail.begun()
         assert rail.network.on_host() == rail.before
         (file,) = rail.node.cdi().values()
         assert "apportion/network" not in str(file)
@@ -49,13 +47,10 @@ async def test_a_claim_that_does_not_ask_leaves_the_interface_on_the_host(rail: 
 async def test_the_claim_says_how_the_interface_is_in_the_pod(rail: NetworkNode) -> None:
     """Name, MTU, addresses and routes of its own; on the host it is afterwards what it was."""
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared(
+        claim, namespace = await rail.started(
             interface={"name": "net1", "mtu": 1300, "addresses": ["198.18.80.5/24"]},
             routes=[{"destination": "198.18.81.0/24", "gateway": "198.18.80.1"}],
         )
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
         inside = seen("net1", namespace)
         assert (inside["mtu"], inside["addresses"], inside["routes"]) == (
             1300, ["198.18.80.5/24"], [("198.18.81.0/24", "198.18.80.1", 0)],
@@ -115,10 +110,7 @@ async def test_slices_say_whether_a_claim_can_have_the_interface(rail: NetworkNo
 async def test_an_interface_in_a_pod_counts_as_one_that_can_be_had(rail: NetworkNode) -> None:
     """Else the slice would change with each pod, and what the host does not see would be taken for gone."""
     async with rail.node.agent():
-        await rail.heard()
-        await rail.prepared()
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        await rail.started()
     async with rail.node.agent():
         await rail.heard()
         assert await rail.offered() is True
@@ -130,98 +122,6 @@ async def test_a_pod_in_the_hosts_network_does_not_start(rail: NetworkNode) -> N
         await rail.heard()
         await rail.prepared()
         assert "spec.hostNetwork" in await rail.runtime.begin(rail.pod, "")
-        assert rail.network.on_host() == rail.before
-
-
-async def test_a_claim_that_several_pods_have_reserved_gets_no_interface(rail: NetworkNode) -> None:
-    """It can be in the network of one pod only; the others would run without it."""
-    async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.claim()
-        await rail.reserve_for_two(claim)
-        assert "status.reservedFor: a network device is in the network of one pod" in await rail.prepare(
-            claim
-        )
-
-
-async def test_a_pod_that_reserves_the_claim_after_its_preparation_does_not_run_without_the_interface(
-    rail: NetworkNode,
-) -> None:
-    """Kubelet prepares a claim once, and gives the second pod's containers the same files: they are refused, with the reason."""
-    async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared()
-        first = rail.pod
-        second = await rail.joined(claim, first)
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(first, path) == ""
-        assert await rail.create(claim, first) == ""
-        _, other = rail.network.pod()
-        assert await rail.runtime.begin(second, other) == ""
-        why = await rail.create(claim, second)
-        assert f"ResourceClaim {claim['metadata']['namespace']}/rail: its network device {NIC} is in" in why
-        assert "cannot be in that of pod team/train" in why
-        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
-        # One that has no part in the claim, whatever it mounts by its path, and one without the file.
-        rail.runtime.note("stranger", other)
-        assert await rail.create(claim, "stranger") == ""
-        assert await rail.runtime.create(second) == ""
-
-
-async def test_a_pod_that_joined_while_no_agent_ran_is_named_at_the_node(rail: NetworkNode) -> None:
-    """Nobody was there to refuse its container; it gets the interface as soon as the first pod is over, as others do."""
-    async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared()
-        first = rail.pod
-        second = await rail.joined(claim, first)
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(first, path) == ""
-    namespace, other = rail.network.pod()
-    rail.runtime.note(second, other)
-    for pod in (first, second):
-        rail.runtime.note_container(pod, rail.mount(claim))
-    async with rail.node.agent():
-        (event,) = await eventually(lambda: rail.node.events("NetworkDeviceMissing"), bool)
-        assert "pod team/train runs without its network device: ResourceClaim" in event["message"]
-        assert "in the network of another pod" in event["message"]
-        await rail.heard()
-        await rail.runtime.end(first)
-        await rail.delete(first)
-
-        async def why() -> str:
-            return await rail.create(claim, second)
-
-        await eventually(why, lambda found: found == "")
-        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
-
-
-async def test_the_interface_goes_to_the_second_pod_once_the_first_is_over(rail: NetworkNode) -> None:
-    """Kubelet does not unprepare a claim that another pod on the node has, and nobody would prepare it for that one."""
-    async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared()
-        first = rail.pod
-        second = await rail.joined(claim, first)
-        _, path = rail.network.pod()
-        assert await rail.runtime.begin(first, path) == ""
-        namespace, other = rail.network.pod()
-        assert await rail.runtime.begin(second, other) == ""
-        await rail.runtime.end(first)
-        # Its reservation goes only when it is over: it may have another sandbox.
-        assert "in the network of another pod" in await rail.create(claim, second)
-        await rail.delete(first)
-
-        async def why() -> str:
-            return await rail.create(claim, second)
-
-        await eventually(why, lambda found: found == "")
-        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
-        assert rail.shown(claim) is not None
-    async with rail.node.agent():
-        await rail.heard()
-        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
-        assert await rail.unprepare(claim) == ""
         assert rail.network.on_host() == rail.before
 
 
@@ -248,10 +148,7 @@ async def test_a_claim_waits_for_a_runtime_that_tells_of_sandboxes(rail: Network
 async def test_a_pod_that_ends_while_no_agent_runs_loses_no_interface(rail: NetworkNode) -> None:
     """Its namespace is kept until the interface is out of it: a virtual one would end with it."""
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared(interface={"name": "net1"})
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        claim, namespace = await rail.started(interface={"name": "net1"})
     await rail.runtime.end(rail.pod, heard=False)
     rail.network.end(namespace)
     assert rail.network.on_host() == {}
@@ -283,10 +180,7 @@ async def test_a_pod_that_begins_while_no_agent_runs_gets_it_from_the_next_one(r
 async def test_an_agent_that_starts_anew_leaves_a_running_pods_interface_alone(rail: NetworkNode) -> None:
     """With what the pod has changed of it. It publishes the NIC as it did: the host does not see its interface meanwhile."""
     async with rail.node.agent():
-        await rail.heard()
-        await rail.prepared()
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        _, namespace = await rail.started()
         ip("link", "set", rail.network.name, "mtu", "1280", namespace=namespace)
         inside = seen(rail.network.name, namespace)
         (published,) = (await rail.node.devices(RDMA)).values()
@@ -302,10 +196,7 @@ async def test_an_agent_that_starts_anew_leaves_a_running_pods_interface_alone(r
 async def test_a_lost_journal_loses_no_interface(rail: NetworkNode) -> None:
     """What it said of an interface in a pod is written down beside it, too: how it was, and whose it is."""
     async with rail.node.agent():
-        await rail.heard()
-        claim = await rail.prepared(interface={"name": "net1"})
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        claim, namespace = await rail.started(interface={"name": "net1"})
     shutil.rmtree(rail.node.options.state_dir)
     async with rail.node.agent():
         await rail.heard()
@@ -319,10 +210,7 @@ async def test_another_sandbox_of_the_pod_gets_it_and_the_end_of_the_first_takes
 ) -> None:
     """Kubelet makes a new sandbox where the first has died, and ends the first one once more before it removes it."""
     async with rail.node.agent():
-        await rail.heard()
-        await rail.prepared()
-        first, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        _, first = await rail.started()
         old = rail.runtime.sandboxes[rail.pod]
         second, path = rail.network.pod()
         rail.network.end(first)
@@ -336,10 +224,7 @@ async def test_another_sandbox_of_the_pod_gets_it_and_the_end_of_the_first_takes
 async def test_what_the_kernel_gave_back_under_another_name_is_put_right(rail: NetworkNode) -> None:
     """A physical interface comes back to the host when its namespace ends, without addresses, and may have another name."""
     async with rail.node.agent():
-        await rail.heard()
-        await rail.prepared(interface={"name": "net1"})
-        namespace, path = rail.network.pod()
-        assert await rail.runtime.begin(rail.pod, path) == ""
+        _, namespace = await rail.started(interface={"name": "net1"})
     rail.as_the_kernel_gives_back(namespace)
     assert rail.network.on_host() == {}
     async with rail.node.agent():
