@@ -72,6 +72,17 @@ def test_with_scope_node_the_closest_set_of_the_strategys_node_is_chosen() -> No
     assert names(found) in (["gpu-1", "gpu-2"], ["gpu-1", "gpu-3"])
 
 
+def test_a_request_with_admin_access_does_not_keep_the_others_from_closer_devices() -> None:
+    """Its device counts for no distance: it takes nothing from anybody."""
+    state = cluster(node("n1", "aBCa"))
+    watching = device_request("watch", adminAccess=True)
+
+    found = chosen(state, claim("c", device_request(count=3), watching))
+
+    used = [row.device.name for one in found.allocations for row in one.results if not row.admin_access]
+    assert {"gpu-0", "gpu-3"} < set(used)
+
+
 def test_claims_of_one_pod_get_devices_close_to_each_other() -> None:
     """A GPU and a NIC of two claims get the same PCIe root."""
     rows = [

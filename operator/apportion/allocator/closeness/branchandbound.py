@@ -125,7 +125,8 @@ class BranchAndBound(Search):
                 allowed &= ~(1 << index)
                 continue
             tried.add(key)
-            if not self._better(*self._cost.with_device(index)):
+            # A device with admin access is not in the set, however far it is.
+            if not (row.alternative.admin or self._better(*self._cost.with_device(index))):
                 continue
             if not self._choose(number, index):
                 continue
