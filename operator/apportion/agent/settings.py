@@ -97,7 +97,7 @@ class AgentOptions:
     """Seconds between two polls of the hardware: health, foreign partitions."""
 
     held_interval: float = 10.0
-    """Seconds between two looks at every prepared claim (one GET each, answered from the API server's memory)."""
+    """Seconds between two looks at prepared claims, one GET each: at all with whole devices, at a sixth of those with partitions."""
 
     files_interval: float = 60.0
     """Seconds between two checks of the files of claims: for orphans, and for files that are gone."""

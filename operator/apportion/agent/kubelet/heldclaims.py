@@ -1,15 +1,17 @@
 """Held claims: a device is free only after unprepare, even when its claim is deallocated or deleted before.
 
 In: the journal's claims and the API's. Out: the claims whose devices are still prepared although they lost them (a pod
-deleted by force: its containers may run on). Their devices are tainted until kubelet unprepares.
+deleted by force: its containers may run on). Their devices are tainted until kubelet unprepares. Of partitions the operator knows by
+`status.preparedBy` who has them, so that their claims are looked at in turn: a node may have a hundred, and a cluster thousands of nodes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
 from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
+from apportion.agent.kubelet.turns import Turns
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.errors import ApportionError
@@ -28,7 +30,7 @@ class HeldClaims:
         abandon: Callable[[ClaimRow], Awaitable[bool]] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`interval`: seconds between two looks at each prepared claim.
+        """`interval`: seconds between two rounds.
 
         `abandon(row)` undoes a preparation of which kubelet never got an answer: no container has the devices, and kubelet
         may not call again. It returns whether there was one.
@@ -38,6 +40,7 @@ class HeldClaims:
         self._interval = interval
         self._sleep = sleep
         self._lost: set[tuple[str, str]] = set()
+        self._turns = Turns()
 
     def rows(self) -> tuple[ClaimRow, ...]:
         """Return the claims that hold devices which they have lost."""
@@ -58,9 +61,9 @@ class HeldClaims:
             await self._sleep(self._interval)
 
     async def check(self) -> None:
-        """Compare every prepared claim with the API once; one that cannot be read stays as it was."""
+        """Compare the claims whose turn it is with the API; one that cannot be read stays as it was."""
         lost = set()
-        for row in self._context.journal.claims():
+        for row in self._due(self._context.journal.claims()):
             key = (row.uid, row.driver)
             try:
                 ref = ClaimRef(row.namespace, row.name, row.uid)
@@ -88,3 +91,17 @@ class HeldClaims:
         if lost != self._lost:
             self._lost = lost
             self._context.slices_changed()
+
+    def _due(self, rows: Sequence[ClaimRow]) -> list[ClaimRow]:
+        """Return the claims to look at: those that lost their devices, that are unfinished or have other devices than partitions, and some of the rest."""
+        patient = {(row.uid, row.driver): row for row in rows if _can_wait(row)}
+        for key in self._lost:
+            patient.pop(key, None)
+        eager = [row for row in rows if (row.uid, row.driver) not in patient]
+        return eager + [patient[key] for key in self._turns.next(tuple(patient))]
+
+
+def _can_wait(row: ClaimRow) -> bool:
+    """Say whether the claim's devices are all partitions whose Partition says by whom they are prepared."""
+    parts = all(device.partition and not device.by_hand for device in row.devices)
+    return parts and row.step is ClaimStep.PREPARED

@@ -34,6 +34,8 @@ class DeviceFiles:
         """`driver` is what containers need of the driver apart from device files (`driverfiles.py`)."""
         self._root = root
         self._driver = driver
+        self._nodes: dict[int, tuple[DeviceNode, ...]] = {}
+        """What every container needs of a GPU, by its minor."""
 
     def whole(self, minor: int, bus_id: str) -> Edits:
         """Return what a container needs for a whole GPU; `minor` and `bus_id` are the GPU's."""
@@ -69,6 +71,11 @@ class DeviceFiles:
         return replace(edits, nodes=(*edits.nodes, *nodes))
 
     def _gpu(self, minor: int) -> tuple[DeviceNode, ...]:
+        if minor not in self._nodes:
+            self._nodes[minor] = self._gpu_nodes(minor)
+        return self._nodes[minor]
+
+    def _gpu_nodes(self, minor: int) -> tuple[DeviceNode, ...]:
         majors = self._majors
         found = [
             self._node(name, majors.get(driver), number)
