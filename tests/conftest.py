@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import PurePosixPath
 
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 from testbed.binaries import Binaries, provide
@@ -13,6 +14,10 @@ from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
 from testbed.realnode.probe import unsupported_reason
 from testbed.versions import DEFAULT, NODE, OLDEST
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("apportion", deadline=None)
+settings.load_profile("apportion")
 
 _PROVIDED = pytest.StashKey[dict[str, Binaries]]()
 _NODE = pytest.StashKey[Binaries | str]()

@@ -77,7 +77,7 @@ def read(journal: Journal) -> Any:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.sampled_from(sorted(WRITES)), st.sampled_from("abc"), st.integers(0, 1), st.booleans()),

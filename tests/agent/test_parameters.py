@@ -154,7 +154,6 @@ async def test_two_configurations_of_one_claim_get_no_two_control_daemons(
 @given(drawn=st.lists(PARAMETERS, min_size=8, max_size=8))
 @settings(
     max_examples=3,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 async def test_whatever_somebody_writes_is_set_up_or_refused_with_its_field(

@@ -83,7 +83,7 @@ def _amounts(entry: Json) -> list[tuple[str, str]]:
     return [("value", entry["value"]), ("default", policy["default"]), *bounds.items()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     memory=MEMORY,
     most=st.integers(1, 6) | st.integers(1, 256),

@@ -191,7 +191,7 @@ def test_every_device_name_leads_back_to_its_profile_and_place(make_backend: Mak
             assert partition_device(card, card.name) is None
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     model=st.sampled_from(["H100-80GB", "A30-24GB", "910B4", "310P", "A100-40GB"]),
     data=st.data(),

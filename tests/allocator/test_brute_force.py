@@ -19,8 +19,8 @@ from tests.allocator.randomworlds import worlds
 from tests.allocator.referencenode import ReferenceNode
 from tests.allocator.validity import violations
 
-THOROUGH = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 
 @THOROUGH

@@ -90,9 +90,7 @@ class ReadersOfALog(RuleBasedStateMachine):
 
 def test_a_reader_sees_every_change_or_has_to_read_everything() -> None:
     """For any order of changes, voids and reads, any number of readers, and any bound."""
-    run_state_machine_as_test(
-        ReadersOfALog, settings=settings(max_examples=200, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(ReadersOfALog, settings=settings(max_examples=200, stateful_step_count=40))
 
 
 def test_a_reader_within_the_bound_never_has_to_read_everything() -> None:

@@ -53,7 +53,7 @@ def ask(state: State, kind: str, count: int = 1, mix: DemandMix | None = None) -
 
 
 @given(st.lists(st.sampled_from(sorted(SEVEN_ENGINES)), min_size=1, max_size=25))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_equal_sequences_of_claims_get_equal_devices(kinds: list[str]) -> None:
     """Demand is learnt from the claims alone, without clock or randomness."""
     states = [
@@ -75,7 +75,7 @@ def test_equal_sequences_of_claims_get_equal_devices(kinds: list[str]) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(SEVEN_ENGINES)), min_size=1, max_size=25))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_precomputed_prices_choose_the_devices_that_a_search_chooses(kinds: list[str]) -> None:
     """The reference searches device by device and node by node, without reuse."""
     state = cluster(
@@ -94,7 +94,7 @@ def test_precomputed_prices_choose_the_devices_that_a_search_chooses(kinds: list
 
 
 @given(st.lists(st.tuples(st.sampled_from(["gpu", "special"]), st.integers(1, 4)), min_size=4, max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_solutions_of_whole_devices_are_rescored_by_the_current_demand(
     requested: list[tuple[str, int]],
 ) -> None:

@@ -42,7 +42,7 @@ def by_hand(state: State, name: str, alternative: Alternative, asked: HostResour
     return most if asked is None else min(most, left.cpu // asked.cpu, left.memory // asked.memory)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32))
 def test_places_left_and_taken_are_those_counted_by_hand(seed: int) -> None:
     """Claims come and go on random nodes; what a choice was said to take is what is missing afterwards."""

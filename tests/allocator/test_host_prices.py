@@ -168,7 +168,7 @@ def test_claims_that_wait_together_do_not_share_the_same_cpu() -> None:
     ),
     st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_with_plenty_of_host_capacity_the_choice_depends_on_devices_alone(
     asked: list[tuple[str, int, int]],
     named: bool,  # noqa: FBT001 - drawn
@@ -206,7 +206,7 @@ STEP = st.tuples(
 
 
 @given(st.lists(STEP, min_size=1, max_size=12), st.integers(0, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_equal_facts_give_the_same_answer_whatever_their_history(
     steps: list[tuple[str, int, int, int]], other: int
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from apportion.allocator.allocate import allocate
@@ -18,7 +18,10 @@ from tests.allocator.randomworlds import DRIVERS, worlds
 from tests.allocator.referencenode import DeviceKey, Raw, ReferenceNode
 from tests.allocator.validity import Choice, violation, violations
 
-THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(
+    max_examples=150, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
+)
+"""A failing example is not shrunk: that takes minutes, and the message suffices."""
 NUMA = "shared.example.com/numa"
 LADDER = Ladder(
     (

@@ -30,7 +30,6 @@ Held = dict[str, tuple[list[Slice], tuple[DeviceResult, ...]]]
 """Results by key, with the slices that were published when they were taken."""
 MANY = settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.generate],
 )

@@ -93,7 +93,7 @@ def test_an_earlier_claim_is_not_refused_to_serve_two_later_ones() -> None:
     st.lists(st.tuples(st.sampled_from(["a", "b", "all"]), st.sampled_from([1, 2, 3, 4, 8])), max_size=9),
     st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_every_claim_that_is_served_one_by_one_is_served_by_the_plan(
     rows: dict[str, tuple[str, int]],
     requested: list[tuple[str, int]],

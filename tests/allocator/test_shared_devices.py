@@ -22,7 +22,6 @@ from tests.steps import Steps
 LEAST = Strategy.LEAST_FRAGMENTATION
 MANY = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.generate],
 )

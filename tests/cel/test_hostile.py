@@ -50,7 +50,7 @@ def test_a_hostile_name_is_only_a_name(name: str) -> None:
         assert compile_selector(text).match(holder) is True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=30))
 def test_any_text_as_a_string_is_that_string(value: str) -> None:
     """Any Unicode text in a literal is data."""
@@ -61,7 +61,7 @@ def test_any_text_as_a_string_is_that_string(value: str) -> None:
     assert program.match(holder) is (value == wanted)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.text(
         alphabet=st.sampled_from(list("device.attributes[]()'\"{}?:&|!=<>+-*/%,`\\ \nabc019rbu\x00é")),

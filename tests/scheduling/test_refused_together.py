@@ -86,7 +86,6 @@ HISTORY = st.tuples(
 )
 QUICK = settings(
     max_examples=30,
-    deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to make such histories smaller takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -28,7 +28,6 @@ def _fits(card: Card, live: list[LivePartition], profile: Profile) -> bool:
 @pytest.mark.parametrize("model", NPUS)
 @settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )

@@ -78,7 +78,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> FpgaHost:
 
 
 @given(changes=CHANGES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_somebody_writes_is_published_as_the_api_takes_it_or_refused_with_its_field(
     divided: FpgaHost, changes: dict[str, Any]
 ) -> None:

@@ -177,7 +177,7 @@ def test_what_claims_have_lost_and_still_use_of_a_card_is_not_free(host: FpgaHos
     cards=st.integers(1, 12),
     takes=st.lists(st.booleans(), min_size=4, max_size=4),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_slices_keep_to_the_limits_of_the_api(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], cards: int, takes: list[bool]
 ) -> None:

@@ -35,7 +35,6 @@ def _slices(place: Placement) -> list[str]:
 @pytest.mark.parametrize("model", GPUS)
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )
