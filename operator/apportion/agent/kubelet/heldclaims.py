@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from apportion.agent.kubelet.claims import ClaimRef, read, still_allocated
-from apportion.agent.kubelet.turns import Turns
+from apportion.agent.kubelet.rotation import Rotation
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimRow, ClaimStep
 from apportion.errors import ApportionError
@@ -40,7 +40,7 @@ class HeldClaims:
         self._interval = interval
         self._sleep = sleep
         self._lost: set[tuple[str, str]] = set()
-        self._turns = Turns()
+        self._rotation = Rotation()
 
     def rows(self) -> tuple[ClaimRow, ...]:
         """Return the claims that hold devices which they have lost."""
@@ -98,7 +98,7 @@ class HeldClaims:
         for key in self._lost:
             patient.pop(key, None)
         eager = [row for row in rows if (row.uid, row.driver) not in patient]
-        return eager + [patient[key] for key in self._turns.next(tuple(patient))]
+        return eager + [patient[key] for key in self._rotation.next(tuple(patient))]
 
 
 def _can_wait(row: ClaimRow) -> bool:

@@ -1,4 +1,4 @@
-"""Turns: which of many things are looked at in this round.
+"""Rotation: which of many things are looked at in this round.
 
 In: what there is, at each round. Out: a part of it, those first that were not looked at for longest. Each has its turn within
 `ROUNDS` rounds, and a round of few looks at all of them.
@@ -15,7 +15,7 @@ ROUNDS: Final = 6
 """Rounds within which each has its turn, however many there are."""
 
 
-class Turns:
+class Rotation:
     """Remembers when each was looked at."""
 
     def __init__(self) -> None:
