@@ -92,8 +92,9 @@ class HardwareMonitor:
                 full_look = clock() + self._files_interval
                 for preparer in preparers:
                     await self._remove_orphans(preparer)
+            live = {found.place: found for found in await self._context.hardware.partitions()}
             for preparer in preparers:
-                await self._repair_files(preparer, cards)
+                await self._repair_files(preparer, live, cards)
             cards = await self._cards_due(full_look - clock())
 
     async def _cards_due(self, seconds: float) -> frozenset[str] | None:
@@ -187,13 +188,18 @@ class HardwareMonitor:
         except OSError as error:
             _log.warning("cdi.unreadable", driver=preparer.driver, error=str(error))
 
-    async def _repair_files(self, preparer: Preparer, cards: frozenset[str] | None = None) -> None:
+    async def _repair_files(
+        self,
+        preparer: Preparer,
+        live: Mapping[PartitionPlace, LivePartition],
+        cards: frozenset[str] | None,
+    ) -> None:
         """Write files of prepared claims anew that are gone or out of date; of claims with one of these cards only, if given."""
         for row in self._context.journal.claims():
             here = cards is None or any(device.card in cards for device in row.devices)
             if here and row.driver == preparer.driver:
                 try:
-                    await preparer.restore_files(ClaimRef(row.namespace, row.name, row.uid))
+                    await preparer.restore_files(ClaimRef(row.namespace, row.name, row.uid), live)
                 except (ApportionError, OSError) as error:
                     _log.warning("cdi.not_restored", claim=row.key, driver=row.driver, error=str(error))
 

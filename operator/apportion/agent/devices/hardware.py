@@ -7,8 +7,9 @@ is not asked anew before the call is back.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, TypeVarTuple
 
@@ -18,14 +19,13 @@ from apportion.agent.devices.backend import Backend, OnFabric, Releasable
 from apportion.agent.devices.sharing import Sharable, Sharing
 from apportion.agent.devices.threads import Threads
 from apportion.agent.devices.values import Card, Edits, Health, LivePartition, PartitionPlace
+from apportion.agent.devices.walk import Walk
 from apportion.errors import BrokenInput, HardwareError, Lost, Unsupported
 
 _log = structlog.get_logger()
 
 Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
-_MOMENT: Final = 0.1
-"""Seconds that the next card waits for the answer of the one before."""
 _LONGEST_DISCOVERY: Final = 60.0
 """Seconds for the first look at all cards of a backend; opening them may take long."""
 
@@ -58,7 +58,7 @@ class Hardware:
         self._owner: dict[str, Backend] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
-        """Questions by card that are out although their deadline is over."""
+        """Calls by card that are out although their deadline is over."""
         self._seen: dict[str, tuple[LivePartition, ...]] = {}
         self._fabric: dict[str, str] = {}
         """Why cards have not joined their fabric, "" for those that have."""
@@ -103,8 +103,9 @@ class Hardware:
 
     async def partitions(self) -> tuple[LivePartition, ...]:
         """List what exists on all cards; a card that does not answer shows what was last seen on it."""
-        found = await _in_turn(self._listed, self.cards)
-        return tuple(live for partitions in found for live in partitions)
+        calls = {card: partial(owner.partitions, (card,)) for card, owner in self._owner.items()}
+        self._seen |= await self._walk(calls, "hardware.unreadable")
+        return tuple(live for card in self.cards for live in self._seen.get(card, ()))
 
     async def partitions_of(self, card: str) -> tuple[LivePartition, ...]:
         """List what exists on one card, nothing for one that the node has not; raises HardwareError when it is unknown."""
@@ -159,17 +160,25 @@ class Hardware:
         families: dict[str, list[str]] = defaultdict(list)
         for card in self.cards.values():
             families[card.part_of if card.part_of in self.cards else card.name].append(card.name)
-        found = await _in_turn(lambda head: self._health(head, families[head]), families)
-        return {name: health for said in found for name, health in said.items()}
+        # A look at a card says how its parts are.
+        calls = {head: partial(self._owner[head].health, family) for head, family in families.items()}
+        answers = await self._walk(calls, "hardware.health_unknown")
+        return {
+            name: answers[head].get(name, Health.HEALTHY) if head in answers else Health.SICK
+            for head, family in families.items()
+            for name in family
+        }
 
     async def fabric(self) -> Mapping[str, str]:
         """Return why cards have not joined their fabric, by card; one that cannot be asked is as it was, at first Unknown."""
-        for backend in [backend for backend in self._backends if isinstance(backend, OnFabric)]:
-            for card in backend.fabric_cards():
-                try:
-                    self._fabric[card] = await self._ask(card, backend.fabric, card)
-                except HardwareError:
-                    self._fabric.setdefault(card, "Unknown")
+        calls = {
+            card: partial(backend.fabric, card)
+            for backend in self._backends
+            if isinstance(backend, OnFabric)
+            for card in backend.fabric_cards()
+        }
+        answers = await self._walk(calls)
+        self._fabric = dict.fromkeys(calls, "Unknown") | self._fabric | answers
         return {card: why for card, why in self._fabric.items() if why and card in self.cards}
 
     async def release(self, why: str) -> bool:
@@ -197,33 +206,36 @@ class Hardware:
             self._failing[backend] = error
         return self._found.get(backend, ())
 
-    async def _listed(self, card: str) -> tuple[LivePartition, ...]:
-        try:
-            self._seen[card] = await self._ask(card, self._owner[card].partitions, (card,))
-        except HardwareError as error:
-            _log.warning("hardware.unreadable", card=card, error=str(error))
-        return self._seen.get(card, ())
+    async def _walk(self, calls: Mapping[str, Callable[[], R]], log: str = "") -> dict[str, R]:
+        """Return what cards answer, by card; a card is not asked while an earlier call is out.
 
-    async def _health(self, card: str, family: Sequence[str]) -> dict[str, Health]:
-        """Return the health of a card and of its parts, which come with one look at it."""
-        try:
-            said = await self._ask(card, self._owner[card].health, family)
-        except HardwareError as error:
-            _log.warning("hardware.health_unknown", card=card, error=str(error))
-            return dict.fromkeys(family, Health.SICK)
-        return {name: said.get(name, Health.HEALTHY) for name in family}
+        `log`: the event of the log line for a card that gives no answer; "": none is written.
+        """
+        walk = Walk(
+            {card: call for card, call in calls.items() if not self._overdue[card]},
+            patience=self._patience,
+        )
+        await walk.run(self._threads)
+        for card, out in walk.overdue.items():
+            self._note_overdue(card, out)
+        for card in calls.keys() - walk.answers.keys() if log else ():
+            _log.warning(log, card=card, error=str(walk.errors.get(card, _late(card))))
+        return walk.answers
 
     async def _ask(self, card: str, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
         """Return a card's answer; raises its HardwareError, or Lost when it is overdue or an earlier one still is."""
         if self._overdue[card]:
-            raise _Overdue(f"{card}: the driver has not answered an earlier question yet")
+            raise _late(card)
         answer = self._threads.call(verb, *args)
         await asyncio.wait({answer}, timeout=self._patience)
         if answer.done():
             return answer.result()
+        self._note_overdue(card, answer)
+        raise _late(card)
+
+    def _note_overdue(self, card: str, answer: asyncio.Future[Any]) -> None:
         self._overdue[card].add(answer)
         answer.add_done_callback(self._overdue[card].discard)
-        raise _Overdue(f"{card}: the driver has not answered within {self._patience:g} s")
 
     async def _call(self, verb: Callable[[*Arguments], R], *args: *Arguments) -> R:
         return await self._threads.call(verb, *args)
@@ -241,13 +253,5 @@ class Hardware:
             yield backend
 
 
-async def _in_turn(ask: Callable[[str], Coroutine[Any, Any, R]], cards: Iterable[str]) -> list[R]:
-    """Return the answers about cards. The next is asked once the one before has answered, or a moment later when it is slow.
-
-    Threads that run at the same time wait for each other at every driver call, which costs more than twice the CPU.
-    """
-    asked = []
-    for card in cards:
-        asked.append(asyncio.create_task(ask(card)))
-        await asyncio.wait(asked[-1:], timeout=_MOMENT)
-    return await asyncio.gather(*asked)
+def _late(card: str) -> _Overdue:
+    return _Overdue(f"{card}: the driver has not answered in time")

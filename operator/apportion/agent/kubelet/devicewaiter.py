@@ -4,12 +4,12 @@ In: a claim's row, one of its devices. Out: the device bound to its Partition, a
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from apportion.agent.cdi import Injection
-from apportion.agent.devices.values import Card, Edits, LivePartition
+from apportion.agent.devices.values import Card, Edits, LivePartition, PartitionPlace
 from apportion.agent.kubelet.claimdevices import cut_state, why_unusable
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, Step
@@ -61,18 +61,21 @@ class DeviceWaiter:
             await context.partition_changed.wait(min(LONGEST_WAIT, max(deadline - context.clock(), 0.01)))
         raise NotReady(f"ResourceClaim {row.key}: {why}")
 
-    async def edits(self, row: ClaimRow) -> dict[str, Edits]:
-        """Return what containers need now by CDI id of a prepared claim's device; one that cannot be asked is left out."""
+    async def edits(self, row: ClaimRow, live: Mapping[PartitionPlace, LivePartition]) -> dict[str, Edits]:
+        """Return what containers need now by CDI id of a prepared claim's device; one that cannot be asked is left out.
+
+        `live` is what was just seen on the hardware.
+        """
         found: dict[str, Edits] = {}
         for device in row.devices:
-            with suppress(HardwareError):
-                if device.device == device.card:
+            if device.device == device.card:
+                with suppress(HardwareError):
                     found[device.cdi] = await self._context.hardware.edits(device.card)
-                    continue
-                part = self._context.journal.partition(device.partition)
-                live = (await self._context.live(device.card)).get(part.place) if part is not None else None
-                if part is not None and live is not None and live.uuid == part.uuid:
-                    found[device.cdi] = live.edits
+                continue
+            part = self._context.journal.partition(device.partition)
+            there = live.get(part.place) if part is not None else None
+            if part is not None and there is not None and there.uuid == part.uuid:
+                found[device.cdi] = there.edits
         return found
 
     async def _bind(self, row: ClaimRow, device: ClaimDevice, partition: Partition) -> ClaimDevice:

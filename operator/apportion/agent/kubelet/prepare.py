@@ -6,7 +6,7 @@ another process; a claim that fails does not affect others. Every step is writte
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from weakref import WeakValueDictionary
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
+from apportion.agent.devices.values import LivePartition, PartitionPlace
 from apportion.agent.kubelet.claimdevices import check_cards, claim_devices, kin
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimsetup import ClaimSetup
@@ -106,17 +107,17 @@ class Preparer:
                 )
         return row.devices
 
-    async def restore_files(self, ref: ClaimRef) -> bool:
+    async def restore_files(self, ref: ClaimRef, live: Mapping[PartitionPlace, LivePartition]) -> bool:
         """Write the files of a prepared claim anew if they are gone, damaged or out of date; returns whether they were.
 
         Kubelet repeats prepare only after its own restart, but a container that restarts needs them, with the device
-        numbers and driver files of then. Raises ApportionError.
+        numbers and driver files of then. `live` is what was just seen on the hardware. Raises ApportionError.
         """
         async with self._lock(ref.uid):
             row = self._context.journal.claim(ref.uid, self.driver)
             if row is None or row.step is not ClaimStep.PREPARED:
                 return False
-            if self._cdi.shows(self.driver, ref.uid, await self._waiter.edits(row)):
+            if self._cdi.shows(self.driver, ref.uid, await self._waiter.edits(row, live)):
                 return False
             claim = await self._claims(ref)
             if claim is None or claim.allocation is None:

@@ -5,11 +5,12 @@ first it removes, then it creates.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
 
-from apportion.agent.devices.values import Card
+from apportion.agent.devices.values import Card, LivePartition, PartitionPlace
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.cut import cut, row_from_hardware
 from apportion.agent.lifecycle.desiredpartitions import is_deleting
@@ -45,6 +46,11 @@ def _holder(partition: Partition) -> str:
     return partition.spec.holder.uid if partition.spec.holder is not None else ""
 
 
+def _shows(live: Mapping[PartitionPlace, LivePartition], row: PartitionRow) -> bool:
+    found = live.get(row.place)
+    return found is not None and found.uuid == row.uuid
+
+
 class CardWorker:
     """One task per card."""
 
@@ -57,6 +63,8 @@ class CardWorker:
         self._some: set[str] = set()
         """Partition UIDs to look at, unless everything is."""
         self._waits: dict[str, _Wait] = {}
+        self._live: Mapping[PartitionPlace, LivePartition] | None = None
+        """What was on the card in this round when it was last looked at."""
 
     def wake(self) -> None:
         """Have the next round look at all partitions of the card."""
@@ -97,6 +105,7 @@ class CardWorker:
         everything, some = self._everything, self._some
         self._everything, self._some = False, set()
         due: list[float] = []
+        self._live = None
         await self._recover_rows()
         for row in context.journal.partitions_of(self.card):
             if not everything and row.uid not in some:
@@ -201,15 +210,24 @@ class CardWorker:
 
     async def _cut(self, card: Card, partition: Partition) -> PartitionOutcome:
         context = self._context
+        row = context.journal.partition(partition.metadata.uid)
         try:
-            live = await context.live(self.card)
+            live = await self._live_for(row)
         except Lost as error:
-            row = context.journal.partition(partition.metadata.uid)
             if row is not None and row.step is not Step.INTENT:
                 # It was made, and whether it is gone is unknown.
                 raise
             return PartitionOutcome(Phase.FAILED, "Lost", str(error), retry=True)
         return await cut(context, card, partition, live, may_wait=self._may_wait(partition))
+
+    async def _live_for(self, row: PartitionRow | None) -> Mapping[PartitionPlace, LivePartition]:
+        """Return what is on the card: as seen earlier in this round if that shows the row's partition, which then is to be kept.
+
+        A look takes several driver calls for each partition. An agent that removes one says so in the row first. Raises Lost.
+        """
+        if self._live is None or row is None or row.step is not Step.READY or not _shows(self._live, row):
+            self._live = await self._context.live(self.card)
+        return self._live
 
     def _may_wait(self, partition: Partition) -> bool:
         """Say whether to wait for room: another partition is being deleted, or the timeout for room has not ended."""
