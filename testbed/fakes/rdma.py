@@ -5,7 +5,6 @@ Layout: the kernel's sysfs-class-infiniband ABI; majors and minors as ib_uverbs 
 """
 
 import shutil
-from ipaddress import IPv6Address
 from pathlib import Path
 
 from testbed.fakes.pci import MELLANOX, NETWORK, plug
@@ -88,22 +87,6 @@ class RdmaHost:
         """Change a port's state: `4: ACTIVE`, `1: DOWN`, `2: INIT`."""
         file = self._class("infiniband") / name / "ports" / str(port) / "state"
         file.write_text(f"{state}\n", encoding="ascii")
-
-    def set_gids(self, name: str, *rows: tuple[str, str], port: int = 1) -> None:
-        """Write a port's GID table: type (`IB/RoCE v1`, `RoCE v2`, "" for a free entry) and IP address of each entry.
-
-        An entry is shown as eight groups of four digits (linux drivers/infiniband/core/sysfs.c, show_port_gid), an IPv4 address
-        mapped into IPv6 (roce_gid_mgmt.c, ip addresses to GIDs); the type of a free one cannot be read, which is shown here as none.
-        """
-        place = self._class("infiniband") / name / "ports" / str(port)
-        for folder in (place / "gids", place / "gid_attrs" / "types"):
-            folder.mkdir(parents=True, exist_ok=True)
-        for index, (kind, address) in enumerate(rows):
-            text = IPv6Address(f"::ffff:{address}" if "." in address else address).exploded
-            (place / "gids" / str(index)).write_text(f"{text}\n", encoding="ascii")
-            (place / "gid_attrs" / "types" / str(index)).write_text(
-                f"{kind}\n" if kind else "", encoding="ascii"
-            )
 
     def hide_interface(self, name: str) -> None:
         """Show no interface of a device, as while it is in another network namespace.

@@ -170,10 +170,6 @@ class NetworkNode:
         """Reserve the claim for two pods."""
         await self.joined(claim, await self.joined(claim))
 
-    def set_gids(self, *rows: tuple[str, str]) -> None:
-        """Give the NIC's port this GID table."""
-        self._host.set_gids("mlx5_0", *rows)
-
     def host_sees_no_interface(self) -> None:
         """Have /sys show what it shows while the interface is in another namespace: nothing."""
         self._host.hide_interface("mlx5_0")

@@ -32,19 +32,6 @@ async def test_the_interface_goes_into_the_pod_as_it_was_and_comes_back_as_it_wa
         assert not list((rail.node.options.run_dir / "namespaces").iterdir())
 
 
-async def test_containers_see_by_which_gids_roce_finds_their_addresses(rail: NetworkNode) -> None:
-    """Of each address that of RoCE v2, by its index; what other interfaces and older protocols have is not theirs."""
-    own, own6 = rail.network.address.partition("/")[0], rail.network.address6.partition("/")[0]
-    v1, v2 = "IB/RoCE v1", "RoCE v2"
-    rail.set_gids((v1, own), (v2, "10.9.9.9"), ("", "::"), (v2, own), (v1, own6), (v2, own6))
-    async with rail.node.agent():
-        claim, _ = await rail.started()
-        assert (rail.shown(claim) or {}).get("gids") == [
-            {"port": 1, "index": 3, "address": own},
-            {"port": 1, "index": 5, "address": own6},
-        ]
-
-
 async def test_a_claim_that_does_not_ask_leaves_the_interface_on_the_host(rail: NetworkNode) -> None:
     """Its containers get character devices, and start without an interface."""
     async with rail.node.agent():

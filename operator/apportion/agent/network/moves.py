@@ -4,14 +4,13 @@ In: a journal row, a namespace. Out: the interface where it belongs, set up; eve
 interface that is away is known by its alias, and where a pod has changed that, by what it is (PCI device and first MAC address).
 """
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from apportion.agent.devices.rdma import sysfs
-from apportion.agent.devices.rdma.sysfs import Gid, RdmaDevice
+from apportion.agent.devices.rdma.sysfs import RdmaDevice
 from apportion.agent.network import netlink, rdmalink, virtualfunctions
 from apportion.agent.network.interface import Address, Interface, Route, VirtualFunction
 from apportion.agent.network.namespaces import Namespaces
@@ -20,27 +19,13 @@ from apportion.api.networkconfig import NetworkConfig, VirtualFunctionConfig
 from apportion.errors import NotReady
 
 _PCI: Final = "sys/bus/pci/devices"
-_LONGEST_WAIT: Final = 0.3
-"""Seconds for the kernel to make GIDs of addresses, which it does beside; the runtime waits for two altogether."""
-_LOOK: Final = 0.02
-"""Seconds between two looks at GIDs."""
 
 
 class Moves:
     """Those of one node. The methods block; each raises NotReady."""
 
-    def __init__(
-        self,
-        namespaces: Namespaces,
-        host_root: Path,
-        at: Callable[[str], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, namespaces: Namespaces, host_root: Path, at: Callable[[str], None]) -> None:
         """`at` is called at every boundary between two acts."""
-        self._clock = clock
-        self._sleep = sleep
         self.namespaces = namespaces
         self._root = host_root
         self._at = at
@@ -165,21 +150,6 @@ class Moves:
     def moves_alone(self) -> bool:
         """Say whether an RDMA device stays behind when its interface goes to a pod, and has to be moved, too."""
         return sysfs.namespace_mode(self._root) == "exclusive"
-
-    def gids(self, name: str, interface: Interface) -> tuple[Gid, ...]:
-        """Return the RoCE v2 GIDs of an interface that is in a pod, once each of its addresses has one, or when the wait for it is over.
-
-        None for InfiniBand. Where RDMA devices belong to one namespace, the host does not see those of a pod.
-        """
-        if self.moves_alone() or all(port.link_layer != "Ethernet" for port in sysfs.ports(self._root, name)):
-            return ()
-        wanted = {each.address for each in interface.addresses}
-        deadline = self._clock() + _LONGEST_WAIT
-        while True:
-            found = tuple(each for each in sysfs.gids(self._root, name) if each.address in wanted)
-            if wanted <= {each.address for each in found} or self._clock() >= deadline:
-                return found
-            self._sleep(_LOOK)
 
     def device(self, name: str) -> RdmaDevice:
         """Return what /sys shows of an RDMA device."""

@@ -5,7 +5,7 @@ methods block, and are called while nobody else has the row's card.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import structlog
 
 from apportion.agent import files
 from apportion.agent.devices.rdma.away import AwayFolder
-from apportion.agent.devices.rdma.sysfs import Gid
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.network.hostneeds import host_needs
 from apportion.agent.network.interface import Interface
@@ -78,8 +77,7 @@ class Steps:
                 raise
             self._step(row, NetworkStep.MOVED)
             _log.info("network.moved", interface=row.interface, name=found.name, claim=row.claim, pod=row.pod)
-        name = str(self._context.hardware.cards[row.card].attributes.get("rdmaDevice", ""))
-        files.write(self.file(row), _description(found, self._moves.gids(name, found)), sync=False)
+        files.write(self.file(row), _description(found), sync=False)
         self._context.at("network.shown")
 
     def _is_in(self, row: NetworkRow, source: Path) -> bool:
@@ -141,9 +139,8 @@ class Steps:
         return self._folder / f"{row.key}.json"
 
 
-def _description(found: Interface, gids: Sequence[Gid]) -> str:
+def _description(found: Interface) -> str:
     """Return what a container may know of its interface."""
     addresses = [f"{each.address}/{each.prefix}" for each in found.addresses]
     about = {"interface": found.name, "hardwareAddress": found.mac, "mtu": found.mtu, "addresses": addresses}
-    table = {"gids": [asdict(each) for each in gids]} if gids else {}
-    return f"{json.dumps(about | table)}\n"
+    return f"{json.dumps(about)}\n"

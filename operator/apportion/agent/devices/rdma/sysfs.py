@@ -7,13 +7,11 @@ sysfs-class-infiniband_verbs; a number that is not there is None, a text "".
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Final
 
 _CLASSES: Final = Path("sys/class")
 _ACTIVE: Final = 4
-_ROUTABLE: Final = "RoCE v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +24,6 @@ class Port:
     active: bool
     gigabits: int | None
     """Per second, as trained now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gid:
-    """An entry of a port's GID table that RoCE v2 can route: programs name it by its index (`NCCL_IB_GID_INDEX`)."""
-
-    port: int
-    index: int
-    address: str
-    """The IP address that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +100,6 @@ def ports(root: Path, name: str) -> tuple[Port, ...]:
             gigabits=_number(folder / entry / "rate"),
         )
         for entry in sorted((entry for entry in _entries(folder) if entry.isdigit()), key=int)
-    )
-
-
-def gids(root: Path, name: str) -> tuple[Gid, ...]:
-    """Return the RoCE v2 entries of a device's GID tables by port and index; InfiniBand has none.
-
-    An IPv4 address is mapped into IPv6; an entry that is free has no type (sysfs-class-infiniband: gids, gid_attrs/types).
-    """
-    folder = root / _CLASSES / "infiniband" / name / "ports"
-    return tuple(
-        Gid(int(port), int(index), str(address.ipv4_mapped or address))
-        for port in sorted(filter(str.isdigit, _entries(folder)), key=int)
-        for index in sorted(filter(str.isdigit, _entries(folder / port / "gids")), key=int)
-        if _text(folder / port / "gid_attrs" / "types" / index) == _ROUTABLE
-        for address in (IPv6Address(_text(folder / port / "gids" / index)),)
     )
 
 
