@@ -5,7 +5,7 @@ In: a network interface of this machine. Out: pods that begin and end as under k
 
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -71,14 +71,19 @@ class Rail:
                 await self.runtime.end(self.pod)
         self._end_namespace()
 
-    def can_start(self, file: Json) -> bool:
-        """Say whether the runtime can start a container with this CDI file: what it mounts must be there."""
-        mounts = file["devices"][0]["containerEdits"]["mounts"]
-        return bool(self._namespace) and all(
-            Path(mount["hostPath"]).exists()
-            for mount in mounts
-            if Path(mount["hostPath"]).is_relative_to(self.run_dir)
-        )
+    async def start_container(self, file: Json) -> str:
+        """Start a container with this CDI file, of which its plugins hear; returns why it does not start."""
+        mounts = [mount["hostPath"] for mount in file["devices"][0]["containerEdits"]["mounts"]]
+        own = [path for path in mounts if Path(path).is_relative_to(self.run_dir)]
+        if self.pod not in self.runtime.sandboxes:
+            return "the pod has no sandbox"
+        try:
+            why = await self.runtime.create(self.pod, *own)
+        except TimeoutError:
+            return "the plugin does not answer"
+        missing = _missing(own)
+        self.running = bool(self._namespace) and not why and not missing
+        return why or ", ".join(f"{path} is not there" for path in missing)
 
     def reboot(self) -> None:
         """End every pod; the NIC comes up as the host sets it up, and /run is empty."""
@@ -105,6 +110,10 @@ class Rail:
         name, self._namespace = self._namespace, ""
         if name:
             self._network.end(name)
+
+
+def _missing(paths: Iterable[str]) -> list[str]:
+    return [path for path in paths if not Path(path).exists()]
 
 
 def _look(name: str, namespace: str = "") -> dict[str, Any]:

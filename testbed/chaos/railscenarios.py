@@ -79,7 +79,9 @@ class RailScenarios:
                 raise PluginError(why)
             if boot == node.boot_number and prepared:
                 file = node.cdi / f"{RDMA_DRIVER}_{claim['metadata']['uid']}.json"
-                rail.running = rail.can_start(json.loads(file.read_text()))
+                why = await rail.start_container(json.loads(file.read_text()))
+                if why:
+                    raise PluginError(why)
             return rail.running or None
 
         await node.retry(ask, f"start of a pod with the interface for claim {claim['metadata']['name']}")

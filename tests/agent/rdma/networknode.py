@@ -40,6 +40,13 @@ class NetworkNode:
         self.pods: dict[str, str] = {}
         """Names of pods by UID."""
 
+    def beside(self) -> "NetworkNode":
+        """Plug another NIC, whose interface is the other end of this one's, and return the same node for claims for it."""
+        self._host.add("mlx5_1", "0000:9e:00.0", link="Ethernet", interface=self.network.peer, guid="1:2:3:4")
+        other = NetworkNode(self.node, self.network, self._host, self._namespace, "nic-mlx5-1")
+        other.runtime = self.runtime
+        return other
+
     async def claim(self, name: str = "rail", *, asks: bool = True, **parameters: Any) -> Json:
         """Make a claim for the NIC, with its network device if it `asks`, allocated and reserved for a pod."""
         body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
@@ -98,6 +105,12 @@ class NetworkNode:
     async def heard(self) -> None:
         """Wait until the agent hears of sandboxes."""
         await self.runtime.synchronized.wait()
+
+    async def reconnected(self) -> None:
+        """End the agent's connection to the runtime, and wait until there is another."""
+        self.runtime.synchronized.clear()
+        self.runtime.disconnect()
+        await self.heard()
 
     def shown(self, claim: Json) -> Json | None:
         """Return what the file says that the claim's containers mount, None when no container can start for want of it."""

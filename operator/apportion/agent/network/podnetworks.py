@@ -56,6 +56,8 @@ class PodNetworks:
         self._away = away
         self._node_addresses = node_addresses
         self._connected = connected
+        self._running: dict[str, str] = {}
+        """The network of the sandbox of each pod (UID), as far as was heard."""
 
     async def offer(self, claim: ClaimRow, wanted: Mapping[str, NetworkConfig], pods: Sequence[str]) -> None:
         """Note that the claim's pod gets these devices' interfaces; what is noted already stays.
@@ -110,6 +112,7 @@ class PodNetworks:
 
     async def began(self, sandbox: Sandbox) -> None:
         """Move the interfaces of a pod's claims into its sandbox. Raises NotReady: the sandbox must not start."""
+        self._running[sandbox.pod] = sandbox.network
         for row in self._of_pod(sandbox.pod):
             if not sandbox.network:
                 raise NotReady(
@@ -121,10 +124,14 @@ class PodNetworks:
         """Look whose container mounts what. Raises NotReady for one of a pod that has not the interface of its claim.
 
         Kubelet prepares a claim once: of a pod that reserves it later the agent hears here. It has the interface once the first
-        pod is over.
+        pod is over. A sandbox that began beside the connection to the runtime is not among those that it named: its interface may be on the
+        host (containerd keeps a sandbox only after its plugins have heard of it).
         """
         for row in self._rows():
-            if row.pod == sandbox.pod or str(self._steps.file(row)) not in mounts:
+            if str(self._steps.file(row)) not in mounts:
+                continue
+            if row.pod == sandbox.pod:
+                await self.began(sandbox)
                 continue
             claim = self._context.journal.claim(row.claim, row.driver)
             if claim is None:
@@ -143,6 +150,8 @@ class PodNetworks:
 
     async def ending(self, sandbox: Sandbox) -> None:
         """Take the interfaces back from a sandbox that ends; one that cannot be had now comes at unprepare."""
+        if self._running.get(sandbox.pod) == sandbox.network:
+            del self._running[sandbox.pod]
         for row in self._of_pod(sandbox.pod):
             try:
                 await self._act(row, self._steps.leave, sandbox.network)
@@ -152,19 +161,18 @@ class PodNetworks:
                 )
 
     async def compare(self, sandboxes: Sequence[Sandbox], containers: Sequence[Mounting] = ()) -> None:
-        """Make up for what was missed: `sandboxes` and `containers` are all that there are now."""
+        """Make up for what was missed: `sandboxes` and `containers` are all that there are now.
+
+        Sandboxes that begin and end meanwhile count as they are when the turn of their interface comes.
+        """
+        self._running = {
+            each.pod: each.network
+            for each in sandboxes
+            if each.network and self._moves.namespaces.of_pod(each.network).exists()
+        }
         for row in self._rows():
-            here = [
-                self._moves.namespaces.of_pod(each.network)
-                for each in sandboxes
-                if each.pod == row.pod and each.network
-            ]
-            there = [path for path in here if path.exists()]
             try:
-                if there:
-                    await self._act(row, self._steps.take, there[-1])
-                else:
-                    await self._act(row, self._steps.return_)
+                await self._act(row, self._follow)
             except ApportionError as error:
                 _log.warning("network.not_moved", interface=row.interface, claim=row.claim, error=str(error))
         for sandbox, mounts in containers:
@@ -174,6 +182,15 @@ class PodNetworks:
                 # It began while no agent was there to refuse it.
                 text = f"pod {sandbox.key} runs without its network device: {error}"
                 await self._context.warn("NetworkDeviceMissing", [text])
+
+    def _follow(self, row: NetworkRow) -> None:
+        """Move an interface to where its pod is now, or back to the host."""
+        network = self._running.get(row.pod, "")
+        there = self._moves.namespaces.of_pod(network) if network else None
+        if there is not None and there.exists():
+            self._steps.take(row, there)
+        else:
+            self._steps.return_(row)
 
     async def release(self, claim: str, driver: str) -> None:
         """Take a claim's interfaces back for good. Raises NotReady; then the claim still has them."""
@@ -224,4 +241,9 @@ class PodNetworks:
                 (each for each in self._rows() if each.key == row.key and each.driver == row.driver), None
             )
             if now is not None:
-                await asyncio.to_thread(act, now, *more)
+                acting = asyncio.ensure_future(asyncio.to_thread(act, now, *more))
+                try:
+                    await asyncio.shield(acting)
+                finally:
+                    # An agent that is told to end ends the act before it lets go of the card.
+                    await asyncio.wait({acting})
