@@ -64,13 +64,14 @@ class RealNodeDemo:
                     f"{wanted.name}-{state}", seen.device, f"{seen.allocated:.2f} s", f"{seen.started:.2f} s"
                 )
         self._console.print(times)
+        for wanted in REQUESTS:
+            # Trials ask for whole GPUs, too.
+            await work.delete(f"{wanted.name}-warm")
         for title, trial in TRIALS.items():
             async with self._step(f"{title}: pods run all the same, each with its own device"):
                 await trial(installation, work)
-        async with self._step("keep nothing warm, delete: nothing at all is left"):
+        async with self._step("keep nothing warm: nothing at all is left"):
             await installation.keep_nothing_warm()
-            for wanted in REQUESTS:
-                await work.delete(f"{wanted.name}-warm")
             await installation.nothing_left(warm=False)
 
     def _print(self, wanted: DeviceRequest, seen: RunningPod) -> None:
