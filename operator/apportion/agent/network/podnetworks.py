@@ -127,14 +127,15 @@ class PodNetworks:
         pod is over. A sandbox that began beside the connection to the runtime is not among those that it named: its interface may be on the
         host (containerd keeps a sandbox only after its plugins have heard of it).
         """
-        for row in self._rows():
-            if str(self._steps.file(row)) not in mounts:
-                continue
-            if row.pod == sandbox.pod:
-                await self.began(sandbox)
-                continue
+        if any(row.pod == sandbox.pod for row in self._mounted(mounts)):
+            await self.began(sandbox)
+        await self._join(sandbox, mounts)
+
+    async def _join(self, sandbox: Sandbox, mounts: Collection[str]) -> None:
+        """Give a pod the interfaces that it mounts and that another pod had. Raises NotReady while that one runs."""
+        for row in self._mounted(mounts):
             claim = self._context.journal.claim(row.claim, row.driver)
-            if claim is None:
+            if claim is None or row.pod == sandbox.pod:
                 continue
             users = await self._users(claim)
             if sandbox.pod not in users:
@@ -177,7 +178,7 @@ class PodNetworks:
                 _log.warning("network.not_moved", interface=row.interface, claim=row.claim, error=str(error))
         for sandbox, mounts in containers:
             try:
-                await self.creating(sandbox, mounts)
+                await self._join(sandbox, mounts)
             except ApportionError as error:
                 # It began while no agent was there to refuse it.
                 text = f"pod {sandbox.key} runs without its network device: {error}"
@@ -230,6 +231,9 @@ class PodNetworks:
 
     def _rows(self) -> tuple[NetworkRow, ...]:
         return self._context.journal.networks()
+
+    def _mounted(self, mounts: Collection[str]) -> list[NetworkRow]:
+        return [row for row in self._rows() if str(self._steps.file(row)) in mounts]
 
     def _of_pod(self, pod: str) -> list[NetworkRow]:
         return [row for row in self._rows() if row.pod == pod]
