@@ -229,12 +229,15 @@ class SimulatedNode(KubeletCalls):
         return [item for item in found if driver in ("", item["spec"]["driver"])]
 
     async def devices(self, driver: str = GPU) -> dict[str, Json]:
-        """Return the published devices by name."""
-        return {
-            device["name"]: device
-            for item in await self.slices(driver)
-            for device in item["spec"].get("devices", ())
-        }
+        """Return the devices by name of the pools whose newest generation is published whole."""
+        specs = sorted(
+            (s["spec"] for s in await self.slices(driver)), key=lambda spec: spec["pool"]["generation"]
+        )
+        newest = {spec["pool"]["name"]: spec["pool"] for spec in specs}
+        pools = [spec["pool"] for spec in specs]
+        current = [spec for spec in specs if spec["pool"] == newest[spec["pool"]["name"]]]
+        whole = [spec for spec in current if pools.count(spec["pool"]) == spec["pool"]["resourceSliceCount"]]
+        return {device["name"]: device for spec in whole for device in spec.get("devices", ())}
 
     async def events(self, reason: str = "", about: str = "") -> list[Json]:
         """Return the Events about this node, or about another object of the cluster."""

@@ -2,11 +2,12 @@
 
 import threading
 
+import pynvml
 import pytest
 
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.values import Health, PartitionPlace, Placement
-from apportion.errors import HardwareError
+from apportion.errors import HardwareError, Lost
 from testbed.eventually import eventually
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake, Node, Nodes
@@ -99,3 +100,13 @@ async def test_a_gpu_that_does_not_answer_is_not_asked_anew(node_with: Nodes) ->
     # Threads of the others end a moment after their answers.
     await eventually(threads, lambda count: count <= waiting)
     node.fake.drop_rules()
+
+
+def test_a_call_that_comes_after_the_end_opens_no_session(node: Node) -> None:
+    """It comes from a thread that waited for the driver; nobody would close the driver's device files after it."""
+    node.backend.devices()
+    node.backend.close()
+    with pytest.raises(Lost, match="this backend is closed"):
+        node.backend.partitions_of("gpu-1")
+    with pytest.raises(pynvml.NVMLError, match="Uninitialized"):
+        pynvml.nvmlShutdown()

@@ -204,8 +204,8 @@ class NvmlBackend:
         return self._session.answers()
 
     def close(self) -> None:
-        """End the session with the driver."""
-        self._session.close()
+        """End the session with the driver; a call that comes later, from a thread that was late, opens none."""
+        self._session.release("this backend is closed")
 
     def _known(self) -> Mapping[str, Gpu]:
         if not self._gpus:

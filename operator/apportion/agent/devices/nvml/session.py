@@ -119,17 +119,13 @@ class Session:
         """Keep a handle that was found by other means."""
         self._handles[uuid] = handle
 
-    def close(self) -> None:
-        """End the session; the next call opens another."""
+    def release(self, why: str) -> None:
+        """End the session, which closes the driver's device files, and open none any more."""
         with self._lock:
+            self.released = why
             if self._open:
                 self._end()
                 _nvml.nvmlShutdown()
-
-    def release(self, why: str) -> None:
-        """End the session, which closes the driver's device files, and open none any more."""
-        self.released = why
-        self.close()
 
     def answers(self) -> bool:
         """Say whether there is a driver for the next process that loads its library.
