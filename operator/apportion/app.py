@@ -31,6 +31,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.cluster.reflector import Reflector
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import ApportionError
+from apportion.fitness import Fitness
 from apportion.partitions.controller import PartitionController
 from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -45,8 +46,6 @@ MANAGER = "apportion-operator"
 
 _SWITCH = 0.0005
 """Seconds after which a thread that computes lets others run."""
-_SILENT = 180.0
-"""Seconds without a word about a kind, bookmarks included, after which a replica is not ready."""
 OBSERVED = (
     kinds.CLASSES,
     kinds.NODES,
@@ -79,8 +78,6 @@ class App:
         clock, now = time.monotonic, lambda: datetime.now(UTC)
         self._client = client
         self._connect = connect
-        self._within = settings.lease.acting
-        self._stuck = settings.cycle.stuck
         self.debouncer = Debouncer(quiet=settings.cycle.quiet, longest=settings.cycle.longest, clock=clock)
         programs = Programs()
         self.snapshot = Snapshot(
@@ -131,12 +128,19 @@ class App:
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         self._pending = PendingClaims(self.snapshot, now)
-        self._acting_since: float | None = None
-        self._acted = float("-inf")
-        """When this replica last ended to act: one that steps down or ends is not one that cannot act."""
         self._parts = Parts()
+        self._fitness = Fitness(
+            self._reflectors,
+            self._parts,
+            held=self.lease.held,
+            age=self.cycle.age,
+            within=settings.lease.acting,
+            stuck=settings.cycle.stuck,
+        )
         self._stop = stop
-        self._health = Health(settings.health_port, alive=self.unhealthy, ready=self.unready)
+        self._health = Health(
+            settings.health_port, alive=self._fitness.unhealthy, ready=self._fitness.unready
+        )
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
@@ -208,17 +212,11 @@ class App:
                 continue
             self.snapshot.state.warm_up()
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
-            self._set_acting(acting=True)
+            self._fitness.set_acting(acting=True)
             try:
                 await self._while_leading(self._act())
             finally:
-                self._set_acting(acting=False)
-
-    def _set_acting(self, *, acting: bool) -> None:
-        if not acting:
-            self._acted = time.monotonic()
-        self._acting_since = time.monotonic() if acting else None
-        metrics.LEADING.set(acting)
+                self._fitness.set_acting(acting=False)
 
     async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do the work until it ends or the lease is lost; says whether it has ended before that."""
@@ -247,43 +245,13 @@ class App:
         await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))
         self.snapshot.volumes.complete = all(reflector.listed for reflector in self._volumes)
 
-    # What others may know. --------------------------------------------------------------------------------------
-
     def _unfit(self) -> str | None:
-        """Say why this replica must not lead. The lease's thread asks, so it looks at single values only."""
-        held = self.lease.held()
-        missing = [
-            each.kind.plural
-            for each in self._reflectors
-            if not each.synced.is_set() and (not held or each.age() > self._within)
-        ]
-        if missing:
-            return f"{', '.join(missing)} are not listed"
-        if self._acting_since is None and min(held, time.monotonic() - self._acted) > self._within:
-            return f"it did not act within {self._within:.0f} s"
-        return self._stalled()
+        """Say why this replica must not lead. The lease's thread asks."""
+        return self._fitness.unfit()
 
     def _writing(self) -> bool:
         """Say whether a write of this replica may still be carried out. The lease's thread asks."""
-        return self._acting_since is not None or self._writes.open
-
-    def _stalled(self) -> str | None:
-        # A stand-by makes no passes: only what it did since it began to act counts.
-        since = self._acting_since
-        silent = 0.0 if since is None else min(self.cycle.age(), time.monotonic() - since)
-        return f"no pass for {silent:.0f} s" if silent > self._stuck else None
-
-    def unhealthy(self) -> str | None:
-        """Say why the process should be ended and started anew; None: it should not."""
-        return self._parts.failure or self._stalled()
-
-    def unready(self) -> str | None:
-        """Say which kinds are not observed; None when all are."""
-        missing = [each.kind.plural for each in self._reflectors if not each.synced.is_set()]
-        silent = [each.kind.plural for each in self._reflectors if each.age() > _SILENT]
-        if missing:
-            return f"not listed yet, or not served: {', '.join(missing)}"
-        return f"not heard of for {_SILENT:.0f} s: {', '.join(silent)}" if silent else None
+        return self._fitness.acting or self._writes.open
 
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:

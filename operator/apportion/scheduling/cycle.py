@@ -15,32 +15,27 @@ import structlog
 from apportion import metrics
 from apportion.allocator.nodeoutcomes import precompute
 from apportion.allocator.preparation import Work
-from apportion.api.contract import ALLOCATION_FINALIZER
 from apportion.api.partition import Phase
 from apportion.cluster.debouncer import Debouncer
-from apportion.cluster.deviceindex import device_of
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.clearing import Overlaps, UnusedAllocations
+from apportion.scheduling.clearing import Overlaps
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.foreignallocations import ForeignAllocations
-from apportion.scheduling.gates import Gates, shut_by_policies
+from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.preparing import Preparing, evaluate
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
-from apportion.scheduling.stalled import StalledAllocations
+from apportion.scheduling.reports import Reports
 from apportion.scheduling.stillprepared import StillPrepared
-from apportion.scheduling.waiting import Unservable, WaitingDemand
+from apportion.scheduling.tidying import Tidying
 from apportion.scheduling.waitingqueue import WaitingQueue
 from apportion.settings import CycleSettings
 
 _log = structlog.get_logger()
-_SEEN_LATE = 5.0
-"""Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
 SLICE = 0.03
 """Seconds of work after which a pass lets others run; one decision is not interrupted."""
 LONGEST = 0.5
@@ -101,19 +96,14 @@ class Cycle:
             clock=clock,
             pressing=lambda: debouncer.awake and self._deciding,
         )
-        self._unused = UnusedAllocations(snapshot, clock, manager=manager)
-        self._stalled = StalledAllocations(
-            snapshot, decider.candidates, self._exclusions, clock, manager=manager
+        self._tidying = Tidying(
+            snapshot, writes, decider.candidates, self._exclusions, clock, manager=manager
         )
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
         self._number = 0
-        self._foreign = ForeignAllocations(snapshot, manager=manager)
-        self._examined = -1
-        """Slice epoch in which pools were last searched for contradictions."""
+        self._reports = Reports(snapshot, recorder, self._gates, clock, manager=manager)
         self._overlaps = Overlaps(snapshot)
-        self._ended_since: dict[str, float] = {}
-        """When claims were first seen to have lost devices that pods use, by UID."""
         self._last = clock()
 
     def age(self) -> float:
@@ -183,7 +173,8 @@ class Cycle:
             # 2. What waits, and what can never be served?
             demands, unservable = yield from self._waiting.gather()
             yield None
-            self._report(demands, unservable)
+            self._reports.tell(len(demands), unservable)
+            self._writes.keep(demand.key for demand in demands)
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
@@ -203,14 +194,7 @@ class Cycle:
             )
             self._writes.ungate(list(shut))
             yield None
-            for claim in self._unused.due():
-                self._writes.clear(claim, "nobody wants it", "unwanted")
-            for claim in self._stalled.due(demands):
-                self._writes.clear(
-                    claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
-                )
-            self._clear_failed_cuts()
-            self._release_finalizers()
+            self._tidying.tidy(demands)
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:
@@ -252,49 +236,3 @@ class Cycle:
                 events.overlap_cleared(self._recorder, loser, overlap.what)
                 self._writes.clear(loser, f"{overlap.what} was allocated twice", "overlap")
         return frozenset(claim.uid for overlap in found for claim in overlap.claims)
-
-    # Deciding. --------------------------------------------------------------------------------------------------
-
-    def _report(self, demands: list[WaitingDemand], unservable: list[Unservable]) -> None:
-        metrics.PENDING.set(len(demands))
-        for found in unservable:
-            events.unservable(self._recorder, found)
-        for broken in self._snapshot.broken.values():
-            events.unreadable(self._recorder, broken)
-        for pod, unread in shut_by_policies(self._snapshot):
-            events.policy_unreadable(self._recorder, pod, unread)
-        for pod, claim, other in self._gates.taken:
-            events.network_taken(self._recorder, pod, claim, other)
-        if self._examined != self._snapshot.slice_epoch:
-            self._examined = self._snapshot.slice_epoch
-            for finding in self._snapshot.state.findings():
-                events.broken_pool(self._recorder, finding, self._snapshot)
-        for claim in self._foreign.new():
-            events.foreign(self._recorder, claim)
-        now = self._clock()
-        self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
-        for claim, pod in self._snapshot.ended:
-            if now - self._ended_since[claim.uid] >= _SEEN_LATE:
-                events.claim_ended(self._recorder, pod, claim)
-        self._writes.keep(demand.key for demand in demands)
-
-    # Tidying up. ------------------------------------------------------------------------------------------------
-
-    def _clear_failed_cuts(self) -> None:
-        """Clear allocations whose partition could not be cut, as long as no pod has reserved them."""
-        for partition in self._snapshot.devices.failed.values():
-            holder = partition.spec.holder
-            claim = self._snapshot.claims.get(holder.uid) if holder is not None else None
-            if claim is None or claim.allocation is None or claim.reserved_for:
-                continue
-            device = device_of(partition)
-            if all(result.device != device for result in claim.allocation.results):
-                continue  # it was allocated another device since
-            self._exclusions.refuse_device(device)
-            text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
-            self._writes.clear(claim, text.removesuffix(": "), "failed cut")
-
-    def _release_finalizers(self) -> None:
-        for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
-            if ALLOCATION_FINALIZER in claim.finalizers and claim.allocation is None:
-                self._writes.release(claim)

@@ -15,7 +15,6 @@ from apportion.allocator.queue import Answer
 from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -25,8 +24,8 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
 from apportion.scheduling.refusals import Refusals
-from apportion.scheduling.sharing import fits_alone
 from apportion.scheduling.stillprepared import StillPrepared
+from apportion.scheduling.tiedclaims import TiedClaims
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -51,6 +50,7 @@ class Decider:
         self.candidates = Candidates(snapshot, exclusions, still_prepared)
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.planner = Planner(snapshot, self.candidates)
+        self._tied = TiedClaims(snapshot, writes, manager=manager)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
         self._learnt: set[str] = set()
@@ -239,7 +239,7 @@ class Decider:
             self.refusals.refuse(demand.key, refusal.verdict)
             claims = tuple(claim.key for claim in demand.claims)
             events.refused(self.recorder, demand, refusal.explanation.named(claims), self.snapshot)
-        self._clear_tied_claims(demand)
+        self._tied.clear(demand)
         return 0
 
     def learn(self, demand: WaitingDemand, answer: Decision | Refusal) -> None:
@@ -257,27 +257,3 @@ class Decider:
         for claim, allocation in pairs:
             self.snapshot.assume(claim, allocation)
         self.writes.write(demand, pairs, since=self._first_seen.get(demand.key))
-
-    def _is_served(self, pod: Pod) -> bool:
-        """Say whether a live pod is bound, or has all of its claims and fits on their node."""
-        if pod.finished or pod.deleting:
-            return False
-        if pod.node is not None:
-            return True
-        found = [
-            self.snapshot.allocation(claim) if claim is not None else None
-            for claim in self.snapshot.named_claims(pod)
-        ]
-        return all(
-            each is not None and (each.node is None or fits_alone(pod, each.node, self.snapshot))
-            for each in found
-        )
-
-    def _clear_tied_claims(self, demand: WaitingDemand) -> None:
-        """Clear allocations that tie a demand to a node that cannot serve the rest of it, unless a pod reserved them."""
-        own = {pod.uid for pod in demand.pods}
-        for claim in demand.tied:
-            if claim.allocation is not None and not claim.reserved_for and claim.allocated_by == self.manager:
-                others = (pod for pod in self.snapshot.users(claim) if pod.uid not in own)
-                if not any(self._is_served(pod) for pod in others):
-                    self.writes.clear(claim, "the pod's other claims cannot be served on its node", "untied")

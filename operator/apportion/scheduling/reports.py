@@ -1,0 +1,63 @@
+"""Reports: what a pass tells people about what waits, before it decides.
+
+In: the snapshot, the demands that wait, those that can never be served. Out: Events and metrics.
+"""
+
+from collections.abc import Callable, Collection
+
+from apportion import metrics
+from apportion.cluster.recorder import Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling import events
+from apportion.scheduling.foreignallocations import ForeignAllocations
+from apportion.scheduling.gates import Gates, shut_by_policies
+from apportion.scheduling.waiting import Unservable
+
+_SEEN_LATE = 5.0
+"""Seconds within which the watch of pods shows the end of a pod whose claim was deallocated for it."""
+
+
+class Reports:
+    """Tells what keeps demands from being served, other than room."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        recorder: Recorder,
+        gates: Gates,
+        clock: Callable[[], float],
+        *,
+        manager: str,
+    ) -> None:
+        self._snapshot = snapshot
+        self._recorder = recorder
+        self._gates = gates
+        self._clock = clock
+        self._foreign = ForeignAllocations(snapshot, manager=manager)
+        self._examined = -1
+        """Slice epoch in which pools were last searched for contradictions."""
+        self._ended_since: dict[str, float] = {}
+        """When claims were first seen to have lost devices that pods use, by UID."""
+
+    def tell(self, waiting: int, unservable: Collection[Unservable]) -> None:
+        """Tell how many demands wait, and which can never be served or are kept from it by what cannot be read."""
+        metrics.PENDING.set(waiting)
+        for found in unservable:
+            events.unservable(self._recorder, found)
+        for broken in self._snapshot.broken.values():
+            events.unreadable(self._recorder, broken)
+        for pod, unread in shut_by_policies(self._snapshot):
+            events.policy_unreadable(self._recorder, pod, unread)
+        for pod, claim, other in self._gates.taken:
+            events.network_taken(self._recorder, pod, claim, other)
+        if self._examined != self._snapshot.slice_epoch:
+            self._examined = self._snapshot.slice_epoch
+            for finding in self._snapshot.state.findings():
+                events.broken_pool(self._recorder, finding, self._snapshot)
+        for claim in self._foreign.new():
+            events.foreign(self._recorder, claim)
+        now = self._clock()
+        self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
+        for claim, pod in self._snapshot.ended:
+            if now - self._ended_since[claim.uid] >= _SEEN_LATE:
+                events.claim_ended(self._recorder, pod, claim)

@@ -1,0 +1,67 @@
+"""Tidying: the last step of a pass, which takes back what nobody uses or nobody can use.
+
+In: the snapshot, the demands that waited in this pass. Out: clears and removals of our finalizer, written in the background.
+"""
+
+from collections.abc import Callable, Iterable
+
+from apportion.api.contract import ALLOCATION_FINALIZER
+from apportion.cluster.deviceindex import device_of
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.backgroundwrites import BackgroundWrites
+from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.clearing import UnusedAllocations
+from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.stalled import StalledAllocations
+from apportion.scheduling.waiting import WaitingDemand
+
+
+class Tidying:
+    """Clears allocations that no pod wants, that no scheduler takes up, or whose partition could not be cut."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        writes: BackgroundWrites,
+        candidates: Candidates,
+        exclusions: Exclusions,
+        clock: Callable[[], float],
+        *,
+        manager: str,
+    ) -> None:
+        """`manager` is our field manager: only what we wrote is cleared."""
+        self._snapshot = snapshot
+        self._writes = writes
+        self._exclusions = exclusions
+        self._unused = UnusedAllocations(snapshot, clock, manager=manager)
+        self._stalled = StalledAllocations(snapshot, candidates, exclusions, clock, manager=manager)
+
+    def tidy(self, demands: Iterable[WaitingDemand]) -> None:
+        """Clear what is due; `demands`: what waited in this pass."""
+        for claim in self._unused.due():
+            self._writes.clear(claim, "nobody wants it", "unwanted")
+        for claim in self._stalled.due(demands):
+            self._writes.clear(
+                claim, "no scheduler takes its pod, and others wait for the devices", "stalled"
+            )
+        self._clear_failed_cuts()
+        self._release_finalizers()
+
+    def _clear_failed_cuts(self) -> None:
+        """Clear allocations whose partition could not be cut, as long as no pod has reserved them."""
+        for partition in self._snapshot.devices.failed.values():
+            holder = partition.spec.holder
+            claim = self._snapshot.claims.get(holder.uid) if holder is not None else None
+            if claim is None or claim.allocation is None or claim.reserved_for:
+                continue
+            device = device_of(partition)
+            if all(result.device != device for result in claim.allocation.results):
+                continue  # it was allocated another device since
+            self._exclusions.refuse_device(device)
+            text = f"partition {partition.metadata.name} could not be cut: {partition.status.message}"
+            self._writes.clear(claim, text.removesuffix(": "), "failed cut")
+
+    def _release_finalizers(self) -> None:
+        for claim in self._snapshot.claims_of(self._snapshot.claim_index.leaving):
+            if ALLOCATION_FINALIZER in claim.finalizers and claim.allocation is None:
+                self._writes.release(claim)
