@@ -129,7 +129,7 @@ class App:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)
         self._pending = PendingClaims(self.snapshot, now)
         self._parts = Parts()
-        self._fitness = Fitness(
+        self.fitness = Fitness(
             self._reflectors,
             self._parts,
             held=self.lease.held,
@@ -138,9 +138,7 @@ class App:
             stuck=settings.cycle.stuck,
         )
         self._stop = stop
-        self._health = Health(
-            settings.health_port, alive=self._fitness.unhealthy, ready=self._fitness.unready
-        )
+        self._health = Health(settings.health_port, alive=self.fitness.unhealthy, ready=self.fitness.unready)
 
     def connection(self) -> kopf.ConnectionInfo:
         """Return how to reach the API server, with a token that is valid now."""
@@ -212,11 +210,11 @@ class App:
                 continue
             self.snapshot.state.warm_up()
             _log.info("operator.acting", claims=len(self.snapshot.claims), slices=len(self.snapshot.slices))
-            self._fitness.set_acting(acting=True)
+            self.fitness.set_acting(acting=True)
             try:
                 await self._while_leading(self._act())
             finally:
-                self._fitness.set_acting(acting=False)
+                self.fitness.set_acting(acting=False)
 
     async def _while_leading(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do the work until it ends or the lease is lost; says whether it has ended before that."""
@@ -247,11 +245,11 @@ class App:
 
     def _unfit(self) -> str | None:
         """Say why this replica must not lead. The lease's thread asks."""
-        return self._fitness.unfit()
+        return self.fitness.unfit()
 
     def _writing(self) -> bool:
         """Say whether a write of this replica may still be carried out. The lease's thread asks."""
-        return self._fitness.acting or self._writes.open
+        return self.fitness.acting or self._writes.open
 
 
 async def run_operator(settings: OperatorSettings, stop: asyncio.Event) -> None:

@@ -75,10 +75,10 @@ async def test_a_replica_that_misses_a_kind_leaves_the_lease_to_others(
         await eventually(lambda: known(app.snapshot.claims))
         await asyncio.sleep(1.0)
         assert holder(server) == ""
-        assert kind.plural in str(app.unready())
+        assert kind.plural in str(app.fitness.unready())
         server.unserved.clear()
         await eventually(lambda: allocated(server), within=10)
-        assert app.unready() is None
+        assert app.fitness.unready() is None
         server.put(kind, {"metadata": {"name": "late"}, "spec": {}})
         await eventually(lambda: known(app.snapshot.broken), within=10)
 
@@ -217,7 +217,7 @@ async def test_a_part_that_fails_ends_the_operator_and_says_why(
             await app.run()
     assert [str(error) for error in failure.value.exceptions] == ["lease failed: ValueError no certificate"]
     # Should the end itself not come to an end, kubelet ends the process.
-    assert app.unhealthy() == "lease failed: ValueError no certificate"
+    assert app.fitness.unhealthy() == "lease failed: ValueError no certificate"
     await asyncio.sleep(0.3)
     assert not killed
 
