@@ -21,8 +21,8 @@ settings.load_profile("apportion")
 
 _PROVIDED = pytest.StashKey[dict[str, Binaries]]()
 _NODE = pytest.StashKey[Binaries | str]()
-_VERSIONS = pytest.StashKey[dict[str, str]]()
-"""By id of a test that needs a control plane: its version."""
+_VERSION = "kubernetes"
+"""Property of a test that needs a control plane, and of its report: the version."""
 _NEEDS = {
     "binaries": DEFAULT,
     "control_plane": DEFAULT,
@@ -34,14 +34,13 @@ _NEEDS = {
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need a control plane, before `-m` selects."""
-    config.stash[_VERSIONS] = versions = {}
     for item in items:
         needed = {_NEEDS[name] for name in getattr(item, "fixturenames", ()) if name in _NEEDS}
         if needed or "node_binaries" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
-            versions[item.nodeid] = OLDEST if OLDEST in needed else DEFAULT
+            item.user_properties.append((_VERSION, OLDEST if OLDEST in needed else DEFAULT))
         if OLDEST in needed:
             item.add_marker(pytest.mark.oldest)
 
@@ -135,7 +134,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     seconds: dict[str, float] = defaultdict(float)
     tests: dict[str, int] = defaultdict(int)
     on_cluster: dict[str, int] = defaultdict(int)
-    versions = terminalreporter.config.stash.get(_VERSIONS, {})
     for outcomes in terminalreporter.stats.values():
         for report in outcomes:
             if not isinstance(report, pytest.TestReport):
@@ -146,8 +144,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if report.when != "call" or report.skipped:
                 continue
             tests[group] += 1
-            if version := versions.get(report.nodeid):
-                on_cluster[version] += 1
+            for name, value in report.user_properties:
+                on_cluster[str(value)] += name == _VERSION
     if not seconds:
         return
     terminalreporter.section("groups")
