@@ -47,12 +47,14 @@ class NetworkNode:
         other.runtime = self.runtime
         return other
 
-    async def claim(self, name: str = "rail", *, asks: bool = True, **parameters: Any) -> Json:
-        """Make a claim for the NIC, with its network device if it `asks`, allocated and reserved for a pod."""
+    async def claim(
+        self, name: str = "rail", *, asks: bool = True, devices: tuple[str, ...] = (), **parameters: Any
+    ) -> Json:
+        """Make a claim for the NIC or `devices`, with its network device if it `asks`, allocated and reserved for a pod."""
         body = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig", **parameters}
         config = {"source": "FromClaim", "opaque": {"driver": RDMA, "parameters": body}}
         made = await self.node.claim(
-            self._namespace, name, self._nic, driver=RDMA, config=[config] if asks else []
+            self._namespace, name, *(devices or (self._nic,)), driver=RDMA, config=[config] if asks else []
         )
         await self.node.reserve(made, await self._pod(made))
         return made
@@ -123,8 +125,10 @@ class NetworkNode:
     def mount(self, claim: Json) -> str:
         """Return the file of the interface that the claim's containers mount."""
         (file,) = (raw for name, raw in self.node.cdi().items() if claim["metadata"]["uid"] in name)
-        mounts = file["devices"][0]["containerEdits"]["mounts"]
-        (path,) = (row["hostPath"] for row in mounts if "/apportion/network/" in row["containerPath"])
+        mounts = [mount for row in file["devices"] for mount in row["containerEdits"]["mounts"]]
+        (path,) = (
+            row["hostPath"] for row in mounts if row["containerPath"].endswith(f"/network/{self._nic}.json")
+        )
         return str(path)
 
     async def create(self, claim: Json, pod: str) -> str:
@@ -149,11 +153,16 @@ class NetworkNode:
     async def joined(self, claim: Json, *others: str) -> str:
         """Let another pod reserve the claim, beside these; returns its UID."""
         uid: str = (await self._pod(claim))["metadata"]["uid"]
+        await self.reserve(claim, *others, uid)
+        return uid
+
+    async def reserve(self, claim: Json, *pods: str) -> None:
+        """Reserve the claim for these pods; without any, something that is no pod has it."""
         meta = claim["metadata"]
         path = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}/status"
-        users = [{"resource": "pods", "name": self.pods[each], "uid": each} for each in (*others, uid)]
-        await self.node.api.patch(path, {"status": {"reservedFor": users}})
-        return uid
+        users = [{"resource": "pods", "name": self.pods[each], "uid": each} for each in pods]
+        other = {"apiGroup": "example.com", "resource": "tests", "name": "test", "uid": "test"}
+        await self.node.api.patch(path, {"status": {"reservedFor": users or [other]}})
 
     async def delete(self, pod: str) -> None:
         """Delete a pod that has ended; controller-manager takes its reservation away."""
@@ -178,10 +187,6 @@ class NetworkNode:
         found = await eventually(now, lambda found: found is not None, within=_PATIENCE)
         assert found is not None
         return found
-
-    async def reserve_for_two(self, claim: Json) -> None:
-        """Reserve the claim for two pods."""
-        await self.joined(claim, await self.joined(claim))
 
     def host_sees_no_interface(self) -> None:
         """Have /sys show what it shows while the interface is in another namespace: nothing."""

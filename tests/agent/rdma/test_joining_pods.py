@@ -1,18 +1,63 @@
 """A claim with a network interface that several pods have reserved: one of them gets it, and the others do not run without it."""
 
 from testbed.eventually import eventually
-from testbed.hostnetwork import seen
+from testbed.hostnetwork import ip, seen
 from tests.agent.rdma.networknode import NIC, NetworkNode
 
 
-async def test_a_claim_that_several_pods_have_reserved_gets_no_interface(rail: NetworkNode) -> None:
-    """It can be in the network of one pod only; the others would run without it."""
+async def test_the_first_of_two_pods_that_reserved_the_claim_before_its_preparation_gets_the_interface(
+    rail: NetworkNode,
+) -> None:
+    """Reservations end with their pods only: if both were refused, it would be for ever."""
     async with rail.node.agent():
         await rail.heard()
         claim = await rail.claim()
-        await rail.reserve_for_two(claim)
-        assert "status.reservedFor: a network device is in the network of one pod" in await rail.prepare(
-            claim
+        first, second = rail.pod, await rail.joined(claim, rail.pod)
+        assert await rail.prepare(claim) == ""
+        await rail.begun(second)
+        assert f"is in the network of another pod (UID {first})" in await rail.create(claim, second)
+        namespace = await rail.begun(first)
+        assert await rail.create(claim, first) == ""
+        assert seen(rail.network.name, namespace)["addresses"] == rail.before["addresses"]
+        await rail.runtime.end(first)
+        await rail.delete(first)
+        await rail.follows(claim, second)
+
+
+async def test_both_interfaces_of_a_claim_go_to_one_pod_whichever_is_named_first_later(
+    rail: NetworkNode,
+) -> None:
+    """The second one was not to be had at the first try. Two pods that have one each would wait for each other for ever."""
+    other = rail.beside()
+    async with rail.node.agent():
+        await rail.heard()
+        claim = await rail.claim(devices=(NIC, "nic-mlx5-1"))
+        first, second = rail.pod, await rail.joined(claim, rail.pod)
+        stacked = f"{rail.network.peer}m"
+        ip("link", "add", stacked, "link", rail.network.peer, "type", "macvlan")
+        assert f"{stacked} is stacked on it" in await rail.prepare(claim)
+        ip("link", "delete", stacked)
+        await rail.reserve(claim, second, first)
+        assert await rail.prepare(claim) == ""
+        namespace = await rail.begun(first)
+        mounts = [rail.mount(claim), other.mount(claim)]
+        assert await rail.runtime.create(first, *mounts) == ""
+        assert {row["ifname"] for row in ip("link", "show", namespace=namespace)} >= {
+            rail.network.name,
+            rail.network.peer,
+        }
+
+
+async def test_a_claim_that_no_pod_has_reserved_gets_no_interface(rail: NetworkNode) -> None:
+    """Something else may reserve a claim, and it has no network."""
+    async with rail.node.agent():
+        await rail.heard()
+        claim = await rail.claim()
+        await rail.delete(rail.pod)
+        await rail.reserve(claim)
+        assert (
+            "status.reservedFor: a network device is in the network of a pod, and no pod has reserved"
+            in await rail.prepare(claim)
         )
 
 

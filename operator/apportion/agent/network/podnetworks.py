@@ -60,17 +60,23 @@ class PodNetworks:
         """The network of the sandbox of each pod (UID), as far as was heard."""
 
     async def offer(self, claim: ClaimRow, wanted: Mapping[str, NetworkConfig], pods: Sequence[str]) -> None:
-        """Note that the claim's pod gets these devices' interfaces; what is noted already stays.
+        """Note that the first of the claim's `pods` gets these devices' interfaces; what is noted already stays.
 
-        Raises BrokenInput for a claim that no pod can be served with, NotReady when an interface is not to be had now.
+        The others are refused when their containers begin (`creating`): to refuse all here would be for ever, because a reservation
+        ends with its pod only. Raises BrokenInput for a claim that no pod has reserved, or a device that cannot do what is asked;
+        NotReady when an interface is not to be had now.
         """
-        known = {row.device for row in self._rows() if (row.claim, row.driver) == (claim.uid, claim.driver)}
-        fresh = [device for device in claim.devices if device.device in wanted.keys() - known]
+        known = {
+            row.device: row for row in self._rows() if (row.claim, row.driver) == (claim.uid, claim.driver)
+        }
+        fresh = [device for device in claim.devices if device.device in wanted.keys() - known.keys()]
         if not fresh:
             return
-        if len(pods) != 1:
+        # The pod of a try that noted some of the devices goes on: two pods with one device each would wait for each other.
+        pod = next((row.pod for row in known.values() if row.pod in pods), next(iter(pods), ""))
+        if not pod:
             raise BrokenInput(
-                f"a network device is in the network of one pod, and {len(pods)} have reserved the claim",
+                "a network device is in the network of a pod, and no pod has reserved the claim",
                 field="status.reservedFor",
             )
         if not self._connected():
@@ -95,7 +101,7 @@ class PodNetworks:
                 driver=claim.driver,
                 device=device.device,
                 card=card.name,
-                pod=pods[0],
+                pod=pod,
                 interface=interface,
                 wanted=wanted[device.device].model_dump_json(by_alias=True, exclude_none=True),
             )
