@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from kubernetes_asyncio.client import Configuration
 
+from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.hardware import Hardware
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.journal import Journal
@@ -46,7 +47,7 @@ async def test_claims_with_limits_of_their_own_share_one_daemon_until_the_last_h
 ) -> None:
     """Each claim's containers have its limits; the first claim's end takes nothing from the second."""
     async with node(tmp_path, make_backend) as context:
-        setups = Setups(context, tmp_path / "mps")
+        setups = Setups(context, tmp_path, tmp_path / "run", CdiFolder(tmp_path / "cdi"))
         rows = [shares(context, "a", 25, 1024), shares(context, "b", 75, 4096)]
         found = [(await setups.set_up(row, 5.0))["gpu-0"] for row in rows]
         limits = [(dict(edits.env)["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"], edits.mounts) for edits in found]
@@ -66,7 +67,7 @@ async def test_a_claim_that_asks_for_a_device_set_up_otherwise_waits_for_the_oth
 ) -> None:
     """What runs keeps what it has; afterwards the device is free for anything."""
     async with node(tmp_path, make_backend) as context:
-        setups = Setups(context, tmp_path / "mps")
+        setups = Setups(context, tmp_path, tmp_path / "run", CdiFolder(tmp_path / "cdi"))
         first = shares(context, "a", 25, 1024)
         await setups.set_up(first, 5.0)
         (device,) = first.devices

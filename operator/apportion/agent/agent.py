@@ -103,7 +103,7 @@ class Agent:
             self.context, options.node, options.host_root, options.run_dir, socket=options.nri_socket
         )
         self._held_claims = HeldClaims(self.context, interval=options.held_interval, abandon=self._abandon)
-        self._setups = Setups(self.context, options.state_dir / "mps", CdiFolder(options.cdi_dir).mentions)
+        self._setups = Setups(self.context, options.state_dir, options.run_dir, CdiFolder(options.cdi_dir))
         self._inventory = InventoryBuilder(
             self.context,
             self._held_claims,

@@ -207,14 +207,15 @@ class NodeTools:
         async def written(_: ClaimRef) -> Claim | None:
             return claim
 
+        options, cdi = self._options, CdiFolder(self._options.cdi_dir)
         return Preparer(
             context,
-            CdiFolder(self._options.cdi_dir),
-            MetadataFolder(self._options.plugins_dir / driver, driver, self._options.rank_tables(driver)),
-            Setups(context, self._options.state_dir / "mps"),
+            cdi,
+            MetadataFolder(options.plugins_dir / driver, driver, options.rank_tables(driver)),
+            Setups(context, options.state_dir, options.run_dir, cdi),
             driver=driver,
             kind=kind,
-            node=self._options.node,
+            node=options.node,
             # There are no workers here: the caller cut the partition before.
             try_now=lambda _card, _partition: None,
             networks=self._networks(context),

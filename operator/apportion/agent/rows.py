@@ -3,10 +3,12 @@
 In: nothing. Out: frozen values that `journal` writes and reads, and that the workers decide by.
 """
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from apportion.agent.devices.sharing import TimeSlice
 from apportion.agent.devices.values import PartitionPlace
@@ -164,6 +166,19 @@ class SharingRow:
     """The limits are this claim's, set in its containers: the daemon has none, and serves other claims of its devices, too."""
     done: bool = False
     """All of it was set up."""
+
+    @classmethod
+    def from_json(cls, text: str) -> "SharingRow":
+        """Return the row that `to_json` wrote. Raises ValueError, TypeError or KeyError for any other text."""
+        raw: dict[str, Any] = json.loads(text)
+        devices = (
+            SharedDevice(**{**each, "time_slice": TimeSlice(each["time_slice"])}) for each in raw["devices"]
+        )
+        return cls(**{**raw, "devices": tuple(devices)})
+
+    def to_json(self) -> str:
+        """Return the row as text."""
+        return json.dumps(asdict(self))
 
     @property
     def under_mps(self) -> tuple[SharedDevice, ...]:

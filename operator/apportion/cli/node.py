@@ -69,7 +69,10 @@ StateDir: TypeAlias = Annotated[
 ]
 RunDir: TypeAlias = Annotated[
     Path,
-    typer.Option(help="What a reboot may take: network namespaces that are kept.", envvar="RUN_DIR"),
+    typer.Option(
+        help="What a reboot may take: network namespaces that are kept, notes of what is set up.",
+        envvar="RUN_DIR",
+    ),
 ]
 DriverGpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for GPUs.", envvar="DRIVER_GPU")]
 DriverNpu: TypeAlias = Annotated[str, typer.Option(help="DRA driver name for NPUs.", envvar="DRIVER_NPU")]

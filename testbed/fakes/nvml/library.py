@@ -226,6 +226,11 @@ class FakeNvml(FakeDriver[layout.State]):
         row = self.read().gpu[gpu]
         return int(row.compute_mode), int(row.time_slice)
 
+    def slice(self, gpu: int, steps: int) -> None:
+        """Set a time slice, as a person does by nvidia-smi."""
+        with self.changing() as state:
+            state.gpu[gpu].time_slice = steps
+
     def reset(self, gpu: int) -> None:
         """Reset a GPU: instances and errors go, a pending MIG mode becomes current."""
         with self.changing() as state:

@@ -5,7 +5,7 @@ from pathlib import Path
 from testbed.eventually import eventually
 from tests.agent.killedagent import killed_agent
 from tests.agent.nvml.nodes import MakeFake
-from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host
+from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host, sliced
 from tests.agent.nvml.test_control_daemons import DEFAULT, EXCLUSIVE_PROCESS, prepared
 
 
@@ -18,6 +18,15 @@ def lose_journal(host: SharingHost) -> None:
 def restart_host(boot: Path) -> None:
     """Let the host have another boot id."""
     boot.write_text("second boot", encoding="utf-8")
+
+
+async def settles(host: SharingHost, expected: list[str]) -> None:
+    """Wait until just this is set up."""
+
+    async def left() -> list[str]:
+        return host.left()
+
+    await eventually(left, lambda found: found == expected)
 
 
 async def test_a_lost_journal_costs_running_programs_no_daemon_and_their_end_leaves_nothing(
@@ -36,6 +45,37 @@ async def test_a_lost_journal_costs_running_programs_no_daemon_and_their_end_lea
             assert fake.shared(0) == (EXCLUSIVE_PROCESS, 0)
             await agent.insist(lambda: node.unprepare(claim))
             await host.becomes_idle()
+
+
+async def test_a_lost_journal_leaves_no_time_slice_after_its_claim(faked: MakeFake, namespace: str) -> None:
+    """No driver says who set one: the claim that runs keeps it, and the GPU has the driver's when the claim is unprepared."""
+    async with faked("H100-80GB", "H100-80GB") as (node, fake), sharing_host(node, fake) as host:
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "lives", "gpu-0", config=[sliced("Long")])
+            assert await prepared(agent, host, claim) == ""
+        fake.slice(1, 2)  # a person's
+        lose_journal(host)
+        async with killed_agent(node, "never") as agent:
+            await eventually(node.devices, bool)
+            assert [fake.shared(gpu) for gpu in (0, 1)] == [(DEFAULT, 3), (DEFAULT, 2)]
+            await agent.insist(lambda: node.unprepare(claim))
+            await settles(host, ["gpu 1 has slice 2"])
+
+
+async def test_a_time_slice_of_a_claim_that_ended_with_the_journal_is_taken_back(
+    faked: MakeFake, namespace: str
+) -> None:
+    """Nobody unprepares it any more; a slice that a person set on a GPU that no claim has had stays."""
+    async with faked("H100-80GB", "H100-80GB") as (node, fake), sharing_host(node, fake) as host:
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "gone", "gpu-0", config=[sliced("Long")])
+            assert await prepared(agent, host, claim) == ""
+        fake.slice(1, 2)
+        lose_journal(host)
+        for path in node.options.cdi_dir.iterdir():
+            path.unlink()
+        async with killed_agent(node, "never"):
+            await settles(host, ["gpu 1 has slice 2"])
 
 
 async def test_a_daemon_that_no_claim_uses_is_ended_when_the_agent_starts(

@@ -4,25 +4,23 @@ In: a connection inside a transaction, rows. Out: rows, or a NotReady naming the
 own, because the agent of the last release writes the others with the columns that it knows.
 """
 
-import json
 import sqlite3
-from dataclasses import asdict
-from typing import Any
 
-from apportion.agent.devices.sharing import TimeSlice
-from apportion.agent.rows import SharedDevice, SharingRow
+from apportion.agent.rows import SharingRow
 from apportion.errors import NotReady
 
 
 def every(db: sqlite3.Connection) -> tuple[SharingRow, ...]:
     """Return all rows, oldest first."""
-    return tuple(_row(found) for found in db.execute("SELECT * FROM sharing ORDER BY rowid"))
+    return tuple(
+        SharingRow.from_json(found["setup"]) for found in db.execute("SELECT * FROM sharing ORDER BY rowid")
+    )
 
 
 def one(db: sqlite3.Connection, uid: str, driver: str) -> SharingRow | None:
     """Return the row of one claim and driver."""
     found = db.execute("SELECT * FROM sharing WHERE uid=? AND driver=?", (uid, driver)).fetchone()
-    return _row(found) if found else None
+    return SharingRow.from_json(found["setup"]) if found else None
 
 
 def put(db: sqlite3.Connection, row: SharingRow) -> None:
@@ -36,7 +34,7 @@ def put(db: sqlite3.Connection, row: SharingRow) -> None:
                 )
     db.execute(
         "INSERT INTO sharing VALUES (?,?,?) ON CONFLICT (uid, driver) DO UPDATE SET setup=excluded.setup",
-        (row.uid, row.driver, json.dumps(asdict(row))),
+        (row.uid, row.driver, row.to_json()),
     )
 
 
@@ -68,11 +66,3 @@ def _limits(row: SharingRow) -> tuple[object, ...]:
     """Return what a daemon is started with; limits that are a claim's own are not among it."""
     limits = (row.percentage, tuple(each.memory for each in row.under_mps))
     return (row.multi_user, row.own_limits, *(() if row.own_limits else limits))
-
-
-def _row(found: sqlite3.Row) -> SharingRow:
-    raw: dict[str, Any] = json.loads(found["setup"])
-    devices = (
-        SharedDevice(**{**each, "time_slice": TimeSlice(each["time_slice"])}) for each in raw["devices"]
-    )
-    return SharingRow(**{**raw, "devices": tuple(devices)})

@@ -15,31 +15,34 @@ from typing import Final
 
 import structlog
 
+from apportion.agent.cdi import CdiFolder
 from apportion.agent.devices.sharing import ControlDaemon, Sharing, TimeSlice
-from apportion.agent.devices.values import WRITABLE, Edits, Mount
+from apportion.agent.devices.values import Edits
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing import daemonfolder
+from apportion.agent.sharing.daemons import client_edits, control_daemon
+from apportion.agent.sharing.notes import SetupNotes
 from apportion.errors import ApportionError, Lost
 
 _log = structlog.get_logger()
 
-_PIPE: Final = "/tmp/nvidia-mps"  # noqa: S108 - where NVIDIA's programs look when nothing is set
+_NOTES: Final = "setups"
+"""The folder of the notes below the agent's own in /run."""
 
 
 class Setups:
     """The setups of all claims of this node."""
 
-    def __init__(
-        self, context: AgentContext, folder: Path, mentioned: Callable[[str], bool] = lambda _: False
-    ) -> None:
-        """`folder` is where daemons have theirs; host and agent see it under one path.
+    def __init__(self, context: AgentContext, state: Path, run: Path, cdi: CdiFolder) -> None:
+        """Daemons have their folders in `state`, which host and agent see under one path; `run` gets notes for a lost journal.
 
-        `mentioned(path)` says whether a prepared claim's files name a path: then its containers may use what is there.
+        `cdi` has the files of prepared claims: what they name, containers may use.
         """
         self._context = context
-        self._folder = folder
-        self._mentioned = mentioned
+        self._folder = state / "mps"
+        self._notes = SetupNotes(run / _NOTES)
+        self._cdi = cdi
         self._failing: Mapping[str, str] = {}
         """Why daemons do not run that claims have, by name."""
 
@@ -68,31 +71,14 @@ class Setups:
             if known is None or replace(known, done=False) != replace(row, done=False):
                 if known is not None:
                     await self._undo(known)
-                await asyncio.to_thread(journal.put_sharing, replace(row, done=False))
+                await asyncio.to_thread(self._write, replace(row, done=False))
                 self._context.at("sharing.intent")
                 known = None
             if known is None or not known.done:
                 await self._act(row, seconds)
-                await asyncio.to_thread(journal.put_sharing, replace(row, done=True))
+                await asyncio.to_thread(self._write, replace(row, done=True))
                 self._context.at("sharing.done")
-        return self.edits(row)
-
-    def edits(self, row: SharingRow) -> Mapping[str, Edits]:
-        """Return what containers need for the devices of a claim, by their names."""
-        if not row.daemon:
-            return {}
-        env = [("CUDA_MPS_PIPE_DIRECTORY", _PIPE)]
-        if row.own_limits and row.percentage is not None:
-            env.append(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(row.percentage)))
-        limits = [f"{n}={each.memory}M" for n, each in enumerate(row.under_mps) if each.memory is not None]
-        if row.own_limits and limits:
-            env.append(("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ",".join(limits)))
-        folder = self._folder / row.daemon
-        mounts = (
-            Mount(str(folder / "pipe"), _PIPE, WRITABLE),
-            Mount(str(folder / "shm"), "/dev/shm", WRITABLE),  # noqa: S108
-        )
-        return {each.device: Edits(env=tuple(env), mounts=mounts) for each in row.under_mps}
+        return client_edits(row, self._folder)
 
     async def end(self, uid: str, driver: str) -> None:
         """Take back what a claim had set up, as far as no other claim shares it; without a row there is nothing.
@@ -111,12 +97,15 @@ class Setups:
             await asyncio.sleep(interval)
 
     async def look(self) -> None:
-        """Find out which daemons do not run, before anything is said of their devices."""
+        """Find out which daemons do not run, before anything is said of their devices, and note what an agent of before has not."""
+        for row in self._context.journal.sharing():
+            self._notes.put(row)
         self._failing = dict.fromkeys(await self._ended(), "it has ended")
 
     async def keep(self) -> None:
         """Make good what ended by itself, and end what was left."""
         journal = self._context.journal
+        await self._recover()
         for row in journal.sharing():
             if journal.claim(row.uid, row.driver) is None:
                 try:
@@ -128,6 +117,27 @@ class Setups:
             await self._end_orphans()
         except (ApportionError, OSError) as error:
             _log.warning("sharing.orphans_left", error=str(error))
+
+    async def _recover(self) -> None:
+        """Take from the notes what the journal has lost, unless its claim is not known and may run all the same."""
+        journal = self._context.journal
+        known = {(row.uid, row.driver) for row in journal.sharing()}
+        for row in self._notes.rows():
+            if (row.uid, row.driver) in known or (
+                journal.claim(row.uid, row.driver) is None and self._cdi.mentions(row.uid)
+            ):
+                continue
+            try:
+                async with self._locked(row):
+                    if journal.sharing_of(row.uid, row.driver) is None:
+                        await asyncio.to_thread(journal.put_sharing, row)
+            except ApportionError as error:
+                # Another claim has a device of it set up otherwise: its turn comes after that one.
+                _log.warning("sharing.not_recovered", claim=row.uid, driver=row.driver, error=str(error))
+
+    def _write(self, row: SharingRow) -> None:
+        self._context.journal.put_sharing(row)
+        self._notes.put(row)
 
     async def _ended(self) -> Collection[str]:
         """Return the daemons that claims have and that do not run; those known before where it cannot be found out."""
@@ -156,7 +166,7 @@ class Setups:
             await self._start(row, seconds)
 
     async def _start(self, row: SharingRow, seconds: float) -> None:
-        daemon = self._daemon(row)
+        daemon = control_daemon(row, self._folder)
         cards = [each.card_uuid for each in row.under_mps if each.whole]
         await asyncio.to_thread(daemonfolder.make, daemon.folder, cards)
         self._context.at("sharing.folders")
@@ -207,6 +217,7 @@ class Setups:
                     self._on(each, partial(_set_time_slice, time_slice=TimeSlice.DEFAULT)), each
                 )
             self._context.at("sharing.taken_back")
+        self._notes.drop(row)
         await asyncio.to_thread(self._context.journal.drop_sharing, row.uid, row.driver)
         self._context.at("sharing.gone")
 
@@ -217,7 +228,7 @@ class Setups:
         for name in (left | set(await self._context.hardware.daemons())) - known:
             async with self._context.lock(f"mps-{name}"):
                 now = {row.daemon for row in self._context.journal.sharing()}
-                if name not in now and not self._mentioned(str(self._folder / name)):
+                if name not in now and not self._cdi.mentions(str(self._folder / name)):
                     _log.warning("sharing.orphan", daemon=name)
                     await self._context.hardware.stop_daemon(name)
                     for uuid in await asyncio.to_thread(daemonfolder.cards_in, self._folder / name):
@@ -243,18 +254,6 @@ class Setups:
             await doing
         except Lost as error:
             _log.warning("sharing.card_lost", device=device.device, error=str(error))
-
-    def _daemon(self, row: SharingRow) -> ControlDaemon:
-        devices = row.under_mps
-        limits = () if row.own_limits else devices
-        return ControlDaemon(
-            row.daemon,
-            self._folder / row.daemon,
-            tuple(each.uuid for each in devices),
-            None if row.own_limits else row.percentage,
-            tuple((each.uuid, each.memory) for each in limits if each.memory is not None),
-            row.multi_user,
-        )
 
     @asynccontextmanager
     async def _locked(self, *rows: SharingRow) -> AsyncIterator[None]:
