@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -241,8 +242,8 @@ def test_claims_that_share_a_device_are_read_back_with_their_parts(tmp_path: Pat
     path = tmp_path / "journal.db"
     first, second = shares("c1", Share("a", 10), Share("b", 20)), shares("c2", Share("c", 30))
     with closing(Journal(path, "b")) as journal:
-        journal.reserve(first, {"gpu-0": 60})
-        journal.reserve(second, {"gpu-0": 60})
+        journal.reserve(first)
+        journal.reserve(second)
         journal.put_claim(replace(first, step=ClaimStep.PREPARED))
     with closing(Journal(path, "b")) as journal:
         assert journal.claims() == (replace(first, step=ClaimStep.PREPARED), second)
@@ -256,25 +257,22 @@ def test_claims_that_share_a_device_are_read_back_with_their_parts(tmp_path: Pat
         assert db.execute("SELECT count(*) FROM shares").fetchone() == (0,)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "why"),
-    [
-        (shares("two", Share("mine", 31)), "31 more do not fit"),
-        (shares("two", Share("mine", 16), Share("too", 15)), "31 more do not fit"),
-        (shares("two", Share("theirs", 1)), "held by ResourceClaim team/claim-one"),
-        (claim("two", "gpu-0"), "held by ResourceClaim team/claim-one"),
-        (claim("two", "gpu-0-mig-x"), "held by ResourceClaim team/claim-one"),
-    ],
-    ids=["too much", "too much together", "the same share", "the whole", "a partition"],
-)
-def test_who_shares_a_device_is_disturbed_by_nobody(tmp_path: Path, wanted: ClaimRow, why: str) -> None:
-    """What fits beside the share is reserved, and nothing else."""
+def test_a_claim_that_a_check_refuses_leaves_no_row_and_is_asked_about_with_the_others(
+    tmp_path: Path,
+) -> None:
+    """The check sees the other claims of its driver, and nothing of it is written."""
+    seen: list[str] = []
+
+    def refuse(others: Sequence[ClaimRow]) -> None:
+        seen.extend(row.uid for row in others)
+        raise NotReady("no room")
+
     with closing(Journal(tmp_path / "journal.db", "b")) as journal:
-        journal.reserve(shares("one", Share("theirs", 30)), {"gpu-0": 60})
-        with pytest.raises(NotReady, match=why):
-            journal.reserve(wanted, {"gpu-0": 60})
-        journal.reserve(shares("three", Share("mine", 30)), {"gpu-0": 60})
-        assert [row.uid for row in journal.claims()] == ["one", "three"]
+        journal.reserve(claim("one", "gpu-0-mig-x"))
+        with pytest.raises(NotReady, match="no room"):
+            journal.reserve(claim("two", "gpu-0-mig-y"), refuse)
+        assert seen == ["one"]
+        assert [row.uid for row in journal.claims()] == ["one"]
 
 
 def test_two_agents_give_a_card_one_name(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ In: nothing. Out: frozen values that `journal` writes and reads, and that the wo
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -131,6 +131,13 @@ class ClaimRow:
         """Whether an administrator prepares it, on the node and without the API."""
         return any(device.by_hand for device in self.devices)
 
+    def holds(self, device: str, wanted: str) -> NotReady:
+        """Return the error for another claim that wants a device, because of one that this claim has."""
+        return NotReady(
+            f"device {wanted} is held by ResourceClaim {self.key} (uid {self.uid}), which has"
+            f" {device} prepared; it is free after that claim is unprepared"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SharedDevice:
@@ -190,29 +197,6 @@ class SharingRow:
         """Name of its control daemon, "" without one: the same for all claims that share the same devices."""
         uuids = ",".join(each.uuid for each in self.under_mps)
         return uuid.uuid5(uuid.NAMESPACE_OID, uuids).hex if uuids else ""
-
-
-def check_room(row: ClaimRow, others: Sequence[ClaimRow], room: Mapping[str, int]) -> None:
-    """Raise NotReady when a claim's shares do not fit beside those that others have prepared.
-
-    `room`: bytes of memory of devices that may be shared, by name. The last line of defence: allocations are of claims that
-    fit, but a share whose claim has lost it is in use until it is unprepared.
-    """
-    for name in dict.fromkeys(device.device for device in row.devices if device.share is not None):
-        mine = _memory(row, name)
-        holders = [other for other in others if _memory(other, name)]
-        taken = sum(_memory(other, name) for other in holders)
-        if name in room and mine + taken > room[name]:
-            raise NotReady(
-                f"device {name} has {room[name]} bytes of memory to share, of which {taken} are prepared for"
-                f" {', '.join(f'ResourceClaim {other.key}' for other in holders)}; {mine} more do not fit"
-            )
-
-
-def _memory(row: ClaimRow, name: str) -> int:
-    """Return the bytes that a claim has of a device by its shares."""
-    found = (device for device in row.devices if device.device == name and not device.admin)
-    return sum(device.share.memory for device in found if device.share is not None)
 
 
 class NetworkStep(StrEnum):

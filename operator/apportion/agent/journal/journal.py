@@ -12,21 +12,18 @@ on the disk when the call returns (WAL, synchronous=FULL); two agents of a rolli
 
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 from apportion.agent.journal import cards, networks, rows, sharing
 from apportion.agent.journal.file import open_file
 from apportion.agent.journal.known import Known
-from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow, check_room
+from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow
 from apportion.errors import BrokenInput, NotReady
 
 T = TypeVar("T")
-_NO_ROOM: Mapping[str, int] = MappingProxyType({})
-_NO_KIN: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 class Journal:
@@ -91,26 +88,21 @@ class Journal:
             return rows.claim(db, uid, driver)
 
     def reserve(
-        self, row: ClaimRow, room: Mapping[str, int] = _NO_ROOM, kin: Mapping[str, Collection[str]] = _NO_KIN
+        self, row: ClaimRow, check: Callable[[Sequence[ClaimRow]], None] = lambda _others: None
     ) -> None:
-        """Write the first step of a claim, unless another claim still holds one of its devices, or too much of one.
+        """Write the first step of a claim, unless another claim still holds one of its devices.
 
-        `room`: bytes of memory of devices that claims may share, by name. `kin`: by card the others that nobody may have at
-        the same time (a NIC and its virtual functions). Check and write are one transaction, also against another agent
-        process. Raises NotReady naming the holder.
+        `check` gets the rows of the driver's other claims, and raises if the claim may not be beside them. Check and write are one
+        transaction, also against another agent process. Raises NotReady naming the holder.
         """
         with self._transaction() as db:
             others = [each for each in rows.claims(db) if each.driver == row.driver and each.uid != row.uid]
-            check_room(row, others, room)
             for other in others:
                 for mine in row.devices:
                     for theirs in other.devices:
-                        related = theirs.card in kin.get(mine.card, ()) and not (mine.admin or theirs.admin)
-                        if related or mine.clashes(theirs):
-                            raise NotReady(
-                                f"device {mine.device} is held by ResourceClaim {other.key} (uid {other.uid}), which has"
-                                f" {theirs.device} prepared; it is free after that claim is unprepared"
-                            )
+                        if mine.clashes(theirs):
+                            raise other.holds(theirs.device, mine.device)
+            check(others)
             cards.drop(db, rows.owner(row.driver, row.uid))
             rows.put_claim(db, row)
 

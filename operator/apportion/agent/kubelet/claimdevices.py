@@ -3,8 +3,7 @@
 In: a claim's results and the node's cards. Out: the journal's rows of devices, or the reason why not.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from apportion.agent.cdi import device_id
 from apportion.agent.devices.values import Card, CardKind
@@ -62,23 +61,6 @@ def share_of(result: DeviceResult) -> Share | None:
         memory.nano // NANO if memory is not None else 0,
         cores.nano // NANO if cores is not None else 0,
     )
-
-
-def kin(cards: Mapping[str, Card], rows: Iterable[ClaimRow] = ()) -> dict[str, set[str]]:
-    """Return by card the others that nobody may have at the same time: a NIC's virtual functions, and their NIC.
-
-    A generic card has the parts beside that claims still have and that are not there any more: `rows` are those of its driver.
-    """
-    parts = {card.name: card.part_of for card in cards.values() if card.part_of}
-    for name in {device.card for row in rows for device in row.devices} - cards.keys():
-        card = card_of(name, dict(cards))
-        if card is not None and card.kind not in (*CardKind,):
-            parts[name] = card.name
-    found: dict[str, set[str]] = defaultdict(set)
-    for part, whole in parts.items():
-        found[part].add(whole)
-        found[whole].add(part)
-    return found
 
 
 def check_cards(known: ClaimRow, devices: Sequence[ClaimDevice]) -> None:

@@ -15,12 +15,13 @@ import structlog
 
 from apportion.agent.cdi import CdiFolder, Injection
 from apportion.agent.devices.values import LivePartition, PartitionPlace
-from apportion.agent.kubelet.claimdevices import check_cards, claim_devices, kin
+from apportion.agent.kubelet.claimdevices import check_cards, claim_devices
 from apportion.agent.kubelet.claims import ClaimRef, allocated_devices, read, still_allocated
 from apportion.agent.kubelet.claimsetup import ClaimSetup
 from apportion.agent.kubelet.claimstatus import ClaimStatusWriter, DeviceCondition
 from apportion.agent.kubelet.configuration import network_configs
 from apportion.agent.kubelet.devicewaiter import LONGEST_WAIT, DeviceWaiter
+from apportion.agent.kubelet.fit import check_fit
 from apportion.agent.kubelet.metadata import DeviceDescription, MetadataFolder
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.lifecycle.desiredpartitions import layout_of
@@ -28,7 +29,6 @@ from apportion.agent.network.podnetworks import PodNetworks
 from apportion.agent.rows import ClaimDevice, ClaimRow, ClaimStep
 from apportion.agent.sharing.setups import Setups
 from apportion.agent.slices.device import device_attributes
-from apportion.agent.slices.sharing import shareable_memory
 from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.errors import ApportionError, NotReady
@@ -269,10 +269,8 @@ class Preparer:
     async def begin(self, claim: Claim, results: Sequence[DeviceResult], row: ClaimRow) -> None:
         """Write a claim's first row. Raises as `_reserve`; a claim that runs keeps what it has, whatever is refused by now."""
         self._setup.check(claim, results, row.devices)
-        journal, cards = self._context.journal, self._context.hardware.cards
-        room = {card.name: shareable_memory(card) for card in cards.values()}
-        others = [each for each in journal.claims() if each.driver == self.driver]
-        await asyncio.to_thread(journal.reserve, row, room, kin(cards, others))
+        cards = self._context.hardware.cards
+        await asyncio.to_thread(self._context.journal.reserve, row, partial(check_fit, row, cards=cards))
         self._context.at("claim.preparing")
 
     async def _write_step(self, row: ClaimRow, step: ClaimStep) -> None:

@@ -14,7 +14,8 @@ from apportion.api.policy import SharingStrategy
 from apportion.dra.quantity import Format, Quantity
 
 Json = dict[str, Any]
-_PERCENT: Final = 100
+PERCENT: Final = 100
+"""The cores of a card, as shares count them."""
 _STEP: Final = MIB
 """Bytes; claims consume multiples of this (as NVIDIA's driver: dra-driver-nvidia-gpu, consumable_shares.go)."""
 
@@ -56,7 +57,7 @@ def why_not_shared(card: Card, sharing: PublishedSharing) -> str:
 
 def has_room(card: Card, sharing: PublishedSharing, held: Held) -> bool:
     """Say whether a further claim could get anything of the card beside what is held."""
-    cores = held.cores < _PERCENT or sharing.strategy is not SharingStrategy.MPS
+    cores = held.cores < PERCENT or sharing.strategy is not SharingStrategy.MPS
     return cores and sharing.most > held.claims and _left(card, held) >= _STEP
 
 
@@ -66,11 +67,11 @@ def shared_capacity(card: Card, sharing: PublishedSharing, held: Held) -> Json:
     `memory` in bytes, `shares`, a count, and under MPS `cores` in percent; a claim that asks for none of one gets an equal part. What
     else the card has can be read by selectors and is consumed by nobody. What is held is left out, as long as there is room beside it.
     """
-    total, most, cores = shareable_memory(card), sharing.most, _PERCENT
+    total, most, cores = shareable_memory(card), sharing.most, PERCENT
     if has_room(card, sharing, held):
         left = _left(card, held)
         part = max(min(total // most, left) // _STEP * _STEP, _STEP)
-        total, most, cores = left, most - held.claims, max(_PERCENT - held.cores, 1)
+        total, most, cores = left, most - held.claims, max(PERCENT - held.cores, 1)
     else:
         part = total // most // _STEP * _STEP
     found = {
@@ -86,7 +87,7 @@ def shared_capacity(card: Card, sharing: PublishedSharing, held: Held) -> Json:
         "memory": _ranged(total, part, _STEP, "BinarySI"),
         "shares": _ranged(most, 1, 1, "DecimalSI"),
         **(
-            {"cores": _ranged(cores, min(max(_PERCENT // sharing.most, 1), cores), 1, "DecimalSI")}
+            {"cores": _ranged(cores, min(max(PERCENT // sharing.most, 1), cores), 1, "DecimalSI")}
             if sharing.strategy is SharingStrategy.MPS
             else {}
         ),
