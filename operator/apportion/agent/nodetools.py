@@ -6,7 +6,7 @@ locks and files: a running agent sees the claim, leaves its devices alone, and t
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -150,14 +150,13 @@ class NodeTools:
         return {"card": name, "uuid": cards[name].uuid, "marked": marked, "reason": reason}
 
     async def forget(self, name: str) -> Json:
-        """Forget a card that has left for good, with the partitions that were on it.
+        """Forget a card that has left for good, with the partitions that were on it, and its parts.
 
         Raises BrokenInput for a name that no such card has, NotReady while a claim has a device of the card prepared.
         """
         async with self._context() as context:
-            there = context.hardware.cards.get(name)
-            uuid, partitions = context.journal.forget_card(name, there.uuid if there is not None else "")
-            return {"card": name, "uuid": uuid, "partitions": partitions}
+            there = {card.name: card.uuid for card in context.hardware.cards.values()}
+            return {"card": name, **asdict(context.journal.forget_card(name, there))}
 
     @asynccontextmanager
     async def _context(self) -> AsyncIterator[AgentContext]:

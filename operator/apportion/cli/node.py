@@ -249,7 +249,7 @@ def commands(open_tools: Callable[[NodeOptions], Tools]) -> typer.Typer:
         card: Annotated[str, typer.Argument(help="The card, by the name that it had.")],
         output: document.Output = "text",
     ) -> None:
-        """Say that a card has left for good, and its partitions with it: its name is free for another card."""
+        """Say that a card has left for good, and its partitions and parts with it: their names are free for others."""
         _show(lambda: open_tools(context.obj).forget(card), output, node_tables.forgotten)
 
     return app

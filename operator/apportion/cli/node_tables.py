@@ -120,7 +120,7 @@ def released(found: Json, console: Console) -> None:
 
 def forgotten(found: Json, console: Console) -> None:
     """Show what is forgotten."""
-    names = ", ".join(found["partitions"])
+    names = ", ".join((*found["partitions"], *found["parts"]))
     said = f"{found['card']} ({found['uuid'] or 'of unknown UUID'}) is forgotten"
     console.print(escape(f"{said}, with {names}" if names else said), soft_wrap=True)
 

@@ -159,7 +159,7 @@ async def test_a_person_says_that_a_gpu_left_for_good(faked: MakeFake, namespace
             assert (status, "has a device of gpu-1 prepared" in error) == (1, True)
             await agent.insist(lambda: node.unprepare(claim))
             await node.remove(device)
-            found = {"card": "gpu-1", "uuid": uuid, "partitions": [f"{node.name}-{device}"]}
+            found = {"card": "gpu-1", "uuid": uuid, "partitions": [f"{node.name}-{device}"], "parts": []}
             assert await _command(node, "forget", "gpu-1") == (0, found)
             await eventually(lambda: node.see(device), lambda item: item == {})
         fake.give_back(2)

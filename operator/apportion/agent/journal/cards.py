@@ -7,6 +7,7 @@ Tables of their own, because the agent of the last release writes the others wit
 import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from apportion.agent.devices.names import free_name
 from apportion.errors import BrokenInput, NotReady
@@ -28,20 +29,36 @@ def name(db: sqlite3.Connection, stem: str, uuid: str, number: int) -> str:
     return fresh
 
 
-def forget(db: sqlite3.Connection, card: str, there: str) -> tuple[str, list[str]]:
-    """Remove a card's name, unless the card of UUID `there` has it now, and its partitions; returns its UUID and their names.
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What is known no more of a card that left."""
 
-    Raises BrokenInput when no other card is known by this name, NotReady while a claim has a device of it prepared.
+    uuid: str
+    """"" when that was never known."""
+    partitions: tuple[str, ...]
+    """Names of its Partition objects."""
+    parts: tuple[str, ...]
+    """Names of its parts."""
+
+
+def forget(db: sqlite3.Connection, card: str, there: Mapping[str, str]) -> Forgotten:
+    """Remove a card's name, its partitions, and the names of its parts (`fpga-1-region-0` of `fpga-1`).
+
+    What is `there` (UUIDs by name) keeps its name. Raises BrokenInput when no other card is known by this name, NotReady while a
+    claim has a device of it prepared.
     """
+    own, present = there.get(card, ""), set(there.values())
+    parts = {
+        name: uuid for name, uuid in names(db).items() if name.startswith(f"{card}-") and uuid not in present
+    }
     owners = {
         row["owner"]: row["uuid"]
-        for row in db.execute("SELECT * FROM row_cards WHERE card=? AND uuid<>?", (card, there))
+        for row in db.execute("SELECT * FROM row_cards")
+        if (row["card"] == card and row["uuid"] != own) or row["card"] in parts
     }
-    known = names(db).get(card, there)
-    if known == there and not owners:
-        raise BrokenInput(
-            f"no card of this name has left: {f'{card} is {there}' if there else 'none is known'}"
-        )
+    known = names(db).get(card, own)
+    if known == own and not owners:
+        raise BrokenInput(f"no card of this name has left: {f'{card} is {own}' if own else 'none is known'}")
     for row in db.execute("SELECT * FROM claims"):
         if f"{row['driver']}/{row['uid']}" in owners:
             raise NotReady(
@@ -56,10 +73,10 @@ def forget(db: sqlite3.Connection, card: str, there: str) -> tuple[str, list[str
     for row in gone:
         db.execute("DELETE FROM partitions WHERE uid=?", (row["uid"],))
         drop(db, row["uid"])
-    db.execute("DELETE FROM cards WHERE name=? AND uuid<>?", (card, there))
-    return next((uuid for uuid in (known, *owners.values()) if uuid != there), ""), [
-        row["name"] for row in gone
-    ]
+    db.execute("DELETE FROM cards WHERE name=? AND uuid<>?", (card, own))
+    db.executemany("DELETE FROM cards WHERE name=?", [(name,) for name in parts])
+    uuid = next((uuid for uuid in (known, *owners.values()) if uuid != own), "")
+    return Forgotten(uuid, tuple(row["name"] for row in gone), tuple(sorted(parts)))
 
 
 def learn(db: sqlite3.Connection, uuids: Mapping[str, str]) -> None:

@@ -165,11 +165,10 @@ class Journal:
         """Return the names of profiles of which partitions exist on a card (`CardNames`); of two names the older one."""
         return rows.profiles(self.partitions().values(), uuid)
 
-    def forget_card(self, name: str, there: str) -> tuple[str, list[str]]:
-        """Forget the card that had this name, with its partitions; `there` is the UUID of the one that has it now, "" for none.
+    def forget_card(self, name: str, there: Mapping[str, str]) -> cards.Forgotten:
+        """Forget the card that had this name, with its partitions and parts; `there` are the UUIDs by name of those that are there.
 
-        Returns the UUID and the names of the partitions. Raises BrokenInput when no such card is known, NotReady while a
-        claim has a device of it prepared.
+        Raises BrokenInput when no such card is known, NotReady while a claim has a device of it prepared.
         """
         with self._transaction() as db:
             return cards.forget(db, name, there)
