@@ -21,7 +21,7 @@ from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.nodeevents import NodeEvents
 from apportion.agent.rows import PartitionRow, Step
 from apportion.agent.wakeup import Wakeup
-from apportion.errors import ApportionError, HardwareError
+from apportion.errors import ApportionError, HardwareError, NotReady
 
 _log = structlog.get_logger()
 _PARTITION_LOOKS = 5
@@ -74,8 +74,10 @@ class HardwareMonitor:
         """Wakes health streams when the health of a card changed."""
 
     async def run(self) -> None:
-        """Poll until cancelled."""
+        """Poll until cancelled. Raises NotReady when the journal is broken: who only hears of it tries again, for ever."""
         for look in itertools.count():
+            if self._context.journal.broken:
+                raise NotReady(self._context.journal.broken)
             await self.check(partitions=look % _PARTITION_LOOKS == 0)
             if look % _LOOKS == 0:
                 await self._discover()

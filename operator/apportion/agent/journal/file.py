@@ -5,6 +5,7 @@ read-only, an error of its driver, and a lock of another process say nothing abo
 """
 
 import sqlite3
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,8 @@ The agent of the last release may still have the file open (rolling update): a s
 """
 _BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 """Result codes that blame the file's content (sqlite.org/rescode.html); the low byte of an extended code is one of these."""
+UNREADABLE: Final = (ValueError, LookupError, TypeError)
+"""What the reading of a row raises whose content no agent wrote: SQLite has no checksums."""
 _MOST_BROKEN: Final = 8
 """Broken files that are kept."""
 
@@ -72,34 +75,44 @@ class _BrokenFile(Exception):  # noqa: N818 - named after what is broken
     """The content of the file is no journal that this release can use."""
 
 
-def open_file(path: Path) -> sqlite3.Connection:
-    """Open or make a journal; one of an older release is brought up, its rows kept.
+def is_broken(error: sqlite3.Error) -> bool:
+    """Say whether an error blames the content of the file."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
+
+
+def open_file(path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]]) -> sqlite3.Connection:
+    """Open or make a journal; one of an older release is brought up, its rows kept. `tables` read all rows.
 
     A broken one, or one of a later release, is set aside. Raises NotReady when it cannot be opened for any other reason.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return _open(path)
+            return _open(path, tables)
         except _BrokenFile as error:
             # SQLite takes bytes that the disk does not give (EIO) for broken ones; a plain read tells them apart.
             path.read_bytes()
             aside = _set_aside(path)
             _log.error("journal.broken", error=str(error), set_aside=aside and aside.name)
-            return _open(path)
+            return _open(path, tables)
     except (sqlite3.Error, OSError, _BrokenFile) as error:
         raise NotReady(f"the journal {path} cannot be opened, and stays as it is: {error}") from None
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, tables: Iterable[Callable[[sqlite3.Connection], object]]) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
         _prepare(db)
+        for read in tables:
+            read(db)
     except sqlite3.DatabaseError as error:
         db.close()
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
+        if is_broken(error):
             raise _BrokenFile(str(error)) from None
         raise
+    except UNREADABLE as error:
+        db.close()
+        raise _BrokenFile(f"a row cannot be read: {error!r}") from None
     except BaseException:
         db.close()
         raise
@@ -108,9 +121,12 @@ def _open(path: Path) -> sqlite3.Connection:
 
 def _prepare(db: sqlite3.Connection) -> None:
     db.row_factory = sqlite3.Row
+    # sqlite3 calls text that cannot be decoded an error of the operation.
+    db.text_factory = bytes.decode
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
-    (found,) = db.execute("PRAGMA quick_check").fetchone()
+    # quick_check does not look at indexes, and a broken one would end every agent anew. A journal is small.
+    found = db.execute("PRAGMA integrity_check").fetchone()[0]
     if found != "ok":
         raise _BrokenFile(found)
     _migrate(db)

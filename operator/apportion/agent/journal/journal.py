@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from apportion.agent.journal import cards, networks, rows, sharing
-from apportion.agent.journal.file import open_file
+from apportion.agent.journal.file import UNREADABLE, is_broken, open_file
 from apportion.agent.journal.known import Known
 from apportion.agent.rows import ClaimRow, NetworkRow, PartitionRow, SharingRow
 from apportion.errors import BrokenInput, NotReady
 
 T = TypeVar("T")
+_TABLES = (rows.partitions, rows.claims, sharing.every, networks.rows)
 
 
 class Journal:
@@ -37,7 +38,9 @@ class Journal:
         """
         self._path = path
         self._lock = threading.Lock()
-        self._db = open_file(path)
+        self.broken = ""
+        """Why the file is broken, "" as long as that was not seen: then every call raises, and the process has to end."""
+        self._db = open_file(path, _TABLES)
         self._known = Known()
         try:
             self.rebooted = self._note_boot(boot_id)
@@ -240,8 +243,10 @@ class Journal:
         with self._lock:
             try:
                 yield self._db
-            except sqlite3.OperationalError as error:
-                raise NotReady(f"the journal {self._path} cannot be read: {error}") from None
+            except sqlite3.DatabaseError as error:
+                raise self._refusal(error, "read") from None
+            except UNREADABLE as error:
+                raise self._broke(f"a row cannot be read: {error!r}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -257,9 +262,22 @@ class Journal:
                         self._db.execute("ROLLBACK")
                     raise
                 self._db.execute("COMMIT")
-            except sqlite3.OperationalError as error:
-                # A full disk, or a lock that another agent keeps: nothing was written, and nothing is broken.
-                raise NotReady(f"the journal {self._path} cannot be written: {error}") from None
+            except sqlite3.DatabaseError as error:
+                raise self._refusal(error, "written") from None
+
+    def _refusal(self, error: sqlite3.DatabaseError, verb: str) -> Exception:
+        if is_broken(error):
+            return self._broke(str(error))
+        if not isinstance(error, sqlite3.OperationalError):
+            return error
+        # A full disk, or a lock that another agent keeps: nothing was written, and nothing is broken.
+        return NotReady(f"the journal {self._path} cannot be {verb}: {error}")
+
+    def _broke(self, why: str) -> NotReady:
+        self.broken = (
+            f"the journal {self._path} is broken: {why}; the agent ends, and the next one sets it aside"
+        )
+        return NotReady(self.broken)
 
 
 def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, ...], Mapping[str, str]]:
@@ -275,5 +293,5 @@ def read_journal(path: Path) -> tuple[dict[str, PartitionRow], tuple[ClaimRow, .
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
             db.row_factory = sqlite3.Row
             return rows.partitions(db), rows.claims(db), cards.names(db)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, *UNREADABLE) as error:
         raise BrokenInput(f"the journal {path} cannot be read: {error}") from None
