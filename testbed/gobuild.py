@@ -1,6 +1,7 @@
 """Builds binaries from Go modules, where no release site can be reached."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -58,6 +59,28 @@ class GoBuild:
         if code != 0:
             raise Unavailable(f"go build exited with {code}: " + " | ".join(said))
         return target
+
+
+async def module_folder(program: str, module: str) -> Path:
+    """Return where the source of a module lies that a program is built from; it is downloaded if it is not there.
+
+    Raises Unavailable: there is no Go, or the module cannot be had.
+    """
+    go = shutil.which("go")
+    if go is None:
+        raise Unavailable("Go is not installed (no `go` on the PATH)")
+    project = project_of(program)
+    process = await asyncio.create_subprocess_exec(
+        go, "mod", "download", "-json", module,
+        cwd=_MODULES / project.module(project.version), env={**os.environ, "GOWORK": "off"},
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    answer, said = await process.communicate()
+    if process.returncode:
+        raise Unavailable(
+            f"go mod download {module} exited with {process.returncode}: {said.decode(errors='replace').strip()}"
+        )
+    return Path(json.loads(answer)["Dir"])
 
 
 def _flags(program: Program) -> list[str]:

@@ -99,7 +99,17 @@ _CNI = Project(
     version="1.9.1",
     stamps=("github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=v{version}",),
 )
-PROJECTS: Final = (_KUBERNETES, _ETCD, _CONTAINERD, _RUNC, _CNI)
+_KUEUE = Project(
+    name="kueue",
+    packages={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    site="https://github.com/kubernetes-sigs/kueue/releases/download",
+    variable="APPORTION_KUEUE_RELEASE_URL",
+    file="v{version}/kueue-manager-linux-{arch}",  # upstream releases images only: a mirror may have it
+    sums="v{version}/kueue-manager-linux-{arch}.sha256",
+    version="0.19.0",
+    stamps=("sigs.k8s.io/kueue/pkg/version.GitVersion=v{version}",),
+)
+PROJECTS: Final = (_KUBERNETES, _ETCD, _CONTAINERD, _RUNC, _CNI, _KUEUE)
 _BY_PROGRAM: Final = {program: project for project in PROJECTS for program in project.packages}
 
 
