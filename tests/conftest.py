@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import settings
@@ -12,6 +12,7 @@ from rich.console import Console
 from testbed.binaries import Binaries, provide
 from testbed.controlplane import ControlPlane
 from testbed.errors import MissingBinariesError
+from testbed.kueue import PROGRAM as KUEUE
 from testbed.realnode.probe import unsupported_reason
 from testbed.versions import DEFAULT, NODE, OLDEST
 
@@ -60,6 +61,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 provided[version] = asyncio.run(provide(version, console=Console(stderr=True)))
             except MissingBinariesError as error:
                 pytest.exit(f"{error}\nTests without a control plane: make quick", returncode=1)
+    if any("kueue_program" in getattr(item, "fixturenames", ()) for item in session.items):
+        with capture.global_and_fixture_disabled():
+            asyncio.run(provide(DEFAULT, [KUEUE], console=Console(stderr=True)))
     if any("node_binaries" in getattr(item, "fixturenames", ()) for item in session.items):
         with capture.global_and_fixture_disabled():
             session.config.stash[_NODE] = asyncio.run(_node_binaries())
@@ -83,6 +87,12 @@ def node_binaries(pytestconfig: pytest.Config) -> Binaries:
     if isinstance(found, str):
         pytest.skip(found)
     return found
+
+
+@pytest.fixture(scope="session")
+async def kueue_program() -> Path:
+    """Give the program of Kueue, which is there since the tests were collected."""
+    return (await provide(DEFAULT, [KUEUE], console=Console(stderr=True)))[KUEUE]
 
 
 @pytest.fixture(scope="session")

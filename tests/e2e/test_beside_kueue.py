@@ -2,18 +2,17 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from testbed.api import Json
-from testbed.binaries import Binaries, provide
+from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
 from testbed.demo.nodes import h100
 from testbed.eventually import eventually
 from testbed.installation import Installation
-from testbed.kueue import PROGRAM, Kueue
-from testbed.versions import DEFAULT
+from testbed.kueue import Kueue
 from tests.e2e.tenant import (
     GPU,
     LEASE,
@@ -34,13 +33,12 @@ JOBS = "/apis/batch/v1"
 
 
 @pytest.fixture(scope="module")
-async def kueue(binaries: Binaries) -> AsyncIterator[tuple[Kueue, Installation]]:
+async def kueue(binaries: Binaries, kueue_program: Path) -> AsyncIterator[tuple[Kueue, Installation]]:
     """Install both on a control plane of their own: Kueue's webhooks look at every Job."""
-    program = (await provide(DEFAULT, [PROGRAM], console=Console(stderr=True)))[PROGRAM]
     async with (
         ControlPlane(binaries=binaries) as cluster,
         Installation(cluster, [h100("h100-a")], operator_options=LEASE) as installed,
-        Kueue(cluster, program, {WHOLE: [GPU], PARTS: [MIG]}) as beside,
+        Kueue(cluster, kueue_program, {WHOLE: [GPU], PARTS: [MIG]}) as beside,
     ):
         await serving(installed)
         await beside.make_queue(QUEUE, QUOTA)
