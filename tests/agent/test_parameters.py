@@ -79,6 +79,31 @@ async def test_parameters_that_ask_for_nothing_special_are_no_hindrance(
         assert (await node.prepare(claim))[claim["metadata"]["uid"]].error == ""
 
 
+async def test_what_a_later_entry_overrides_is_nobodys_to_honour(make_node: MakeNode, namespace: str) -> None:
+    """A class asks for what no device can keep, and the claim for something else: that holds, and where it does not, the class does."""
+    bad, good = (
+        {"strategy": "Exclusive"},
+        {"timeSlicingConfig": {"interval": "Long"}, "strategy": "TimeSlicing"},
+    )
+    why_bad = "config[{}].opaque.parameters.sharing.strategy"
+    cases = {
+        "override": ([parameters(**bad), parameters(**good)], ""),
+        "named": ([parameters("GpuConfig", "r0", **bad), parameters("GpuConfig", "r0", **good)], ""),
+        "order": ([parameters(**good), parameters(**bad)], why_bad.format(1)),
+        "kind": ([parameters(**bad), parameters("MigDeviceConfig")], why_bad.format(0)),
+        "part": ([parameters(**good), parameters("MigDeviceConfig", "r0")], "MigDeviceConfig does not suit device gpu-0"),
+        "suits": ([parameters("MigDeviceConfig", "r0"), parameters(**good)], ""),
+    }  # fmt: skip
+    async with make_node(cards=[H100]) as node, node.agent():
+        for name, (config, why) in cases.items():
+            claim = await node.claim(namespace, name, "gpu-0", config=config)
+            error = (await node.prepare(claim))[claim["metadata"]["uid"]].error
+            assert why in error, name
+            if not why:
+                assert (error, set_up(node)) == ("", {"timeSlices": {"gpu-0": 3}}), name
+            await node.unprepare(claim)
+
+
 async def test_a_claim_that_is_prepared_stays_so_whatever_its_parameters(
     make_node: MakeNode, namespace: str
 ) -> None:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from apportion.api.deviceconfig import NVIDIA, OURS, Mps, read
+from apportion.api.deviceconfig import NVIDIA, OURS, Mps, in_force, read
+from apportion.dra.claim import Config
 from apportion.errors import BrokenInput
 from tests.drawnparameters import PARAMETERS, VALUES
 
@@ -109,3 +111,30 @@ def test_a_refusal_names_the_field_and_the_reason(
     with pytest.raises(BrokenInput, match=reason) as refused:
         read(parameters, field=AT)
     assert refused.value.field == f"{AT}.{field}"
+
+
+KINDS = ("GpuConfig", "MigDeviceConfig")
+
+
+def last_that_holds(entries: list[Config], kind: str) -> int | None:
+    """Return the position of the entry that NVIDIA's driver takes for a device that `kind` suits (dra-driver-nvidia-gpu, device_state.go)."""
+    for position in reversed(range(len(entries))):
+        entry = entries[position]
+        if entry.requests or (entry.opaque or {})["parameters"]["kind"] == kind:
+            return position
+    return None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(KINDS)), max_size=6))
+def test_what_is_in_force_is_what_the_last_entries_leave(drawn: list[tuple[bool, str]]) -> None:
+    """With the device known it is what NVIDIA's driver takes, and what suits nothing; without, all that any device may get of one of each kind."""
+    entries = [Config(("r",) if named else (), {"parameters": {"kind": kind}}) for named, kind in drawn]
+    any_device = in_force(entries)
+    for kind in KINDS:
+        expected = last_that_holds(entries, kind)
+        kept = in_force(entries, lambda asked, kind=kind: asked == kind)  # type: ignore[misc]
+        holding = [position for position in kept if entries[position].requests or drawn[position][1] == kind]
+        assert holding[-1:] == ([] if expected is None else [expected])
+        if expected is not None and drawn[expected][1] == kind:
+            assert expected in any_device
+    assert len(any_device) <= len(KINDS)

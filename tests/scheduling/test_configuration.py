@@ -94,6 +94,60 @@ def test_a_class_whose_parameters_are_refused_holds_its_claims_until_it_is_mende
     assert [demand.key for demand in queue.demands()[0]] == ["uid-team-resourceclaims-c"]
 
 
+@pytest.mark.parametrize(
+    ("own", "served"),
+    [
+        ([parameters(strategy="MPS")], True),
+        ([parameters(strategy="MPS") | {"requests": ["one", "two"]}], True),
+        ([parameters(strategy="MPS") | {"requests": ["one"]}], False),
+        ([parameters("gpu.example.com", strategy="MPS")], False),
+        ([parameters(strategy="MPS"), parameters(strategy="Exclusive") | {"requests": ["two"]}], False),
+        ([parameters(strategy="Exclusive") | {"requests": ["two"]}, parameters(strategy="MPS")], True),
+        ([], False),
+    ],
+)
+def test_what_a_claim_overrides_of_its_class_holds_it_not(own: list[Json], served: bool) -> None:  # noqa: FBT001 - drawn
+    """As long as something of it holds for one of its requests, the class's parameters are refused."""
+    made = ObservedCluster()
+    raw = {
+        "metadata": {"name": "gpu", "labels": {"apportion.dev/managed": "true"}},
+        "spec": {"config": [parameters(strategy="Exclusive")]},
+    }
+    made.see(CLASSES, raw)
+    made.claim("c", request("gpu", name="one"), request("gpu", name="two"), config=own)
+    made.pod("p", "c", gates=[GATE])
+    demands, refused = waiting_demands(made.snapshot)
+    assert (len(demands), len(refused)) == ((1, 0) if served else (0, 1))
+
+
+def test_a_claim_that_overrides_its_class_need_not_have_a_virtual_function() -> None:
+    """The selectors follow what holds, as the parameters do."""
+    driver = "rdma.apportion.dev"
+    config = {"apiVersion": "config.apportion.dev/v1alpha1", "kind": "NetworkConfig"}
+    made = ObservedCluster()
+    raw = {
+        "metadata": {"name": "gpu", "labels": {"apportion.dev/managed": "true"}},
+        "spec": {
+            "config": [
+                {"opaque": {"driver": driver, "parameters": config | {"virtualFunction": {"vlan": 3}}}}
+            ]
+        },
+    }
+    made.see(CLASSES, raw)
+    made.claim("plain")
+    made.claim("over", config=[{"opaque": {"driver": driver, "parameters": config}}])
+    for name in ("plain", "over"):
+        made.pod(name, name, gates=[GATE])
+    demands, _ = waiting_demands(made.snapshot)
+    texts = {
+        demand.claims[0].name: " ".join(demand.asked[0].slots[0].alternatives[0].selectors)
+        for demand in demands
+    }
+    assert "virtualFunction" in texts["plain"]
+    assert "networkDevice" in texts["over"]
+    assert "virtualFunction" not in texts["over"]
+
+
 def test_a_pod_waits_for_the_claim_beside_only_as_long_as_one_is_refused() -> None:
     """The refused claim is made anew under its name, without parameters: both are one demand then."""
     made = world()

@@ -8,8 +8,8 @@ Beside our own group the kinds of NVIDIA's DRA driver are read, as far as they m
 """
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
@@ -207,9 +207,42 @@ def read(parameters: object, *, field: str) -> DeviceConfig:
         raise BrokenInput(error.reason, field=f"{field}.{error.field}" if error.field else field) from None
 
 
-def asks_for_network(parameters: object) -> bool:
-    """Say whether parameters, which need not be right, ask for network devices."""
-    return isinstance(parameters, Mapping) and parameters.get("kind") == "NetworkConfig"
+class Entry(Protocol):
+    """An entry of `config`, of a claim, a class or an allocation."""
+
+    @property
+    def requests(self) -> Sequence[str]:
+        """The requests that it names; none: it is about all."""
+
+    @property
+    def opaque(self) -> Mapping[str, Any] | None:
+        """Driver and parameters."""
+
+
+def kind_of(entry: Entry) -> str:
+    """Return the kind of an entry's parameters, which need not be right."""
+    parameters = (entry.opaque or {}).get("parameters")
+    return str(parameters.get("kind")) if isinstance(parameters, Mapping) else ""
+
+
+def in_force(entries: Sequence[Entry], suits: Callable[[str], bool] = lambda _kind: True) -> list[int]:
+    """Return the positions of the entries, all for one driver and about one request, that may hold for a device of it.
+
+    One that names the request overrides all before it, one without requests those of its kind, if that `suits` the device
+    (dra-driver-nvidia-gpu 95932046, device_state.go: the last entry that names the request, or suits the device, is the device's). What
+    is overridden holds for nobody, so nobody has to honour it.
+    """
+    found: list[int] = []
+    overriding: set[str] = set()
+    for position in reversed(range(len(entries))):
+        kind = kind_of(entries[position])
+        if kind not in overriding:
+            found.append(position)
+        if entries[position].requests:
+            break
+        if suits(kind):
+            overriding.add(kind)
+    return found[::-1]
 
 
 def _read(parameters: object) -> DeviceConfig:

@@ -5,12 +5,13 @@ the claim with further selectors. The agents check the same when they prepare; h
 What is meant for other drivers is theirs to judge.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from apportion.api import deviceconfig
 from apportion.api.contract import NETWORK_DEVICE, VIRTUAL_FUNCTION
+from apportion.api.deviceconfig import in_force
 from apportion.dra.allocation import Allocation, ConfigResult
 from apportion.dra.claim import Claim, Config, Request, RequestSlot
 from apportion.dra.deviceclass import DeviceClass
@@ -18,10 +19,21 @@ from apportion.errors import BrokenInput
 
 
 def check_configuration(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> None:
-    """Raise BrokenInput for the first configuration that no agent of ours honours; `classes` are by name."""
-    _check(claim.config, drivers, "spec.devices")
-    for name in sorted(claim.classes & classes.keys()):
-        _check(classes[name].config, drivers, f"DeviceClass {name}: spec")
+    """Raise BrokenInput for the first configuration that no agent of ours honours; `classes` are by name.
+
+    What other entries override for every request is not looked at: it holds for no device.
+    """
+    found = {**_own(claim), **_of_classes(claim, classes)}
+    if not any(_is_for(entry, drivers) for entry in found.values()):
+        return
+    about, holding = set[str](), set[str]()
+    for slot in claim.slots:
+        for request in slot.alternatives:
+            about |= _about(claim, classes, slot, request).keys()
+            holding |= _holding(claim, classes, drivers, slot, request).keys()
+    for field, entry in found.items():
+        if _is_for(entry, drivers) and (field in holding or field not in about):
+            deviceconfig.read((entry.opaque or {}).get("parameters"), field=f"{field}.opaque.parameters")
 
 
 def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collection[str]) -> Claim:
@@ -29,22 +41,62 @@ def as_asked(claim: Claim, classes: Mapping[str, DeviceClass], drivers: Collecti
 
     A NIC whose interface the node itself needs is offered for its character devices; for such a request it will not do.
     """
-    own = [entry for entry in claim.config if asks_for_network(entry, drivers)]
-    of_classes = {
-        name: [entry for entry in classes[name].config if asks_for_network(entry, drivers)]
-        for name in claim.classes & classes.keys()
-        if classes[name].config
-    }
-    if not own and not any(of_classes.values()):
+    found = (*_own(claim).values(), *_of_classes(claim, classes).values())
+    if not any(asks_for_network(entry, drivers) for entry in found):
         return claim
 
     def needed(slot: RequestSlot, request: Request) -> Iterable[str]:
-        names = {slot.name, f"{slot.name}/{request.name}"}
-        entries = [entry for entry in own if not entry.requests or names & {*entry.requests}]
-        entries += of_classes.get(request.device_class, ())
-        return dict.fromkeys(text for entry in entries for text in _selectors(entry.opaque or {}))
+        entries = _holding(claim, classes, drivers, slot, request).values()
+        asking = [entry.opaque or {} for entry in entries if asks_for_network(entry, drivers)]
+        return dict.fromkeys(text for opaque in asking for text in _selectors(opaque))
 
     return _selected(claim, needed)
+
+
+def _own(claim: Claim) -> dict[str, Config]:
+    return {f"spec.devices.config[{index}]": entry for index, entry in enumerate(claim.config)}
+
+
+def _of_classes(claim: Claim, classes: Mapping[str, DeviceClass]) -> dict[str, Config]:
+    names = sorted(claim.classes & classes.keys())
+    return {field: entry for name in names for field, entry in _of_class(classes[name]).items()}
+
+
+def _of_class(device_class: DeviceClass) -> dict[str, Config]:
+    at = f"DeviceClass {device_class.name}: spec.config"
+    return {f"{at}[{index}]": entry for index, entry in enumerate(device_class.config)}
+
+
+def _about(
+    claim: Claim, classes: Mapping[str, DeviceClass], slot: RequestSlot, request: Request
+) -> dict[str, Config]:
+    """Return the entries about a request by their fields, those of its class first, as an allocation has them."""
+    names = {slot.name, f"{slot.name}/{request.name}"}
+    found = _of_class(classes[request.device_class]) if request.device_class in classes else {}
+    return found | {
+        field: entry
+        for field, entry in _own(claim).items()
+        if not entry.requests or names & {*entry.requests}
+    }
+
+
+def _holding(
+    claim: Claim,
+    classes: Mapping[str, DeviceClass],
+    drivers: Collection[str],
+    slot: RequestSlot,
+    request: Request,
+) -> dict[str, Config]:
+    """Return those entries about a request that others do not override, whatever devices it gets, by their fields."""
+    found: dict[str, Config] = {}
+    for driver in drivers:
+        about = [each for each in _about(claim, classes, slot, request).items() if _is_for(each[1], {driver})]
+        found |= dict(about[position] for position in in_force([entry for _, entry in about]))
+    return found
+
+
+def _is_for(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:
+    return entry.opaque is not None and entry.opaque.get("driver") in drivers
 
 
 def without_shares(claim: Claim, drivers: Collection[str]) -> Claim:
@@ -72,8 +124,7 @@ def _selectors(opaque: Mapping[str, Any]) -> Iterator[str]:
 
 def asks_for_network(entry: Config | ConfigResult, drivers: Collection[str]) -> bool:
     """Say whether an entry, of a claim, a class or an allocation, asks for network devices of our agents."""
-    opaque = entry.opaque or {}
-    return opaque.get("driver") in drivers and deviceconfig.asks_for_network(opaque.get("parameters"))
+    return _is_for(entry, drivers) and deviceconfig.kind_of(entry) == "NetworkConfig"
 
 
 def check_allocation(claim: Claim, allocation: Allocation, drivers: Collection[str]) -> None:
@@ -90,9 +141,3 @@ def check_allocation(claim: Claim, allocation: Allocation, drivers: Collection[s
             " !device.allowMultipleAllocations",
             field=f"ResourceClaim {claim.key}: spec.devices.requests",
         )
-
-
-def _check(entries: Sequence[Config], drivers: Collection[str], at: str) -> None:
-    for index, entry in enumerate(entries):
-        if entry.opaque is not None and entry.opaque.get("driver") in drivers:
-            deviceconfig.read(entry.opaque.get("parameters"), field=f"{at}.config[{index}].opaque.parameters")

@@ -96,7 +96,7 @@ class ClaimSetup:
             names = [result.device.name for result in devices]
             return self._metadata.why_unranked({name: device_attributes(name, cards, "") for name in names})
 
-        return table_request(claim, self._driver, results, why_none)
+        return table_request(claim, self._driver, results, cards, why_none)
 
     async def undone(self, row: ClaimRow) -> None:
         """Take back what was set up for a claim; without anything it is fine."""

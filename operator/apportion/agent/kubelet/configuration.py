@@ -4,15 +4,24 @@ In: an allocated claim, its devices of one driver, the node's cards. Out: the co
 and reason, which kubelet shows at the pod. The operator checks most of it before it gives devices away; others may allocate, too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from apportion.agent.devices.values import Card, CardKind
 from apportion.api import deviceconfig
-from apportion.api.deviceconfig import DeviceConfig, GpuConfig, MigDeviceConfig, NpuConfig, SharingConfig
+from apportion.api.deviceconfig import (
+    DeviceConfig,
+    GpuConfig,
+    MigDeviceConfig,
+    NpuConfig,
+    SharingConfig,
+    in_force,
+)
 from apportion.api.networkconfig import NetworkConfig
-from apportion.dra.allocation import DeviceResult
+from apportion.dra.allocation import ConfigResult, DeviceResult
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 
@@ -21,6 +30,7 @@ _SUITABLE: Final[Mapping[type[DeviceConfig], CardKind]] = {
     NpuConfig: CardKind.NPU,
 }
 """For which cards a kind of parameters is; the others are for GPUs."""
+_CONFIG: Final = "status.allocation.devices.config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +50,50 @@ def configurations(
     applies to those devices that it suits (dra-driver-nvidia-gpu, `getConfigResultsMap`).
     """
     found: dict[str, Configured] = {}
-    for entry in entries(claim, driver):
-        config = entry.config
-        suitable = _SUITABLE.get(type(config), CardKind.GPU)
+    judged = [*entries(claim, driver, results, cards)]
+    for entry in judged:
+        suitable = _SUITABLE.get(type(entry.config), CardKind.GPU)
         if kind != suitable:
             raise BrokenInput(
-                f"{config.kind} is for {suitable.upper()}s, not for a {kind}", field=f"{entry.field}.kind"
+                f"{entry.config.kind} is for {suitable.upper()}s, not for a {kind}",
+                field=f"{entry.field}.kind",
             )
-        for result in results:
-            suits = isinstance(config, NetworkConfig) or isinstance(config, GpuConfig | NpuConfig) == (
-                result.device.name in cards
+    for result in results:
+        suits = partial(_suits, whole=result.device.name in cards)
+        last = next(
+            (
+                entry
+                for entry in reversed(judged)
+                if entry.serves(result) and (entry.named or suits(entry.config.kind))
+            ),
+            None,
+        )
+        if last is None:
+            continue
+        if not suits(last.config.kind):
+            raise BrokenInput(
+                f"{last.config.kind} does not suit device {result.device.name} of request {result.request}",
+                field=f"{last.field}.kind",
             )
-            if entry.names(result) and not suits:
-                raise BrokenInput(
-                    f"{config.kind} does not suit device {result.device.name} of request {result.request}",
-                    field=f"{entry.field}.kind",
-                )
-            if isinstance(config, GpuConfig | MigDeviceConfig) and suits and entry.serves(result):
-                found[result.device.name] = Configured(config, entry.field)
+        if isinstance(last.config, GpuConfig | MigDeviceConfig):
+            found[result.device.name] = Configured(last.config, last.field)
     return found
 
 
-def network_configs(claim: Claim, driver: str, results: Sequence[DeviceResult]) -> dict[str, NetworkConfig]:
+def _suits(kind: str, *, whole: bool) -> bool:
+    """Say whether parameters of a kind are for whole cards, or for parts of cards."""
+    return whole if kind in {"GpuConfig", "NpuConfig"} else not whole if kind == "MigDeviceConfig" else True
+
+
+def network_configs(
+    claim: Claim, driver: str, results: Sequence[DeviceResult], cards: Collection[str]
+) -> dict[str, NetworkConfig]:
     """Return by device what the claim says about network devices that it asks for; those of its class come before its own.
 
     Raises BrokenInput for parameters that are not known, and for two devices of one name in the pod.
     """
     found: dict[str, NetworkConfig] = {}
-    for entry in entries(claim, driver):
+    for entry in entries(claim, driver, results, cards):
         config = entry.config
         if not isinstance(config, NetworkConfig):
             continue
@@ -89,24 +115,48 @@ class Entry:
 
     config: DeviceConfig
     field: str
-    requests: Sequence[str]
-
-    def names(self, result: DeviceResult) -> bool:
-        """Say whether a device is of a request that it names."""
-        return not {result.request, result.request.split("/")[0]}.isdisjoint(self.requests)
+    named: bool
+    """Whether it names requests; else it is about all devices that it suits."""
+    results: Collection[tuple[str, str]]
+    """Request and name of the devices that it is about, and for which no later entry overrides it."""
 
     def serves(self, result: DeviceResult) -> bool:
-        """Say whether it is about a device; without requests it is about all."""
-        return not self.requests or self.names(result)
+        """Say whether it is about a device, and in force."""
+        return _key(result) in self.results
 
 
-def entries(claim: Claim, driver: str) -> Iterator[Entry]:
-    """Yield what is meant for a driver, in the order of the claim. Raises BrokenInput for what is not known."""
+def entries(
+    claim: Claim, driver: str, results: Sequence[DeviceResult], cards: Collection[str]
+) -> Iterator[Entry]:
+    """Yield what is meant for a driver, as far as later entries do not override it, in the order of the claim; `cards` are the node's.
+
+    Raises BrokenInput for what is not known.
+    """
+    own: dict[int, ConfigResult] = {}
     for index, entry in enumerate(claim.allocation.config if claim.allocation is not None else ()):
-        field = f"status.allocation.devices.config[{index}]"
         if entry.opaque is None:
-            raise BrokenInput("only opaque parameters are known", field=field)
+            raise BrokenInput("only opaque parameters are known", field=f"{_CONFIG}[{index}]")
         if entry.opaque.get("driver") == driver:
-            parameters = f"{field}.opaque.parameters"
-            config = deviceconfig.read(entry.opaque.get("parameters"), field=parameters)
-            yield Entry(config, parameters, entry.requests)
+            own[index] = entry
+    about: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    overridden: set[int] = set()
+    for result in results:
+        about_it = [index for index, entry in own.items() if _is_about(entry, result)]
+        suits = partial(_suits, whole=result.device.name in cards)
+        kept = {about_it[position] for position in in_force([own[index] for index in about_it], suits)}
+        overridden |= {*about_it} - kept
+        for index in kept:
+            about[index].add(_key(result))
+    for index, entry in own.items():
+        if index in about or index not in overridden:
+            field = f"{_CONFIG}[{index}].opaque.parameters"
+            config = deviceconfig.read((entry.opaque or {}).get("parameters"), field=field)
+            yield Entry(config, field, bool(entry.requests), about[index])
+
+
+def _is_about(entry: ConfigResult, result: DeviceResult) -> bool:
+    return not entry.requests or not {result.request, result.request.split("/")[0]}.isdisjoint(entry.requests)
+
+
+def _key(result: DeviceResult) -> tuple[str, str]:
+    return result.request, result.device.name

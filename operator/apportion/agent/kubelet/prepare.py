@@ -176,7 +176,7 @@ class Preparer:
         ]
         mounts = await asyncio.to_thread(self._metadata.write, claim, devices)
         if row.step is not ClaimStep.PREPARED:
-            asked = network_configs(claim, self.driver, results)
+            asked = network_configs(claim, self.driver, results, self._context.hardware.cards)
             pods = [each.uid for each in claim.reserved_for if each.resource == "pods"]
             await self._networks.offer(row, asked, pods)
         networks = self._networks.mounts(ref.uid, self.driver)

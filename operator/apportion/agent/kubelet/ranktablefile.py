@@ -7,7 +7,7 @@ environment variables of HCCL).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from apportion.agent.kubelet.configuration import entries
@@ -23,24 +23,25 @@ def table_request(
     claim: Claim,
     driver: str,
     results: Sequence[DeviceResult],
+    cards: Collection[str],
     why_none: Callable[[Sequence[DeviceResult]], str],
 ) -> str:
     """Return the request whose table the variable leads to, "" without one; of several parameters for a request the last counts.
 
-    `why_none` says why devices of a request have no table, "" when they have. Raises BrokenInput where the claim asks for it and there
+    `cards` are the node's; `why_none` says why devices of a request have no table, "" when they have. Raises BrokenInput where the claim asks for it and there
     is none, or more than one.
     """
     by_request: dict[str, list[DeviceResult]] = defaultdict(list)
     for result in results:
         by_request[result.request.split("/")[0]].append(result)
     asked: dict[str, tuple[str, bool]] = {}
-    for entry in entries(claim, driver):
+    for entry in entries(claim, driver, results, cards):
         if isinstance(entry.config, NpuConfig):
             for request, devices in by_request.items():
                 if any(entry.serves(result) for result in devices):
                     asked.pop(request, None)
                     if entry.config.rank_table:
-                        asked[request] = f"{entry.field}.rankTable", bool(entry.requests)
+                        asked[request] = f"{entry.field}.rankTable", entry.named
     lacking = {request: why for request in asked if (why := why_none(by_request[request]))}
     found = [request for request in asked if request not in lacking]
     for request, why in lacking.items():
