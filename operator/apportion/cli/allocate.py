@@ -1,10 +1,11 @@
 """`apportion allocate`: run the allocator without a cluster.
 
 In: a world as JSON or YAML (nodes, classes, slices, claims). Out: what each claim would get, or why nothing fits.
-Exit status: 0 answered, 2 bad input.
+Exit status: 0 answered, 2 bad input; a claim whose parameters our agents refuse is bad input, as for the operator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +20,13 @@ from apportion.allocator.policyterms import ladder_of
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.terms import Terms
 from apportion.allocator.world import World, read_world
+from apportion.api.claimconfig import as_asked, check_configuration
 from apportion.api.policy import AllocationPolicySpec
 from apportion.cel import Programs
 from apportion.cli import document
 from apportion.dra import reading
 from apportion.errors import BrokenInput
+from apportion.settings import DRIVERS
 
 Answer = dict[str, Any]
 
@@ -44,6 +47,13 @@ def command(
             help="An AllocationPolicy (YAML): its strategy and its ladder are used. Default: no ladder."
         ),
     ] = None,
+    drivers: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Further DRA drivers under whose names agents publish, beside {', '.join(sorted(DRIVERS))}: their"
+            " parameters are judged. May be repeated."
+        ),
+    ] = None,
     output: document.Output = "text",
     jsonl: Annotated[  # noqa: FBT002 - typer makes a flag of it
         bool, typer.Option("--jsonl", help="One world a line in, one JSON answer a line out, in order.")
@@ -53,18 +63,31 @@ def command(
     document.require_format(output)
     terms = _terms(policy, strategy)
     programs = Programs()
+    ours = DRIVERS.union(drivers or ())
     if jsonl:
         for line in document.lines(file):
-            document.write(_answer_line(line, terms, programs))
+            document.write(_answer_line(line, terms, programs, ours))
         return
     try:
-        world = read_world(document.load(document.read(file)), programs)
+        world = _as_asked(read_world(document.load(document.read(file)), programs), ours)
     except BrokenInput as error:
         raise document.refuse(str(error)) from None
     if output == "json":
         document.write(_answer(world, terms), indent=True)
         return
     _show(world, terms)
+
+
+def _as_asked(world: World, drivers: Collection[str]) -> World:
+    """Return the world with what the parameters of its claims ask of devices. Raises BrokenInput for parameters that agents refuse."""
+    classes = world.state.classes
+    for claim in world.demand:
+        try:
+            check_configuration(claim, classes, drivers)
+        except BrokenInput as error:
+            raise BrokenInput(f"claim {claim.key}: {error}") from None
+    asked = tuple(as_asked(claim, classes, drivers) for claim in world.demand)
+    return replace(world, demand=replace(world.demand, claims=asked))
 
 
 def _terms(file: Path | None, strategy: Strategy | None) -> Terms:
@@ -80,9 +103,9 @@ def _terms(file: Path | None, strategy: Strategy | None) -> Terms:
     return Terms(strategy or Strategy(spec.strategy.value), ladder_of(spec))
 
 
-def _answer_line(line: bytes, terms: Terms, programs: Programs) -> Answer:
+def _answer_line(line: bytes, terms: Terms, programs: Programs, drivers: Collection[str]) -> Answer:
     try:
-        return _answer(read_world(document.load_line(line), programs), terms)
+        return _answer(_as_asked(read_world(document.load_line(line), programs), drivers), terms)
     except BrokenInput as error:
         return _error("fatal", str(error))
 

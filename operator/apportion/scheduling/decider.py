@@ -13,13 +13,13 @@ from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import Answer
 from apportion.allocator.terms import Terms
+from apportion.api.claimconfig import check_allocation, without_shares
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, Shape, unplaced
-from apportion.scheduling.configuration import check_allocation, without_shares
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner

@@ -5,11 +5,11 @@ In: the snapshot. Out: the pod that a gated pod waits for. Where no gate is, the
 
 from collections.abc import Callable
 
+from apportion.api.claimconfig import asks_for_network
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.configuration import asks_for_network
 
 
 def taken(pod: Pod, snapshot: Snapshot, opening: Callable[[str], bool]) -> tuple[Claim, Pod] | None:

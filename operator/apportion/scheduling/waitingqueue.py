@@ -7,12 +7,12 @@ from bisect import bisect_left
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 
+from apportion.api.claimconfig import as_asked, check_configuration
 from apportion.api.contract import GATE
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
-from apportion.scheduling.configuration import as_asked, check_configuration
 from apportion.scheduling.waiting import (
     MixedClasses,
     RefusedConfiguration,
