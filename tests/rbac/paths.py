@@ -62,16 +62,17 @@ class Paths:
         await eventually(lambda: self._allocated("unwanted"), lambda there: not there)
 
     async def a_cut_that_fails(self) -> None:
-        """The allocation is cleared, and another placement tried."""
+        """The allocation and its reservation are cleared, once the pod was read, and another placement is tried."""
         folder = self.cluster.folder / "agents" / "h100-b"
         failures = [{"error": "Unsupported", "verb": "create", "card": "", "times": 1}]
         hardware = StateFile(folder / "simulation.yaml.state.json")
         with hardware.changing() as state:
             state["faults"]["failures"] = failures
-        await self.api.create(self.claims, claim("unlucky", profile="1g.10gb"))
-        await self.api.create(
-            self.pods, pod("unlucky", "unlucky", nodeSelector={"kubernetes.io/hostname": "h100-b"})
-        )
+        template = {"metadata": {"name": "unlucky"}, "spec": {"spec": claim("", profile="1g.10gb")["spec"]}}
+        await self.api.create(f"{RESOURCE}/namespaces/{self.namespace}/resourceclaimtemplates", template)
+        entry = {"name": "r", "resourceClaimTemplateName": "unlucky"}
+        here = {"kubernetes.io/hostname": "h100-b"}
+        await self.api.create(self.pods, pod("unlucky", "", resourceClaims=[entry], nodeSelector=here))
 
         async def overcome() -> bool:
             pod = await self.api.get(f"{self.pods}/unlucky")

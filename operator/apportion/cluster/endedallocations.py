@@ -23,25 +23,38 @@ class EndedAllocations:
         self._by_pod: dict[str, set[str]] = {}
 
     def note(self, claim: Claim) -> None:
-        """Take note of a claim that has lost its devices, in the last version that had them; it may have lost others before."""
+        """Take note of a claim that has lost its devices, in the last version that had them; it may have lost others before.
+
+        A claim is reserved for a gated pod, too (ADR 23): that one cannot run.
+        """
         consumers = {each.uid for each in claim.reserved_for}
-        if any(map(self._live, consumers)):
+        if any(self._live(each) and not self._pods[each].gates for each in consumers):
             former = self._claims.get(claim.uid)
             self._claims[claim.uid] = claim if former is None else _together(former, claim)
             for pod in consumers:
                 self._by_pod.setdefault(pod, set()).add(claim.uid)
 
+    def forget_unbound(self, claim: str) -> None:
+        """Forget what a claim (UID) lost, unless a pod is bound that had reserved it: the claim is given devices anew.
+
+        kube-scheduler takes devices back from a pod that it cannot place; the pod is bound by those that it gets then.
+        """
+        found = self._claims.get(claim)
+        if found is not None and next(self._running(found), None) is None:
+            self._drop(claim)
+
+    def _drop(self, claim: str) -> None:
+        for each in {found.uid for found in self._claims.pop(claim).reserved_for}:
+            self._by_pod[each].discard(claim)
+            if not self._by_pod[each]:
+                del self._by_pod[each]
+
     def of_pod(self, pod: str) -> list[str]:
         """Return the claims (UIDs) that a pod (UID) had reserved; those whose pods have all ended are forgotten with it."""
         found = list(self._by_pod.get(pod, ()))
         for uid in found:
-            consumers = {each.uid for each in self._claims[uid].reserved_for}
-            if not any(map(self._live, consumers)):
-                del self._claims[uid]
-                for each in consumers:
-                    self._by_pod[each].discard(uid)
-                    if not self._by_pod[each]:
-                        del self._by_pod[each]
+            if not any(self._live(each.uid) for each in self._claims[uid].reserved_for):
+                self._drop(uid)
         return found
 
     def get(self, claim: str) -> Claim | None:

@@ -257,6 +257,8 @@ class Snapshot:
         changed = claim or gone
         if changed is not None:
             self.changes.claim(changed, self.users(changed))
+        if allocation is not None:
+            self.ended.forget_unbound(uid)
         self._charges.put(uid, allocation)
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:

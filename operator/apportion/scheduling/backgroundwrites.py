@@ -19,6 +19,7 @@ from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered, Unreachable
 from apportion.scheduling import events
+from apportion.scheduling.consumers import user_ahead
 from apportion.scheduling.unknownwrites import UnknownWrites
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.writer import Writer
@@ -108,8 +109,10 @@ class BackgroundWrites:
         return pod in self._ungating
 
     def clear(self, claim: Claim, why: str, reason: str) -> None:
-        """Clear an allocation; `why` is for people, `reason` for the metric."""
-        if claim.uid not in self._clearing:
+        """Clear an allocation; `why` is for people, `reason` for the metric. Not while the pod that it is reserved for loses its gate."""
+        if claim.uid not in self._clearing and not any(
+            self.ungating(user.uid) for user in claim.reserved_for
+        ):
             self._clearing.add(claim.uid)
             self._spawn(self._clear(claim, why, reason))
 
@@ -131,7 +134,8 @@ class BackgroundWrites:
                 if not self._snapshot.sent(assumption, protected):
                     raise Overtaken(f"claim {claim.key} has changed")  # noqa: TRY301 - as if the server had said it
                 version = protected
-                await self._writer.allocate(claim, assumption.allocation, version)
+                user = user_ahead(claim, demand.pods, self._snapshot)
+                await self._writer.allocate(claim, assumption.allocation, version, user)
             except Overtaken as error:
                 _log.info("claim.overtaken", claim=claim.key, error=str(error))
                 # The claim has moved on. Which way, the watch will show: a request that was sent twice finds itself in its way.
@@ -202,7 +206,8 @@ class BackgroundWrites:
     async def _clear(self, claim: Claim, why: str, reason: str) -> None:
         try:
             self._snapshot.clearing(claim.uid)
-            if not await self._writer.clear(claim):
+            user = self._snapshot.pods.get(claim.owner_pod or "")
+            if not await self._writer.clear(claim, user):
                 self._snapshot.kept(claim.uid)
             else:
                 metrics.GIVE_BACKS.labels(reason).inc()

@@ -1,4 +1,4 @@
-"""Allocations to clear: overlapping ones, and ours that no pod has reserved and no live pod names.
+"""Allocations to clear: overlapping ones, and ours that no pod has taken up and no live pod names.
 
 In: the snapshot, the clock. Out: overlaps, each with the claim whose allocation is cleared; claims whose
 allocation is unused. Nothing in Kubernetes prevents two claims from naming one device (dra.md 4.5), so
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
+from apportion.scheduling.consumers import is_taken_up, unbound_user
 from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.waiting import immediate
 
@@ -24,14 +25,14 @@ class Overlap:
     """The device, or the counter, for people."""
     claims: tuple[Claim, ...]
     """In order of precedence: the first keeps its allocation."""
+    taken_up: frozenset[str]
+    """Those (UIDs) with which a pod may have started."""
 
     @property
     def loser(self) -> Claim | None:
-        """The claim whose allocation is cleared: the latest that no pod has reserved; None when all are reserved."""
-        free = [claim for claim in self.claims[1:] if not claim.reserved_for]
-        if free:
-            return free[-1]
-        return self.claims[0] if not self.claims[0].reserved_for else None
+        """The claim whose allocation is cleared: the latest with which no pod may have started; None when there is none."""
+        free = [claim for claim in self.claims if claim.uid not in self.taken_up]
+        return free[-1] if free else None
 
 
 class Overlaps:
@@ -55,12 +56,11 @@ class Overlaps:
             else:
                 self._overdrawn.pop(card, None)
         found = [
-            Overlap(str(device), _ranked(snapshot, index.on_device(device)))
-            for device in sorted(index.contended)
+            _overlap(str(device), snapshot, index.on_device(device)) for device in sorted(index.contended)
         ]
         for card, short in sorted(self._overdrawn.items()):
             uids = {uid for device in self._used(card) for uid in index.on_device(device)}
-            found.append(Overlap(f"{card} (counter {short})", _ranked(snapshot, uids)))
+            found.append(_overlap(f"{card} (counter {short})", snapshot, uids))
         return [overlap for overlap in found if len(overlap.claims) > 1]
 
     def _used(self, card: DeviceId) -> list[DeviceId]:
@@ -84,15 +84,16 @@ def _overdrawn(snapshot: Snapshot, card: DeviceId, devices: Iterable[DeviceId]) 
     return next((name for name, amount in sorted(left.items()) if amount < 0), None)
 
 
-def _ranked(snapshot: Snapshot, uids: Iterable[str]) -> tuple[Claim, ...]:
-    claims = [snapshot.claims[uid] for uid in uids if uid in snapshot.claims]
-    return tuple(sorted((c for c in claims if c.allocation is not None), key=_rank))
+def _overlap(what: str, snapshot: Snapshot, uids: Iterable[str]) -> Overlap:
+    claims = [claim for claim in snapshot.claims_of(uids) if claim.allocation is not None]
+    taken_up = frozenset(claim.uid for claim in claims if is_taken_up(claim, snapshot))
 
+    def rank(claim: Claim) -> tuple[bool, bool, str, str]:
+        timestamp = claim.allocation.timestamp if claim.allocation else None
+        # Those with which a pod may have started first, then older ones; a fixed order within the same second.
+        return (claim.uid not in taken_up, timestamp is None, timestamp or "", claim.uid)
 
-def _rank(claim: Claim) -> tuple[bool, bool, str, str]:
-    timestamp = claim.allocation.timestamp if claim.allocation else None
-    # Reserved ones first, then older ones; a fixed order within the same second.
-    return (not claim.reserved_for, timestamp is None, timestamp or "", claim.uid)
+    return Overlap(what, tuple(sorted(claims, key=rank)), taken_up)
 
 
 class UnusedAllocations:
@@ -118,6 +119,9 @@ class UnusedAllocations:
     def _is_unused(self, claim: Claim) -> bool:
         if claim.allocated_by != self._manager:
             return False
+        if claim.reserved_for:
+            # controller-manager takes it from a pod that is over. A pod whose claim is being deleted cannot start.
+            return claim.deleting and unbound_user(claim, self._snapshot) is not None
         if immediate(claim):
             # Such a claim keeps its devices between pods, until it is deleted.
             return claim.deleting

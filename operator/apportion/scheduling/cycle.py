@@ -209,9 +209,8 @@ class Cycle:
             self._still_prepared.note(event)
             node = self._snapshot.node(event.allocation.node or "")
             for pod in self._snapshot.users(event.claim):
-                if node is None or not event.is_refusal_for(pod.uid):
-                    continue
-                if pod.node is None and not pod.finished and not pod.deleting:
+                placeable = not (pod.node or pod.gates or pod.finished or pod.deleting)
+                if node is not None and event.is_refusal_for(pod.uid) and placeable:
                     metrics.TAKE_BACKS.inc()
                     seconds = self._exclusions.refuse_node(pod.uid, node, self._snapshot.nodes.values())
                     events.node_refused(self._recorder, pod, node.name, seconds)

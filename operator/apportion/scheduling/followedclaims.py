@@ -11,7 +11,7 @@ from apportion.dra.claim import Claim
 
 
 class FollowedClaims:
-    """Claims whose allocation no pod has reserved, by how long a condition holds."""
+    """Claims by how long a condition holds, without a change of what has reserved them."""
 
     def __init__(
         self, snapshot: Snapshot, clock: Callable[[], float], condition: Callable[[Claim], bool]
@@ -20,8 +20,8 @@ class FollowedClaims:
         self._clock = clock
         self._condition = condition
         self._cursor = -1
-        self._since: dict[tuple[str, str], tuple[str, float]] = {}
-        """The UID, and the time, by namespace and name: a claim that goes away is known by its name only. The longest first."""
+        self._since: dict[tuple[str, str], tuple[Claim, float]] = {}
+        """The claim then, and the time, by namespace and name: a claim that goes away is known by its name only. The longest first."""
 
     def follow(self) -> None:
         """Look at what changed."""
@@ -29,7 +29,12 @@ class FollowedClaims:
         self._cursor, changed = self._snapshot.changes.claims.since(self._cursor)
         if changed is None:
             unreserved = self._snapshot.claims_of(index.unreserved)
-            changed = [*self._since, *((claim.namespace, claim.name) for claim in unreserved)]
+            pods = self._snapshot.pods_of(self._snapshot.pod_index.unbound)
+            changed = [
+                *self._since,
+                *((claim.namespace, claim.name) for claim in unreserved),
+                *((pod.namespace, entry.claim) for pod in pods for entry in pod.claims if entry.claim),
+            ]
         for name in dict.fromkeys(changed):
             uid = index.named(*name)
             claim = self._snapshot.claims.get(uid) if uid is not None else None
@@ -41,13 +46,17 @@ class FollowedClaims:
     def look(self, claim: Claim) -> None:
         """Look at a claim again: something changed that the condition depends on."""
         name = claim.namespace, claim.name
-        if claim.uid not in self._snapshot.claim_index.unreserved or not self._condition(claim):
+        if claim.allocation is None or not self._condition(claim):
             self._since.pop(name, None)
-        elif name not in self._since or self._since[name][0] != claim.uid:
+        elif name not in self._since or not _is_same(self._since[name][0], claim):
             self._since.pop(name, None)
-            self._since[name] = claim.uid, self._clock()
+            self._since[name] = claim, self._clock()
 
     def items(self) -> Iterator[tuple[Claim, float]]:
         """Yield the claims, and since when the condition holds for each; the longest first."""
         claims = self._snapshot.claims
-        return ((claims[uid], since) for uid, since in tuple(self._since.values()) if uid in claims)
+        return ((claims[c.uid], since) for c, since in tuple(self._since.values()) if c.uid in claims)
+
+
+def _is_same(before: Claim, now: Claim) -> bool:
+    return before.uid == now.uid and before.reserved_for == now.reserved_for

@@ -3,7 +3,8 @@
 In: the snapshot, the demands that wait, the clock. Out: the claims to clear. A pod can be kept from starting by what we do
 not decide: a volume claim that does not exist, another driver's devices, a scheduler that is not there. kube-scheduler
 would hold nothing for such a pod, so its devices go to others after the policy's unusedTimeout, and its claim then
-rests (`Exclusions.rest`), for twice as long each time.
+rests (`Exclusions.rest`), for twice as long each time. A claim that we reserved ahead loses its reservation after that time, and
+its devices after as long again: a scheduler that takes the pod has to reserve the claim then (ADR 23).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.consumers import unbound_user
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.sharing import has_company, shut_out
@@ -89,12 +91,20 @@ class StalledAllocations:
 
     def _may_stall(self, uid: str) -> bool:
         claim = self._snapshot.claims.get(uid)
-        return claim is not None and not claim.reserved_for
+        return claim is not None and not self._is_in_use(claim)
+
+    def _is_in_use(self, claim: Claim) -> bool:
+        return bool(claim.reserved_for) and unbound_user(claim, self._snapshot) is None
 
     def _is_stalled(self, claim: Claim) -> bool:
         """Say whether we allocated it, live pods name it, and none of them is bound or about to start."""
         self._by_room.discard(claim.uid)
-        if claim.allocated_by != self._manager or immediate(claim) or claim.deleting:
+        if (
+            claim.allocated_by != self._manager
+            or immediate(claim)
+            or claim.deleting
+            or self._is_in_use(claim)
+        ):
             return False
         pods = [pod for pod in self._snapshot.users(claim) if not pod.finished and not pod.deleting]
         if not pods or any(pod.node is not None for pod in pods):

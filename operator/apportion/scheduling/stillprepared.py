@@ -66,7 +66,7 @@ class StillPrepared:
         if lost is None:
             return reported
         # Looked up only now: the pod's end may be observed after the deallocation of its claim.
-        return reported | {lost.node} if any(map(self._may_run, lost.pods)) else reported
+        return reported | {lost.node} if any(self._may_run(pod, lost.node) for pod in lost.pods) else reported
 
     def may_bind(self, claim: str) -> bool:
         """Say whether a pod may still be bound by the former allocation of a claim (UID)."""
@@ -77,11 +77,11 @@ class StillPrepared:
         free = pod.node is None and not pod.finished and not pod.deleting and not pod.gates
         return free and not event.is_refusal_for(pod.uid)
 
-    def _may_run(self, uid: str) -> bool:
+    def _may_run(self, uid: str, node: str) -> bool:
         pod = self._snapshot.pods.get(uid)
         if pod is None:
             return self._snapshot.pod_index.cut_off(uid)
-        return pod.node is not None and not pod.finished
+        return pod.node == node and not pod.finished
 
     def epoch(self) -> int:
         """Return how much of this has ended by the clock."""

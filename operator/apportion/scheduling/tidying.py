@@ -11,6 +11,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.clearing import UnusedAllocations
+from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.stalled import StalledAllocations
 from apportion.scheduling.waiting import WaitingDemand
@@ -48,11 +49,11 @@ class Tidying:
         self._release_finalizers()
 
     def _clear_failed_cuts(self) -> None:
-        """Clear allocations whose partition could not be cut, as long as no pod has reserved them."""
+        """Clear allocations whose partition could not be cut, as long as no pod has taken them up."""
         for partition in self._snapshot.devices.failed.values():
             holder = partition.spec.holder
             claim = self._snapshot.claims.get(holder.uid) if holder is not None else None
-            if claim is None or claim.allocation is None or claim.reserved_for:
+            if claim is None or claim.allocation is None or is_taken_up(claim, self._snapshot):
                 continue
             device = device_of(partition)
             if all(result.device != device for result in claim.allocation.results):

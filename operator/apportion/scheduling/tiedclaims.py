@@ -20,7 +20,7 @@ class TiedClaims:
         self._manager = manager
 
     def clear(self, demand: WaitingDemand) -> None:
-        """Clear allocations that tie a demand to a node that cannot serve the rest of it, unless a pod reserved them."""
+        """Clear allocations that tie a demand to a node that cannot serve the rest of it, unless a pod has taken them up."""
         own = {pod.uid for pod in demand.pods}
         for claim in demand.tied:
             if (

@@ -50,16 +50,19 @@ class Writer:
         async with self._slots:
             return await self._finalizers(claim, claim.version, [*claim.finalizers, finalizer])
 
-    async def allocate(self, claim: Claim, allocation: Allocation, version: str) -> None:
-        """Write the allocation to a claim that has its finalizer in this resourceVersion.
+    async def allocate(
+        self, claim: Claim, allocation: Allocation, version: str, user: Pod | None = None
+    ) -> None:
+        """Write the allocation to a claim that has its finalizer in this resourceVersion, reserved for `user` if there is one.
 
         Raises Overtaken when the claim changed since, Missing when it is gone, Unanswered when nobody knows.
         """
         async with self._slots:
             stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            await self._status(
-                claim, version, {"allocation": allocation.to_json() | {"allocationTimestamp": stamp}}
-            )
+            change: dict[str, Any] = {"allocation": allocation.to_json() | {"allocationTimestamp": stamp}}
+            if user is not None:
+                change["reservedFor"] = [{"resource": "pods", "name": user.name, "uid": user.uid}]
+            await self._status(claim, version, change)
 
     async def withdraw(self, claim: Claim, version: str) -> None:
         """Take the finalizer off again, if the claim still has this resourceVersion.
@@ -71,10 +74,13 @@ class Writer:
             kept = [each for each in claim.finalizers if each != _finalizer(claim)]
             await self._finalizers(claim, version, kept)
 
-    async def clear(self, claim: Claim) -> bool:
+    async def clear(self, claim: Claim, user: Pod | None = None) -> bool:
         """Clear an allocation, unless it was reserved meanwhile; says whether it is gone.
 
-        Reads the claim again: an allocation other than the given one is never cleared.
+        Reads the claim again: an allocation other than the given one is never cleared. `user` is the live pod that the claim was made
+        for. A claim that is reserved for it alone first loses that reservation: from then on no kubelet prepares the claim unless
+        somebody reserves it, and that refuses the clearing. Then the pod is read: it is never cleared once that is bound; and
+        where the pod had no gate any more, it loses no more than the reservation, because kube-scheduler may not know that yet.
         """
         async with self._slots:
             self._fence()
@@ -85,11 +91,27 @@ class Writer:
             now = Claim.from_json(raw)
             if now.uid != claim.uid or now.allocation is None:
                 return True
-            if now.reserved_for or now.allocation != claim.allocation:
+            reserved = [each.uid for each in now.reserved_for]
+            if now.allocation != claim.allocation or reserved not in ([], [user.uid] if user else []):
                 return False
             with suppress(Missing):
-                await self._status(now, now.version, {"allocation": None})
+                version = now.version
+                if reserved:
+                    version = await self._status(now, version, {"reservedFor": None})
+                if user is not None and await self._may_start(user, reserved=bool(reserved)):
+                    return False
+                await self._status(now, version, {"allocation": None})
             return True
+
+    async def _may_start(self, user: Pod, *, reserved: bool) -> bool:
+        """Say whether a pod is bound; where a claim was reserved for it a moment ago also whether it may be bound soon, or was."""
+        try:
+            pod = Pod.from_json(await self._client.get(PODS, user.name, namespace=user.namespace))
+        except Missing:
+            return reserved
+        if pod.uid != user.uid:
+            return reserved
+        return pod.node is not None or (reserved and not pod.gates)
 
     async def release(self, claim: Claim) -> None:
         """Remove our own finalizer from a claim that is being deleted."""
@@ -119,11 +141,12 @@ class Writer:
         )
         return str(written["metadata"]["resourceVersion"])
 
-    async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> None:
+    async def _status(self, claim: Claim, version: str, change: dict[str, Any]) -> str:
         self._fence()
         # The uid in the body turns a write to a recreated claim of the same name into a conflict.
         body = {"metadata": {"resourceVersion": version, "uid": claim.uid}, "status": change}
-        await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace, sub="status")
+        written = await self._client.patch(CLAIMS, claim.name, body, namespace=claim.namespace, sub="status")
+        return str(written["metadata"]["resourceVersion"])
 
 
 def _finalizer(claim: Claim) -> str:

@@ -1,0 +1,210 @@
+"""A claim that is reserved for its gated pod together with its allocation, on real control planes of both versions (ADR 23)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client, connect
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.claim import Claim
+from apportion.dra.device import DeviceId
+from apportion.dra.pod import Pod
+from apportion.dra.selection import NodeSelector
+from apportion.errors import Missing
+from apportion.scheduling.writer import Writer
+from testbed.controlplane import ControlPlane
+from testbed.eventually import eventually
+from testbed.node import NodeShape
+from testbed.nodes import simulated_nodes
+
+_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates"
+_SMALL = {"cpu": "1", "memory": "8Gi", "pods": "20"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace in which pods get claims from a template, and what writes there."""
+
+    cluster: ControlPlane
+    client: Client
+    writer: Writer
+    namespace: str
+
+    async def pod(self, name: str, *, cpu: str = "1m") -> tuple[Pod, Claim]:
+        """Make a gated pod; return it with the claim that controller-manager made for it."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "schedulingGates": [{"name": GATE}],
+                "resourceClaims": [{"name": "device", "resourceClaimTemplateName": "device"}],
+                "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
+                "terminationGracePeriodSeconds": 0,
+            },
+        }
+        await self.client.create(PODS, body, namespace=self.namespace)
+        pod = await eventually(lambda: self.read(name), lambda found: bool(found and found.claims[0].claim))
+        claim = await self.claim_of(pod)
+        assert claim is not None
+        return pod, claim
+
+    async def allocated(self, name: str, node: str, *, cpu: str = "1m") -> tuple[Pod, Claim]:
+        """Make a gated pod whose claim is allocated and reserved for it."""
+        pod, claim = await self.pod(name, cpu=cpu)
+        results = (DeviceResult("device", DeviceId("d.example.com", node, "dev")),)
+        allocation = Allocation(results, node_selector=NodeSelector.of_name(node))
+        await self.writer.allocate(claim, allocation, await self.writer.protect(claim), pod)
+        found = await self.claim_of(pod)
+        assert found is not None
+        return pod, found
+
+    async def read(self, name: str) -> Pod:
+        return Pod.from_json(await self.client.get(PODS, name, namespace=self.namespace))
+
+    async def claim_of(self, pod: Pod) -> Claim | None:
+        assert pod.claims[0].claim is not None
+        try:
+            return Claim.from_json(
+                await self.client.get(CLAIMS, pod.claims[0].claim, namespace=self.namespace)
+            )
+        except Missing:
+            return None
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": target}
+        await self.cluster.api.create(f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}/binding", body)
+
+    async def bound(self, name: str) -> Pod:
+        return await eventually(lambda: self.read(name), lambda found: found.node is not None)
+
+
+@asynccontextmanager
+async def _place(cluster: ControlPlane, namespace: str) -> AsyncIterator[Place]:
+    request = {"name": "device", "exactly": {"deviceClassName": "none"}}
+    template: dict[str, Any] = {
+        "metadata": {"name": "device"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    await cluster.api.create(_TEMPLATES.format(namespace), template)
+    nodes = [NodeShape("reserved-small", resources=_SMALL), NodeShape("reserved-large")]
+    async with (
+        simulated_nodes(cluster, nodes),
+        await connect(cluster.kubeconfig, manager="apportion-operator") as client,
+    ):
+        writer = Writer(client, fence=lambda: None, now=lambda: datetime.now(UTC))
+        yield Place(cluster, client, writer, namespace)
+
+
+class Reserving:
+    async def test_kube_scheduler_binds_without_a_write_to_the_claim(self, place: Place) -> None:
+        """One write less for each pod; the node is the one that was allocated."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        await place.writer.ungate(pod)
+        assert (await place.bound("p")).node == "reserved-large"
+        found = await place.claim_of(pod)
+        assert found is not None
+        assert (found.version, found.allocated_by) == (claim.version, "apportion-operator")
+
+    async def test_a_gated_pod_is_not_bound(self, place: Place) -> None:
+        """So the reservation of a gated pod says that nobody uses the devices."""
+        pod, _ = await place.allocated("p", "reserved-large")
+        with pytest.raises(Exception, match="schedulingGates"):
+            await place.bind(pod, "reserved-large")
+
+    @pytest.mark.parametrize("gated", [True, False])
+    async def test_controller_manager_takes_it_from_a_pod_that_never_had_a_node(
+        self, place: Place, *, gated: bool
+    ) -> None:
+        """The devices are free within a moment, without us."""
+        pod, claim = await place.allocated("p", "reserved-small", cpu="100")
+        if not gated:
+            await place.writer.ungate(pod)
+        await place.client.delete(PODS, "p", namespace=place.namespace, uid=pod.uid)
+        left = await eventually(
+            lambda: place.claim_of(pod), lambda found: found is None or found.allocation is None
+        )
+        assert left is None or (left.uid == claim.uid and left.reserved_for == ())
+        assert await eventually(lambda: place.claim_of(pod), lambda found: found is None) is None
+
+    async def test_kube_scheduler_takes_it_back_where_the_pod_does_not_fit(self, place: Place) -> None:
+        """As it does with a claim that nobody has reserved."""
+        pod, _ = await place.allocated("p", "reserved-small", cpu="2")
+        await place.writer.ungate(pod)
+        found = await eventually(
+            lambda: place.claim_of(pod), lambda found: found is not None and found.allocation is None
+        )
+        assert found is not None
+        assert found.reserved_for == ()
+
+    async def test_what_a_gated_pod_has_is_cleared(self, place: Place) -> None:
+        """With the reservation; controller-manager leaves the claim of a live pod alone."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        assert await place.writer.clear(claim, pod)
+        found = await place.claim_of(pod)
+        assert found is not None
+        assert (found.allocation, found.reserved_for) == (None, ())
+
+    async def test_a_pod_without_a_gate_loses_its_reservation_first(self, place: Place) -> None:
+        """kube-scheduler, which may know it as reserved, has to write from then on; so it keeps its devices if it is bound."""
+        pod, claim = await place.allocated("p", "reserved-small", cpu="100")
+        await place.writer.ungate(pod)
+        assert not await place.writer.clear(claim, pod)
+        unreserved = await place.claim_of(pod)
+        assert unreserved is not None
+        assert (unreserved.allocation, unreserved.reserved_for) == (claim.allocation, ())
+        assert await place.writer.clear(unreserved, pod)
+        cleared = await place.claim_of(pod)
+        assert cleared is not None
+        assert cleared.allocation is None
+
+    async def test_a_bound_pod_keeps_its_devices(self, place: Place) -> None:
+        """Also where our watch shows it as gated still; whoever took the reservation away, controller-manager writes it anew."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        await place.writer.ungate(pod)
+        await place.bound("p")
+        assert not await place.writer.clear(claim, pod)
+        again = await eventually(
+            lambda: place.claim_of(pod), lambda found: bool(found and found.reserved_for)
+        )
+        assert again is not None
+        assert [user.uid for user in again.reserved_for] == [pod.uid]
+        assert again.allocation == claim.allocation
+
+    async def test_what_others_have_reserved_is_never_touched(self, place: Place) -> None:
+        """Not even where the pod of the claim has reserved it, too."""
+        pod, claim = await place.allocated("p", "reserved-large")
+        other = {"apiGroup": "example.com", "resource": "things", "name": "other", "uid": "other"}
+        own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        both = {"status": {"reservedFor": [own, other]}}
+        await place.client.patch(CLAIMS, claim.name, both, namespace=place.namespace, sub="status")
+        assert not await place.writer.clear(claim, pod)
+        found = await place.claim_of(pod)
+        assert found is not None
+        assert len(found.reserved_for) == 2
+        # controller-manager does not know the other consumer, and would keep the claim.
+        gone = {"status": {"reservedFor": None}}
+        await place.client.patch(CLAIMS, claim.name, gone, namespace=place.namespace, sub="status")
+
+
+class TestReserving(Reserving):
+    @pytest.fixture
+    async def place(self, control_plane: ControlPlane, namespace: str) -> AsyncIterator[Place]:
+        """Give a place on the default version."""
+        async with _place(control_plane, namespace) as made:
+            yield made
+
+
+class TestReservingOnTheOldest(Reserving):
+    @pytest.fixture
+    async def place(self, oldest_control_plane: ControlPlane, oldest_namespace: str) -> AsyncIterator[Place]:
+        """Give a place on the oldest supported version."""
+        async with _place(oldest_control_plane, oldest_namespace) as made:
+            yield made
