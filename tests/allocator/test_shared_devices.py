@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import HealthCheck, Phase, event, example, given, settings
 from hypothesis import strategies as st
 
 from apportion.allocator.allocate import allocate
@@ -187,6 +187,47 @@ def test_shares_are_placed_where_a_search_of_every_node_places_them(
             assert (found.node, found.allocations) == (reference.node, reference.allocations), turn
             state.hold(f"c{turn}", found.allocations[0].results)
             held[f"c{turn}"] = found.node, asked
+            left[found.node] = left[found.node].less(asked)
+
+
+@settings(MANY, max_examples=40)
+@given(seed=st.integers(0, 1 << 32))
+@example(seed=1102)
+def test_shares_are_placed_where_a_new_state_with_equal_facts_places_them(seed: int) -> None:
+    """What was computed for one claim is no answer for another that takes another amount of the same device."""
+    worlds = Worlds(seed)
+    rng = worlds.rng
+    shapes = [(worlds.request("r0"), HostResources(rng.randint(1, 6), 1)) for _ in range(rng.randint(2, 4))]
+    left = {name: HostResources(rng.choice([4, 8, 16]), 64) for name in worlds.nodes}
+    held: dict[str, Decision] = {}
+
+    def learnt() -> State:
+        """Return a state that knows the demand and the nodes only."""
+        state = cluster(*worlds.pieces, nodes=worlds.nodes)
+        for request, asked in 8 * shapes:
+            found = allocate(state, Demand((claim("learnt", request),)))
+            if found.asked is not None:
+                state.learn(found.asked, asked)
+        return state
+
+    state = learnt()
+    for turn in range(10):
+        request, asked = rng.choice(shapes)
+        fresh = learnt()
+        for key, decision in held.items():
+            fresh.hold(key, decision.allocations[0].results)
+        for one in (state, fresh):
+            for name in worlds.nodes:
+                one.put_host(name, left[name])
+        fitting = frozenset(name for name in worlds.nodes if left[name].holds(asked))
+        demand = Demand((claim(f"c{turn}", request),), fitting, host=HostDemand(asked))
+        found, reference = (allocate(one, demand, Terms(LEAST)) for one in (state, fresh))
+        event(type(found).__name__)
+        assert type(found) is type(reference)
+        if isinstance(found, Decision) and isinstance(reference, Decision):
+            assert (found.node, found.allocations) == (reference.node, reference.allocations), turn
+            state.hold(f"c{turn}", found.allocations[0].results)
+            held[f"c{turn}"] = found
             left[found.node] = left[found.node].less(asked)
 
 
