@@ -1,0 +1,277 @@
+"""plan_reservation(): where demands that do not fit now will fit first, if nobody else takes what becomes free.
+
+In: a state, what becomes free on each node and when, members with a demand each. Out: a node and devices for as many of them
+as are needed, and when all of these are free; or nothing. Nodes are looked at in the order of the moment at which enough
+devices may be free, which is found by counting; so the first that is found to fit is the earliest. Where nobody knows when
+devices become free, the node on which the fewest of them have to. The state is unchanged at the end.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Protocol, Self, TypeAlias
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.devicecount import least_devices
+from apportion.allocator.gang import Member
+from apportion.allocator.rules.query import Query
+from apportion.allocator.state import State
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
+
+MOST_ASKED = 1024
+"""Questions to the allocator about one node each, in one plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What becomes free on a node at one moment."""
+
+    at: float | None
+    """When, in seconds by the caller's clock; None: nobody knows."""
+    held: tuple[tuple[str, tuple[DeviceResult, ...]], ...] = ()
+    """Keys of the state that hold devices until then, and what they hold."""
+
+    @property
+    def devices(self) -> int:
+        """How many devices become free."""
+        return sum(len(results) for _, results in self.held)
+
+
+class NodeDemands(Protocol):
+    """The demands of the members on single nodes."""
+
+    def of(self, member: int, node: str, ended: int, placed: Sequence[int]) -> Demand | None:
+        """Return what to ask about a node after the first `ended` of its endings, beside the members `placed` there.
+
+        None: the node has no room for the member's pods then.
+        """
+
+    def nodes(self, member: int) -> Sequence[str]:
+        """Return the nodes that could take a member's pods if nothing else ran there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one member will fit."""
+
+    member: int
+    decision: Decision
+    at: float | None
+    """When; None: nobody knows."""
+    awaited: tuple[str, ...]
+    """Keys that hold devices of this node until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationPlan:
+    """Where enough members will fit together."""
+
+    places: tuple[Place, ...]
+    start: float | None
+    """When all of them fit; None: nobody knows."""
+
+    @property
+    def results(self) -> tuple[DeviceResult, ...]:
+        """All devices."""
+        return tuple(
+            result
+            for place in self.places
+            for allocation in place.decision.allocations
+            for result in allocation.results
+        )
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes of the devices."""
+        return frozenset(place.decision.node for place in self.places)
+
+
+def plan_reservation(
+    state: State,
+    endings: Mapping[str, Sequence[Ending]],
+    members: Sequence[Member],
+    demands: NodeDemands,
+    *,
+    enough: int,
+    now: float,
+    prefer: Mapping[DeviceId, int] | None = None,
+) -> ReservationPlan | None:
+    """Return where members with `enough` pods together will fit; None where they never will, or not within MOST_ASKED questions.
+
+    `endings`: by node, in the order in which they come, those of which nobody knows when at the end. A node that is not
+    named has none.
+
+    Raises BrokenInput if a member's claims cannot be served by any state as they are written.
+    """
+    with _Future(state, endings) as future:
+        plan = _Planning(state, future, members, demands, now, prefer or {})
+        missing = enough
+        for number, member in enumerate(members):
+            if missing <= 0:
+                break
+            if plan.place(number):
+                missing -= member.pods
+        if missing > 0:
+            return None
+        starts = [place.at for place in plan.places]
+        known = [at for at in starts if at is not None]
+        return ReservationPlan(tuple(plan.places), max(known) if len(known) == len(starts) else None)
+
+
+class _Future:
+    """The state as it will be on single nodes; as it was when the block ends."""
+
+    def __init__(self, state: State, endings: Mapping[str, Sequence[Ending]]) -> None:
+        self._state = state
+        self._endings = endings
+        self._ended: dict[str, int] = {}
+        self._placed: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for key in self._placed:
+            self._state.release(key)
+        for node in tuple(self._ended):
+            self.move(node, 0)
+
+    def of(self, node: str) -> Sequence[Ending]:
+        """Return the endings of a node."""
+        return self._endings.get(node, ())
+
+    def move(self, node: str, ended: int) -> None:
+        """Let the first `ended` endings of a node have come, and no others."""
+        before, self._ended[node] = self._ended.get(node, 0), ended
+        for ending in self.of(node)[before:ended]:
+            for key, _ in ending.held:
+                self._state.release(key)
+        for ending in self.of(node)[ended:before]:
+            for key, results in ending.held:
+                self._state.hold(key, results)
+
+    def put(self, number: int, decision: Decision) -> None:
+        """Hold what a member will get."""
+        for position, allocation in enumerate(decision.allocations):
+            key = f"member/{number}/{position}"
+            self._placed.append(key)
+            self._state.hold(key, allocation.results)
+
+
+_Row: TypeAlias = tuple[float, int, str, int]
+"""When (infinite: nobody knows), how many devices have to become free, the node, and after how many of its endings."""
+
+
+@dataclass(slots=True)
+class _Planning:
+    """One plan in the making."""
+
+    state: State
+    future: _Future
+    members: Sequence[Member]
+    demands: NodeDemands
+    now: float
+    prefer: Mapping[DeviceId, int]
+    places: list[Place] = field(default_factory=list)
+    asked: int = 0
+    rows: dict[object, list[_Row]] = field(default_factory=dict)
+    """By kind of member, a heap of what is to be asked about next."""
+    on_node: dict[str, list[int]] = field(default_factory=dict)
+    """Members placed so far, by node."""
+
+    def place(self, number: int) -> bool:
+        """Place a member where it fits first; says whether it fits anywhere."""
+        kind = self.members[number].kind
+        key: object = number if kind is None else (kind,)
+        if key not in self.rows:
+            self.rows[key] = [
+                row for node in self.demands.nodes(number) for row in self._row(number, node, 0)
+            ]
+            heapify(self.rows[key])
+        rows = self.rows[key]
+        while rows and self.asked < MOST_ASKED:
+            row = heappop(rows)
+            _, _, node, ended = row
+            decision = self._decide(number, node, ended)
+            if decision is None:
+                for later in self._row(number, node, ended + 1):
+                    heappush(rows, later)
+                continue
+            # Another member of this kind may fit beside it.
+            heappush(rows, row)
+            self.future.put(number, decision)
+            self.on_node.setdefault(node, []).append(number)
+            over = self.future.of(node)[:ended]
+            at = max([self.now] + [each.at for each in over if each.at is not None])
+            keys = tuple(key for each in over for key, _ in each.held)
+            self.places.append(
+                Place(number, decision, None if any(each.at is None for each in over) else at, keys)
+            )
+            return True
+        return False
+
+    def _decide(self, number: int, node: str, ended: int) -> Decision | None:
+        self.future.move(node, ended)
+        demand = self.demands.of(number, node, ended, self.on_node.get(node, ()))
+        if demand is None:
+            return None
+        self.asked += 1
+        return decide(self.state, demand, self.members[number].terms, prefer=self.prefer)
+
+    def _row(self, number: int, node: str, ended: int) -> list[_Row]:
+        """Return after how many endings of a node, `ended` at least, enough devices may be free; nothing if they never are."""
+        endings = self.future.of(node)
+        count = self._hopeful(number, node, ended)
+        if count is None:
+            return []
+        over = endings[:count]
+        unknown = any(each.at is None for each in over)
+        at = math.inf if unknown else max([self.now] + [each.at for each in over if each.at is not None])
+        return [(at, sum(each.devices for each in over), node, count)]
+
+    def _hopeful(self, number: int, node: str, ended: int) -> int | None:
+        endings = self.future.of(node)
+        if ended > len(endings):
+            return None
+        demand = self.demands.of(number, node, len(endings), ())
+        if demand is None:
+            return None
+        state = self.state
+        query = state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)
+        state.settle(query)
+        matching = self._matching(node, query)
+        if matching is None:
+            return ended
+        view, least = state.view(node), least_devices(state, demand)
+        possible = view.fit & ~view.exclusive
+        for count in range(len(endings) + 1):
+            if count:
+                possible |= self._freed(node, endings[count - 1])
+            if count >= ended and (matching & possible).bit_count() >= least:
+                return count
+        return None
+
+    def _matching(self, node: str, query: Query) -> int | None:
+        """Return the devices of a node that some request matches; None where that says nothing about how many are served."""
+        view, matching = self.state.view(node), 0
+        for alternative in query.alternatives:
+            mask, errors = view.selected(alternative, self.state.selectors)
+            if errors:
+                return None
+            matching |= mask
+        return None if matching & view.shareable else matching
+
+    def _freed(self, node: str, ending: Ending) -> int:
+        """Return the devices that may be free once an ending has come: its own, and those on the same counters."""
+        view, freed = self.state.view(node), 0
+        for _, results in ending.held:
+            for result in results:
+                index = view.find(result.device)
+                if index is not None:
+                    group = view.group_of.get(index)
+                    freed |= view.groups[group[0]].mask if group is not None else 1 << index
+        return freed
