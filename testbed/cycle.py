@@ -33,8 +33,12 @@ def build_cycle(
     clock: Callable[[], float] = time.monotonic,
     settings: CycleSettings | None = None,
     debouncer: Debouncer | None = None,
+    seconds: Callable[[], float] = time.time,
 ) -> Cycle:
-    """Return a cycle that writes through the client; it is woken by its own writes, and by those who have the debouncer."""
+    """Return a cycle that writes through the client; it is woken by its own writes, and by those who have the debouncer.
+
+    `seconds`: the time since 1970, by which pods have started.
+    """
     debouncer = debouncer or Debouncer(quiet=0, longest=0, clock=clock)
     writer = Writer(client, fence=lambda: None, now=now)
     partitions = PartitionController(
@@ -43,5 +47,5 @@ def build_cycle(
     writes = BackgroundWrites(snapshot, writer, recorder, clock=clock, wake=debouncer.wake)
     return Cycle(
         snapshot, writes, partitions, recorder, debouncer,
-        settings=settings or CycleSettings(), clock=clock, manager=MANAGER,
+        settings=settings or CycleSettings(), clock=clock, manager=MANAGER, now=seconds,
     )  # fmt: skip

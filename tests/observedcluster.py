@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from apportion.allocator.state import State
@@ -18,6 +19,7 @@ from testbed.cycle import build_cycle, now
 from tests.clock import Clock
 
 Json = dict[str, Any]
+YEAR = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 GPU = "gpu.apportion.dev"
 PROFILES = {"1g.10gb": (19, 1, range(7)), "3g.40gb": (9, 4, (0, 4)), "7g.80gb": (0, 8, (0,))}
 """A card of the test: profile id, size in memory slices, starts."""
@@ -34,6 +36,8 @@ class ObservedCluster:
     """Name of the object and reason of each warning that a cycle has recorded."""
     messages: list[tuple[str, str, str]] = field(default_factory=list)
     """The same with the text of each."""
+    normals: list[tuple[str, str, str]] = field(default_factory=list)
+    """Name of the object, reason and text of each Event about what went as it should."""
     clock: Clock = field(default_factory=Clock)
     programs: Programs = field(default_factory=Programs)
     """Compiles the selectors."""
@@ -157,11 +161,22 @@ class ObservedCluster:
         self, client: Any, settings: CycleSettings | None = None, debouncer: Debouncer | None = None
     ) -> Cycle:
         """The operator's cycle over the snapshot, by the world's clock."""
-        return build_cycle(client, self.snapshot, self.recorder(client), self.clock, settings, debouncer)
+        recorder = self.recorder(client)
+        return build_cycle(
+            client, self.snapshot, recorder, self.clock, settings, debouncer, seconds=self.seconds
+        )
+
+    def seconds(self) -> float:
+        """Return the world's time in seconds since 1970: 2026 began when its clock was at 0."""
+        return YEAR + self.clock.now
+
+    def time(self, after: float = 0.0) -> str:
+        """Return the world's time, or one so many seconds later, as objects show it."""
+        return datetime.fromtimestamp(self.seconds() + after, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def recorder(self, client: Any) -> Recorder:
         """A recorder that also notes warnings in the world."""
-        return _Noting(client, self.warned, self.messages, self.clock)
+        return _Noting(client, self)
 
     def places(self) -> dict[str, str | None]:
         """Return the node of each claim that has an allocation, assumed ones included, by the claim's name."""
@@ -191,22 +206,19 @@ class ObservedCluster:
 
 
 class _Noting(Recorder):
-    """Notes the objects of warnings, and their reasons."""
+    """Notes the Events in the world."""
 
-    def __init__(
-        self,
-        client: Any,
-        warned: list[tuple[str, str]],
-        messages: list[tuple[str, str, str]],
-        clock: Clock,
-    ) -> None:
-        super().__init__(client, component="test", clock=clock, now=now)
-        self._warned = warned
-        self._messages = messages
+    def __init__(self, client: Any, world: ObservedCluster) -> None:
+        super().__init__(client, component="test", clock=world.clock, now=now)
+        self._world = world
+
+    def normal(self, about: About, reason: str, text: str) -> None:
+        self._world.normals.append((about.name, reason, text))
+        super().normal(about, reason, text)
 
     def warning(self, about: About, reason: str, text: str) -> None:
-        self._warned.append((about.name, reason))
-        self._messages.append((about.name, reason, text))
+        self._world.warned.append((about.name, reason))
+        self._world.messages.append((about.name, reason, text))
         super().warning(about, reason, text)
 
 

@@ -33,6 +33,8 @@ class World:
 
     def __init__(self, waiting: list[tuple[str, int, int]]) -> None:
         self.observed: ObservedCluster = fleet({"n1": ("h100", DEVICES)})
+        # A cycle that makes its first pass has nothing reserved.
+        self.observed.policy(queue={"mostReserved": 0})
         self._objects: dict[str, tuple[Json, Json]] = {}
         self._count = 0
         for each in waiting:
@@ -69,7 +71,8 @@ class World:
             case "leave" if what < len(waiting):
                 self._go(waiting[what])
             case "fifo":
-                self.observed.policy(queue={"order": "FIFO" if what else "Priority"})
+                order = "FIFO" if what else "Priority"
+                self.observed.policy(queue={"order": order, "mostReserved": 0})
 
     def served(self) -> list[str]:
         """Return the claims that have devices."""

@@ -206,7 +206,7 @@ class _Planning:
             self.future.put(number, decision)
             self.on_node.setdefault(node, []).append(number)
             over = self.future.of(node)[:ended]
-            at = max([self.now] + [each.at for each in over if each.at is not None])
+            at = max([each.at for each in over if each.at is not None], default=self.now)
             keys = tuple(key for each in over for key, _ in each.held)
             self.places.append(
                 Place(number, decision, None if any(each.at is None for each in over) else at, keys)
@@ -230,7 +230,8 @@ class _Planning:
             return []
         over = endings[:count]
         unknown = any(each.at is None for each in over)
-        at = math.inf if unknown else max([self.now] + [each.at for each in over if each.at is not None])
+        at = max([each.at for each in over if each.at is not None], default=self.now)
+        at = math.inf if unknown else at
         return [(at, sum(each.devices for each in over), node, count)]
 
     def _hopeful(self, number: int, node: str, ended: int) -> int | None:

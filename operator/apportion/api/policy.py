@@ -119,6 +119,12 @@ class Queue(Model):
 
     order: QueueOrder = QueueOrder.PRIORITY
     """Priority: claims of pods with a higher priority first, then older ones. FIFO: older ones first."""
+    reserve_after: Duration = duration.default("60s")
+    """How old a pod that cannot be served is when devices are reserved for it, as a duration (60s, 10m); 0s: at once. They are
+    those that it can have first, by the runtimes that other pods declare. Until then others get them only if they end before
+    (annotation apportion.dev/max-runtime, or activeDeadlineSeconds of the pod), or have a higher priority."""
+    most_reserved: Annotated[int, Field(ge=0, le=64)] = 4
+    """For how many pods, or pod groups, devices are reserved at once: the first of the queue. 0: for none."""
 
 
 class SharingStrategy(StrEnum):

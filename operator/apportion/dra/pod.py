@@ -13,6 +13,7 @@ from apportion.dra import reading
 from apportion.dra.node import Resources, resources
 from apportion.dra.podrelations import PodRelations
 from apportion.dra.reading import Json, Sharing
+from apportion.dra.runtime import UNDECLARED, Runtime
 from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
 
@@ -83,6 +84,8 @@ class Pod:
     """Terms of the required node affinity; None: no required node affinity."""
     tolerations: tuple[Toleration, ...] = ()
     priority: int = 0
+    preempts: bool = True
+    """Whether kube-scheduler may preempt pods of lower priority for it (`spec.preemptionPolicy`)."""
     phase: str = "Pending"
     deleting: bool = False
     created: str = ""
@@ -94,6 +97,10 @@ class Pod:
     """What it asks of the pods beside it."""
     group: PodGroup | None = None
     """The pod group that it belongs to."""
+    started: str = ""
+    """`status.startTime` (RFC 3339), from which on its runtime counts; empty: kubelet has not seen it yet."""
+    runtime: Runtime = UNDECLARED
+    """How long it runs at most."""
 
     @property
     def key(self) -> str:
@@ -129,6 +136,7 @@ class Pod:
                 Toleration.from_json(row, path) for path, row in reading.rows(spec, "tolerations", at="spec")
             ),
             priority=reading.number(spec, "priority", at="spec", default=0),
+            preempts=spec.get("preemptionPolicy") != "Never",
             phase=reading.text(status, "phase", at="status", default="Pending"),
             deleting=metadata.get("deletionTimestamp") is not None,
             created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
@@ -137,6 +145,8 @@ class Pod:
             labels=_LABELS.read(metadata.get("labels"), "metadata.labels", _labels),
             relations=_relations(metadata, spec),
             group=PodGroup.from_metadata(metadata),
+            started=reading.text(status, "startTime", at="status", default=""),
+            runtime=Runtime.from_json(metadata, spec),
         )
 
 

@@ -40,6 +40,8 @@ class Shape:
     """What the volumes of each of its pods ask of nodes."""
     volumes_version: int = 0
     """When that was read."""
+    runtime: float | None = None
+    """For how many seconds the pods run at most: by that they may use devices that are reserved for others."""
 
     @property
     def named(self) -> bool:
@@ -203,6 +205,10 @@ class Candidates:
             return None
         if node in self._exclusions.nodes([pod.uid for pod in pods], self._snapshot.node):
             return None
+        return self.ask_on(demand, node)
+
+    def ask_on(self, demand: WaitingDemand, node: str) -> Demand:
+        """Return what to ask about the devices of one node, whatever else its pods need there."""
         excluded = self._exclusions.devices()
         return Demand(demand.asked, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
 
@@ -214,6 +220,17 @@ class Candidates:
         `pods`: those of them that no node has yet.
         """
         allowed, reasons = capacity.fitting(pods)
+        return self._suiting(demand, allowed, reasons, capacity), reasons
+
+    def possible(self, demand: WaitingDemand, capacity: HostCapacity) -> frozenset[str]:
+        """Return the nodes where the demand's pods could go if nothing else took cpu and memory there."""
+        nodes = capacity.suitable(unplaced(demand, self._snapshot))
+        return self._suiting(demand, nodes, {}, capacity)
+
+    def _suiting(
+        self, demand: WaitingDemand, allowed: frozenset[str], reasons: dict[str, int], capacity: HostCapacity
+    ) -> frozenset[str]:
+        """Return which of these nodes suit what the demand asks beside cpu and memory; adds to `reasons` what rules the others out."""
         for pod in demand.pods:
             if pod.node is not None:
                 allowed &= {pod.node}
@@ -238,7 +255,7 @@ class Candidates:
         avoid = self._exclusions.nodes(unbound, self._snapshot.node) & allowed
         if avoid:
             reasons["kube-scheduler refused the node or others of its zone before"] = len(avoid)
-        return allowed - avoid if avoid else allowed, reasons
+        return allowed - avoid if avoid else allowed
 
 
 def unplaced(demand: WaitingDemand, snapshot: Snapshot) -> list[Pod]:

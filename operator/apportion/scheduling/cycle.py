@@ -7,6 +7,7 @@ and forgotten when the write fails. A pass is done in slices, between which othe
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -69,7 +70,9 @@ class Cycle:
         settings: CycleSettings,
         clock: Callable[[], float],
         manager: str,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        """`now`: seconds since 1970, in which pods say when they started."""
         self._snapshot = snapshot
         self._writes = writes
         self._partitions = partitions
@@ -81,8 +84,16 @@ class Cycle:
         self._exclusions = Exclusions(clock)
         self._still_prepared = StillPrepared(snapshot, clock)
         decider = Decider(
-            snapshot, writes, recorder, self._exclusions, self._still_prepared, clock=clock, manager=manager
+            snapshot,
+            writes,
+            recorder,
+            self._exclusions,
+            self._still_prepared,
+            clock=clock,
+            manager=manager,
+            now=now,
         )
+        self._reservations = decider.reservations
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
         self._deciding = False
         """Whether a pass is under way."""
@@ -194,7 +205,8 @@ class Cycle:
             )
             self._writes.ungate(list(shut))
             yield None
-            self._tidying.tidy(demands)
+            with self._reservations.all_lifted():
+                self._tidying.tidy(demands)
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:

@@ -3,6 +3,7 @@
 In: a demand, the capacity of nodes. Out: a decision that is assumed at once and written in the background; or an Event.
 """
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
+from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, Shape, unplaced
 from apportion.scheduling.exclusions import Exclusions
@@ -42,7 +44,9 @@ class Decider:
         *,
         clock: Callable[[], float],
         manager: str,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        """`now`: seconds since 1970, in which pods say when they started."""
         self.snapshot = snapshot
         self.writes = writes
         self.recorder = recorder
@@ -50,6 +54,7 @@ class Decider:
         self.candidates = Candidates(snapshot, exclusions, still_prepared)
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.planner = Planner(snapshot, self.candidates)
+        self.reservations = Reservations(snapshot, self.candidates, recorder, clock=clock, now=now)
         self._tied = TiedClaims(snapshot, writes, manager=manager)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
@@ -93,7 +98,9 @@ class Decider:
             return self._refuse(demand, known)
         if self.planner.rests(demand.key):
             return 0
-        explained, named = self.refusals.is_explained(demand, shape), shape is not None and shape.named
+        # What is reserved for a demand was told when it was.
+        explained = demand.key in self.reservations or self.refusals.is_explained(demand, shape)
+        named = shape is not None and shape.named
         asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
         if isinstance(asked, str):
             if granted := self._grant_part(demand, capacity):
@@ -109,11 +116,14 @@ class Decider:
         planned = answer is not None
         if answer is None and explained:
             answer = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+            answer = answer or self.reservations.decide(demand, asked, terms)
             if answer is None:
                 self.refusals.refuse_with_shape(demand)
                 return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+        if isinstance(answer, Refusal):
+            answer = self.reservations.decide(demand, asked, terms) or answer
         if isinstance(answer, Refusal):
             if granted := self._grant_part(demand, capacity):
                 return granted
@@ -213,6 +223,8 @@ class Decider:
             if isinstance(asked, str):
                 return asked
             answer = how(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
+            if not isinstance(answer, Decision):
+                answer = self.reservations.decide(demand, asked, terms) or answer
         except Exception:  # noqa: BLE001 - whatever it is, see above
             return None
         if answer is None:
@@ -226,8 +238,14 @@ class Decider:
         events.costly(self.recorder, demand, error)
 
     def _shape(self, demand: WaitingDemand) -> Shape | None:
-        """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit."""
-        return self.candidates.shape(demand) if len(demand.pods) <= 1 else None
+        """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit.
+
+        None, too, where devices are reserved for the demand: others of its shape may not use them.
+        """
+        if len(demand.pods) > 1 or demand.key in self.reservations:
+            return None
+        shape, runtime = self.candidates.shape(demand), self.reservations.runtime(demand)
+        return shape if shape is None or runtime is None else replace(shape, runtime=runtime)
 
     def _refuse(self, demand: WaitingDemand, refusal: Refusal | str) -> int:
         """Refuse a demand; the refusal may be that of another demand of its shape. Returns how many claims were granted."""
@@ -251,6 +269,7 @@ class Decider:
     def grant(self, demand: WaitingDemand, decision: Decision, capacity: HostCapacity) -> None:
         """Assume a decision and have it written."""
         metrics.DECISIONS.labels("granted").inc()
+        self.reservations.drop(demand.key)
         for pod in unplaced(demand, self.snapshot):
             capacity.take(decision.node, pod)
         pairs = list(zip(demand.claims, decision.allocations, strict=True))

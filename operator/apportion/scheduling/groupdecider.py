@@ -16,6 +16,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
+from apportion.scheduling.backfill.heads import key_of
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
@@ -89,6 +90,11 @@ class GroupDecider:
                 events.broken(decider.recorder, demand, error)
             self._clear(group)
             return 0
+        if not isinstance(answer, GangServed):
+            with decider.reservations.lifted(group) as nodes:
+                reserved = self._answer(group, capacity) if nodes else answer
+                if isinstance(reserved, GangServed):
+                    return self._grant(group, reserved, capacity)
         if isinstance(answer, GangTooLarge):
             self._rest(group)
             decider.refusals.refuse(group.key, "short")
@@ -100,7 +106,12 @@ class GroupDecider:
             self._rest(group)
             self._refuse(group, answer, capacity)
             return 0
+        return self._grant(group, answer, capacity)
+
+    def _grant(self, group: WaitingGroup, answer: GangServed, capacity: HostCapacity) -> int:
+        decider = self._decider
         self._rests.pop(group.pod_group.key, None)
+        decider.reservations.drop(key_of(group))
         granted = 0
         for demand, decision in zip(group.demands, answer.decisions, strict=True):
             if decision is not None:

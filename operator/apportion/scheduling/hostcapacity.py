@@ -179,6 +179,27 @@ class HostCapacity:
         short = lacking(node, wanted, self._load(node.name), self._promised.get(node.name, {}))
         return f"too little {short}" if short is not None else None
 
+    def holds(
+        self, name: str, wanted: Resources, beside: Iterable[Resources] = (), freed: Iterable[Resources] = ()
+    ) -> bool:
+        """Say whether a node has so much left, once more is taken (`beside`) and some of what is taken now is free (`freed`)."""
+        used = Counter(self._load(name))
+        used.update(self._promised.get(name, {}))
+        for each in beside:
+            used.update(each)
+        for each in freed:
+            used.subtract(each)
+        return name in self.nodes and lacking(self.nodes[name], wanted, used) is None
+
+    def suitable(self, pods: Sequence[Pod]) -> frozenset[str]:
+        """Return the nodes that could take all the pods together if nothing else ran there."""
+        wanted = total(pods)
+        return frozenset(
+            name
+            for name, node in self.nodes.items()
+            if all(against(node, pod) is None for pod in pods) and lacking(node, wanted) is None
+        )
+
     def largest(self, pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
         """Return which of the pods some nodes could take together, the most pods first; small pods go before large ones."""
         shapes: dict[object, list[Pod]] = {}

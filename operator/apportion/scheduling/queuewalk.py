@@ -5,7 +5,7 @@ others run. What the snapshot shows is then looked at again: a demand that chang
 nodes is read anew. A walk that lasts too long ends early; the next one begins where it stopped.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
+from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groupeddemands import GroupedDemands
@@ -111,6 +112,7 @@ class QueueWalk:
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         self._group_decider.begin(groups)
+        self._decider.reservations.begin(gone, came, groups, self._group_decider.skips)
         keys = frozenset(group.key for group in groups)
         refusals.forget(self._groups - keys)
         self._groups = keys
@@ -125,7 +127,7 @@ class QueueWalk:
             if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):
                 self._reached |= reached
                 self.ended_early = True
-                return
+                break
             if self._is_stale():
                 capacity = self._read()
             if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
@@ -145,10 +147,34 @@ class QueueWalk:
                 planned_at = self._snapshot.state.moment
             reached.add(_key(each))
             yield None
-        self._reached = frozenset()
-        if evaluates and unprepared:
-            yield from self._evaluate(unprepared)
-        self._preparing.end()
+        else:
+            self._reached = frozenset()
+            if evaluates and unprepared:
+                yield from self._evaluate(unprepared)
+            self._preparing.end()
+        self._reserve([*queue, *(demands[0] for demands in alike)])
+
+    def _reserve(self, waiting: Iterable[Queued]) -> None:
+        """Reserve devices for the first of those that were refused and wait on."""
+        decider = self._decider
+        refused: list[Head] = [
+            each
+            for each in waiting
+            if not isinstance(each, CrossGroupDemand)
+            and decider.refusals.was_refused(each.key)
+            and all(is_current(demand, self._snapshot) for demand in members_of(each))
+            and (isinstance(each, WaitingDemand) or each.whole)
+        ]
+        for each in decider.reservations.renew(refused, self._is_evaluated):
+            if isinstance(each, WaitingDemand):
+                decider.refusals.cover(each, None)
+
+    def _is_evaluated(self, demand: WaitingDemand) -> bool:
+        """Say whether no selector of a demand is still to be evaluated, or costs too much."""
+        try:
+            return not self._preparing.waits(demand)
+        except BrokenInput:
+            return False
 
     def _turns(self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]]) -> Turns:
         """Return the queue of this pass; those that the former walk reached, if it ended early, come later."""

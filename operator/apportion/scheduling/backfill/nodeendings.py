@@ -1,0 +1,147 @@
+"""NodeEndings: which devices become free on a node, and when, by what the pods that use them declare.
+
+In: the snapshot's changes. Out: the endings of a node, the cpu and memory that become free with each, and the namespaces of
+which a pod runs longer than it declared.
+"""
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import TypeAlias
+
+from apportion.allocator.reservation import Ending
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.claim import Claim
+from apportion.dra.node import Resources
+from apportion.dra.pod import Pod
+from apportion.scheduling.hostcapacity import total
+
+_Name: TypeAlias = tuple[str, str]
+"""Namespace and name of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEnding:
+    """What becomes free on a node at one moment: devices, and what pods request beside them."""
+
+    ending: Ending
+    freed: Resources = field(default_factory=dict)
+    """What these pods request, `pods` included."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What ends at one moment."""
+
+    claims: list[Claim] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+
+
+class NodeEndings:
+    """Claims with devices by node, as they come and go."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._cursor = -1
+        """How far the changes of claims were read."""
+        self._places: dict[_Name, tuple[str, str]] = {}
+        """UID and node of each claim that has devices of one node, assumed ones included."""
+        self._on_node: dict[str, dict[str, None]] = {}
+        """Claims (UIDs) by node."""
+        self._promises: dict[_Name, tuple[Pod, ...]] = {}
+        """The running pods of each claim that declare a runtime."""
+
+    def follow(self) -> set[str]:
+        """Look at the claims that changed; returns the nodes where devices or pods with devices changed."""
+        snapshot = self._snapshot
+        self._cursor, changed = snapshot.changes.claims.since(self._cursor)
+        if changed is None:
+            changed = [*self._places, *((each.namespace, each.name) for each in snapshot.claims.values())]
+        touched: set[str] = set()
+        for name in dict.fromkeys(changed):
+            touched |= self._look(name)
+        return touched
+
+    def of(self, node: str, now: float) -> list[NodeEnding]:
+        """Return the endings of a node in the order in which they come, those of which nobody knows when at the end.
+
+        `now`: seconds since 1970. A pod that has not started yet counts as one that starts now.
+        """
+        known: dict[float, _Held] = {}
+        unknown: list[tuple[Claim, list[Pod]]] = []
+        seen: set[str] = set()
+        for claim in self._snapshot.claims_of(sorted(self._on_node.get(node, ()))):
+            if not self._is_published(claim):
+                continue  # what a withdrawn device consumes is known only while it is held
+            pods = [pod for pod in self._snapshot.users(claim) if not pod.finished]
+            own = [pod for pod in pods if pod.uid not in seen and pod.node in (None, node)]
+            seen.update(pod.uid for pod in own)
+            ends = [end_of(pod, now) for pod in pods]
+            last = max([end for end in ends if end is not None], default=None)
+            if last is None or None in ends:
+                unknown.append((claim, own))
+                continue
+            known.setdefault(last, _Held()).claims.append(claim)
+            for pod in own:
+                end = end_of(pod, now)
+                known.setdefault(last if end is None else end, _Held()).pods.append(pod)
+        found = [
+            NodeEnding(Ending(at, tuple(map(self._held, each.claims))), total(each.pods))
+            for at, each in sorted(known.items())
+        ]
+        rest = [NodeEnding(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
+        return found + sorted(rest, key=lambda each: (each.ending.devices, each.ending.held[0][0]))
+
+    def exceeding(self, now: float) -> frozenset[str]:
+        """Return the namespaces of which a pod runs longer than its annotation says."""
+        return frozenset(
+            pod.namespace
+            for pods in self._promises.values()
+            for pod in pods
+            if pod.runtime.is_exceeded(seconds(pod.started), now)
+        )
+
+    def _look(self, name: _Name) -> set[str]:
+        before = self._places.pop(name, None)
+        self._promises.pop(name, None)
+        touched = set[str]()
+        if before is not None:
+            uid, node = before
+            touched.add(node)
+            del self._on_node[node][uid]
+            if not self._on_node[node]:
+                del self._on_node[node]
+        claim = self._snapshot.claim(*name)
+        allocation = self._snapshot.allocation(claim) if claim is not None else None
+        if claim is not None and allocation is not None and allocation.node is not None:
+            self._places[name] = claim.uid, allocation.node
+            self._on_node.setdefault(allocation.node, {})[claim.uid] = None
+            touched.add(allocation.node)
+            users = tuple(self._snapshot.users(claim))
+            if any(pod.runtime.declared is not None for pod in users):
+                self._promises[name] = tuple(pod for pod in users if pod.started and not pod.finished)
+        return touched
+
+    def _held(self, claim: Claim) -> tuple[str, tuple[DeviceResult, ...]]:
+        allocation = self._snapshot.allocation(claim)
+        return claim.uid, allocation.results if allocation is not None else ()
+
+    def _is_published(self, claim: Claim) -> bool:
+        _, results = self._held(claim)
+        return all(self._snapshot.devices.published(result.device) is not None for result in results)
+
+
+def end_of(pod: Pod, now: float) -> float | None:
+    """Return when a pod will have ended, in seconds since 1970; None: nobody knows. One that has not started starts now."""
+    return pod.runtime.end(seconds(pod.started) if pod.started else now, now)
+
+
+@lru_cache(maxsize=65_536)
+def seconds(text: str) -> float:
+    """Return a time in RFC 3339 as seconds since 1970; one that nobody can read is never over."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return math.inf

@@ -1,0 +1,104 @@
+"""Planning of one reservation: what `plan_reservation` is asked, with the cpu and memory that pods free and need.
+
+In: a demand or group that was refused, the endings of nodes, the capacity of nodes. Out: where it will fit first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from apportion.allocator.demand import Demand
+from apportion.allocator.gang import Member
+from apportion.allocator.policyterms import terms_of
+from apportion.allocator.reservation import ReservationPlan, plan_reservation
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.node import Resources
+from apportion.scheduling.backfill.heads import Head, members_of
+from apportion.scheduling.backfill.nodeendings import NodeEnding, NodeEndings
+from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.hostcapacity import HostCapacity, total
+from apportion.scheduling.waiting import WaitingDemand
+
+MOST_MEMBERS = 256
+"""Demands of a group for which devices are reserved: planning is not interrupted."""
+
+
+def plan(
+    head: Head,
+    endings: NodeEndings,
+    candidates: Candidates,
+    snapshot: Snapshot,
+    *,
+    now: float,
+    only: frozenset[str] | None = None,
+) -> ReservationPlan | None:
+    """Return where it will fit first, on the nodes of `only`, or on any; None: nowhere, or its group is too large.
+
+    Raises BrokenInput if no state could serve a claim as it is written.
+    """
+    demands = members_of(head)
+    if len(demands) > MOST_MEMBERS:
+        return None
+    capacity = candidates.capacity()
+    possible: dict[object, tuple[str, ...]] = {}
+    members = [_member(head, demand, candidates, snapshot) for demand in demands]
+    nodes: list[tuple[str, ...]] = []
+    for demand, member in zip(demands, members, strict=True):
+        kind = member.kind if member.kind is not None else demand.key
+        if kind not in possible:
+            found = candidates.possible(demand, capacity)
+            possible[kind] = tuple(sorted(found if only is None else found & only))
+        nodes.append(possible[kind])
+    rows = {node: endings.of(node, now) for node in sorted({*(n for each in nodes for n in each)})}
+    return plan_reservation(
+        snapshot.state,
+        {node: [each.ending for each in found] for node, found in rows.items()},
+        members,
+        _NodeDemands(demands, nodes, rows, candidates, capacity, snapshot),
+        enough=head.enough if isinstance(head, WaitingGroup) else 1,
+        now=now,
+        prefer=candidates.idle,
+    )
+
+
+def _member(head: Head, demand: WaitingDemand, candidates: Candidates, snapshot: Snapshot) -> Member:
+    terms = terms_of(snapshot.managed.policy(demand.claims[0]))
+    if isinstance(head, WaitingDemand):
+        return Member(1, terms)
+    shape, pods = candidates.shape(demand), len(head.own_pods(demand))
+    return Member(pods, terms, kind=None if shape is None else (shape, terms, pods))
+
+
+@dataclass(slots=True)
+class _NodeDemands:
+    """The demands of one head on single nodes, with the room that its pods have there."""
+
+    demands: Sequence[WaitingDemand]
+    possible: Sequence[Sequence[str]]
+    """Nodes that could take the pods of each."""
+    endings: Mapping[str, Sequence[NodeEnding]]
+    candidates: Candidates
+    capacity: HostCapacity
+    snapshot: Snapshot
+    asked: dict[tuple[int, str], Demand] = field(default_factory=dict)
+    wanted: dict[int, Resources] = field(default_factory=dict)
+
+    def nodes(self, member: int) -> Sequence[str]:
+        """Return the nodes that could take a member's pods if nothing else ran there."""
+        return self.possible[member]
+
+    def of(self, member: int, node: str, ended: int, placed: Sequence[int]) -> Demand | None:
+        """Return what to ask about a node after so many endings; None where its pods have no room then."""
+        beside = [self._wanted(each) for each in placed]
+        freed = [each.freed for each in self.endings[node][:ended]]
+        if not self.capacity.holds(node, self._wanted(member), beside, freed):
+            return None
+        key = member, node
+        if key not in self.asked:
+            self.asked[key] = self.candidates.ask_on(self.demands[member], node)
+        return self.asked[key]
+
+    def _wanted(self, member: int) -> Resources:
+        if member not in self.wanted:
+            self.wanted[member] = total(unplaced(self.demands[member], self.snapshot))
+        return self.wanted[member]

@@ -1,0 +1,44 @@
+"""Reservation: devices that are kept for one head, and which of two plans for it is the better one."""
+
+from dataclasses import dataclass
+
+from apportion.allocator.reservation import ReservationPlan
+from apportion.scheduling.backfill.heads import Head, key_of
+
+STARTED = 5.0
+"""Seconds within which a pod starts once it has its devices: by so much it has to end before a reservation begins."""
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Devices that are kept for one head."""
+
+    head: Head
+    plan: ReservationPlan
+    since: float
+    """When devices were first reserved for it, in seconds since 1970."""
+    planned: float
+    """When it was last planned on all nodes, by the clock."""
+
+    @property
+    def key(self) -> str:
+        """The key of the allocator's state that holds the devices."""
+        return f"reserve:{key_of(self.head)}"
+
+
+def is_earlier(found: ReservationPlan, known: ReservationPlan) -> bool:
+    """Say whether one begins before the other; the unknown comes last, and then the fewer devices have to become free."""
+    if found.start is None or known.start is None:
+        return found.start is not None or (known.start is None and _awaits(found) < _awaits(known))
+    return found.start < known.start
+
+
+def is_same(found: ReservationPlan, known: ReservationPlan) -> bool:
+    """Say whether nothing changed that counts: a pod that has not started yet ends a little later with each plan."""
+    if found.start is None or known.start is None:
+        return found.results == known.results and found.start == known.start
+    return found.results == known.results and abs(found.start - known.start) < STARTED
+
+
+def _awaits(found: ReservationPlan) -> int:
+    return len({key for place in found.places for key in place.awaited})

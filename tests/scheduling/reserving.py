@@ -1,0 +1,135 @@
+"""A world in which pods come, run for as long as they say, and end; and what is reserved in it."""
+
+import asyncio
+from typing import Any
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.runtime import MAX_RUNTIME
+from apportion.scheduling.backfill.reservation import Reservation
+from apportion.scheduling.cycle import Cycle
+from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.scheduling.podgroups import OURS
+from tests.scheduling.queued import fleet
+
+
+class Reserving:
+    """Nodes with whole devices, a cycle of which nothing is written, and what its decisions would lead to."""
+
+    def __init__(self, client: Client, nodes: dict[str, int], **queue: Any) -> None:
+        """`nodes`: how many devices each has. `queue`: of the policy; devices are reserved at once unless it says otherwise."""
+        self.world: ObservedCluster = fleet({name: ("h100", count) for name, count in nodes.items()})
+        self.world.policy(queue={"reserveAfter": "0s", **queue})
+        self.cycle: Cycle = self.world.cycle(client)
+        self._objects: dict[str, tuple[Json, Json]] = {}
+
+    def comes(
+        self,
+        name: str,
+        devices: int = 1,
+        *,
+        priority: int = 0,
+        runtime: str = "",
+        namespace: str = "team",
+        group: tuple[str, int] | None = None,
+        spec: Json | None = None,
+        cpu: str = "1",
+    ) -> None:
+        """Let a pod with a claim wait from now on. `runtime`: what its annotation says. `group`: its name and minimum."""
+        metadata: Json = {
+            "name": name,
+            "namespace": namespace,
+            "creationTimestamp": self.world.time(),
+            "annotations": {MAX_RUNTIME: runtime} if runtime else {},
+        }
+        if group is not None:
+            metadata["labels"] = {OURS[0]: group[0]}
+            metadata["annotations"][OURS[1]] = str(group[1])
+        claim = {
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "creationTimestamp")},
+            "spec": {"devices": {"requests": [request("gpu", count=devices)]}},
+        }
+        pod = {
+            "metadata": metadata,
+            "spec": {
+                "resourceClaims": [{"name": "c", "resourceClaimName": name}],
+                "priority": priority,
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
+                **(spec or {}),
+            },
+        }
+        self._objects[name] = self.world.see(CLAIMS, claim), self.world.see(PODS, pod)
+
+    def passes(self, seconds: float = 1.0) -> list[str]:
+        """Make a pass; show what it decided as written, bound and started; return who got devices. Time goes by after it."""
+        before = asyncio.all_tasks()
+        self.cycle.once()
+        for write in asyncio.all_tasks() - before:
+            write.cancel()
+        snapshot, started = self.world.snapshot, []
+        for name, (claim, pod) in self._objects.items():
+            value = snapshot.claims.get(claim["metadata"]["uid"])
+            found = snapshot.allocation(value) if value is not None and value.allocation is None else None
+            if found is None:
+                continue
+            assumed = snapshot.assumed.get(claim["metadata"]["uid"])
+            assert assumed is not None
+            snapshot.sent(assumed, claim["metadata"]["resourceVersion"])
+            node = found.node or ""
+            self.world.allocate(claim, node, *(result.device.name for result in found.results))
+            pod["spec"]["nodeName"] = node
+            pod["status"] = {"phase": "Running", "startTime": self.world.time()}
+            self.world.see(PODS, pod)
+            started.append(name)
+        self.world.clock.now += seconds
+        return started
+
+    def starts(self, name: str, devices: int = 1, *, runtime: str = "", **more: Any) -> None:
+        """Let a pod come that gets its devices at once."""
+        self.comes(name, devices, runtime=runtime, **more)
+        assert name in self.passes(0.0)
+
+    def ends(self, *names: str) -> None:
+        """Let pods end, with their claims; or go away while they wait."""
+        for name in names:
+            claim, pod = self._objects.pop(name)
+            self.world.gone(PODS, pod)
+            self.world.gone(CLAIMS, claim)
+
+    @property
+    def reserved(self) -> dict[str, tuple[list[str], float | None]]:
+        """Who has devices reserved: the nodes, and in how many seconds it is expected to start; by claim or group."""
+        found = {}
+        for each in self.reservations():
+            start = each.plan.start
+            left = None if start is None else round(start - self.world.seconds())
+            found[_name(each)] = sorted(each.plan.nodes), left
+        return found
+
+    def reservations(self) -> list[Reservation]:
+        """Return all reservations."""
+        return [*self.cycle._reservations.reserved]
+
+    def held(self) -> dict[str, list[str]]:
+        """Return the keys under which devices are reserved, with the devices, as the allocator's state has them."""
+        found: dict[str, list[str]] = {}
+        state = self.world.snapshot.state
+        for piece in self.world.snapshot.slices.values():
+            for device in piece.devices:
+                for key in state.holders(device.id):
+                    if key.startswith("reserve:"):
+                        found.setdefault(key, []).append(f"{device.id.pool}/{device.id.name}")
+        return found
+
+    def texts(self, name: str, reason: str) -> list[str]:
+        """Return the texts of the Events about an object."""
+        told = (*self.world.messages, *self.world.normals)
+        return [text for about, why, text in told if (about, why) == (name, reason)]
+
+
+def _name(reservation: Reservation) -> str:
+    head = reservation.head
+    return head.pod_group.name if hasattr(head, "pod_group") else head.claims[0].name
+
+
+__all__ = ["GPU", "Reserving"]
