@@ -2,13 +2,12 @@
 
 In: backends. Out: their answers, each from a thread of its own, with at most one changing call per card at a time. Every card
 is asked by itself, with a deadline: a driver call that hangs holds up its own card only, which counts as sick meanwhile and
-is not asked anew before the call is back.
+is neither asked nor changed anew before the call is back.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, TypeVarTuple
@@ -28,10 +27,8 @@ Arguments = TypeVarTuple("Arguments")
 R = TypeVar("R")
 _LONGEST_DISCOVERY: Final = 60.0
 """Seconds for the first look at all cards of a backend; opening them may take long."""
-
-
-class _Overdue(Lost):
-    """A card has not answered in time."""
+_LONGEST_SETUP: Final = 120.0
+"""Seconds for what shares a card; systemd and nvidia-smi have deadlines of their own, and the driver has none."""
 
 
 class Hardware:
@@ -43,14 +40,17 @@ class Hardware:
         *,
         awaited: Mapping[str, str] = MappingProxyType({}),
         patience: float = 5.0,
+        longest_change: float = 30.0,
     ) -> None:
         """`awaited`: why kinds of cards that the node may have are in none of the backends: their driver is not there.
 
         `patience`: seconds after which a card's answer is overdue. Walks over a busy node take seconds, one answer does not.
+        `longest_change`: the same for a call that changes a card; a switch of its mode takes seconds.
         """
         self._backends = tuple(backends)
         self._awaited = awaited
         self._patience = patience
+        self._longest_change = longest_change
         self._threads = Threads()
         self._found: dict[Backend, tuple[Card, ...]] = {}
         self._looking: dict[Backend, asyncio.Future[tuple[Card, ...]]] = {}
@@ -59,6 +59,8 @@ class Hardware:
         self._locks: dict[str, asyncio.Lock] = {}
         self._overdue: dict[str, set[asyncio.Future[Any]]] = defaultdict(set)
         """Calls by card that are out although their deadline is over."""
+        self._changing: set[asyncio.Future[Any]] = set()
+        """Calls that change cards; a loop keeps no task that nobody has."""
         self._seen: dict[str, tuple[LivePartition, ...]] = {}
         self._fabric: dict[str, str] = {}
         """Why cards have not joined their fabric, "" for those that have."""
@@ -120,26 +122,26 @@ class Hardware:
         return tuple(live for partitions in found for live in partitions)
 
     async def create(self, place: PartitionPlace) -> LivePartition:
-        """Make a partition; errors are those of `Backend.create`."""
-        async with self._alone(place.card) as backend:
-            return await self._call(backend.create, place)
+        """Make a partition; errors are those of `Backend.create`, and Lost when nobody knows yet whether it was made."""
+        return await self._change(place.card, lambda backend: backend.create(place))
 
     async def destroy(self, live: LivePartition) -> None:
-        """Remove a partition; errors are those of `Backend.destroy`."""
-        async with self._alone(live.card) as backend:
-            await self._call(backend.destroy, live)
+        """Remove a partition; errors are those of `Backend.destroy`, and Lost when nobody knows yet whether it is gone."""
+        await self._change(live.card, lambda backend: backend.destroy(live))
 
     async def make_whole(self, card: str) -> None:
-        """Make an empty card usable uncut; errors are those of `Backend.make_whole`."""
-        async with self._alone(card) as backend:
-            await self._call(backend.make_whole, card)
+        """Make an empty card usable uncut; errors are those of `Backend.make_whole`, and Lost as in `create`."""
+        await self._change(card, lambda backend: backend.make_whole(card))
 
     async def set_up(self, card: str, act: Callable[[Sharing], R]) -> R:
-        """Change how programs share a card. Raises Unsupported where its backend cannot, and the errors of `Sharing`."""
-        async with self._alone(card) as backend:
+        """Change how programs share a card. Raises Unsupported where its backend cannot, the errors of `Sharing`, and Lost as in `create`."""
+
+        def change(backend: Backend) -> R:
             if not isinstance(backend, Sharable):
                 raise Unsupported(f"{card}: how its programs share it cannot be set")
-            return await self._call(act, backend.sharing)
+            return act(backend.sharing)
+
+        return await self._change(card, change, seconds=_LONGEST_SETUP)
 
     async def daemons(self) -> dict[str, bool]:
         """Return the control daemons of this node by name, and whether each is ready; raises HardwareError."""
@@ -198,7 +200,7 @@ class Hardware:
         try:
             if not looking.done():
                 self._looking[backend] = looking
-                raise _Overdue("cards are looked for, and their driver has not answered yet")
+                raise Lost("cards are looked for, and their driver has not answered yet")
             self._found[backend] = looking.result()
             self._failing.pop(backend, None)
         except HardwareError as error:
@@ -245,13 +247,31 @@ class Hardware:
             raise Unsupported(f"no card {card} on this node")
         return self._owner[card]
 
-    @asynccontextmanager
-    async def _alone(self, card: str) -> AsyncIterator[Backend]:
-        """Yield the card's backend while no other call changes the card."""
+    async def _change(self, card: str, act: Callable[[Backend], R], *, seconds: float = 0.0) -> R:
+        """Return what a call that changes a card answers, while no other call changes it.
+
+        One that is overdue may still do its work. Until it is back, the card is neither changed nor asked, so that nothing is taken for
+        done or undone before the hardware is read. A caller that is cancelled leaves the change to its end.
+        """
+        changing = asyncio.ensure_future(self._changed(card, act, seconds or self._longest_change))
+        self._changing.add(changing)
+        changing.add_done_callback(self._changing.discard)
+        # Its error is nobody's when the caller is gone.
+        changing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(changing)
+
+    async def _changed(self, card: str, act: Callable[[Backend], R], seconds: float) -> R:
         backend = self._backend(card)
         async with self._locks.setdefault(card, asyncio.Lock()):
-            yield backend
+            if self._overdue[card]:
+                raise _late(card)
+            answer = self._threads.call(act, backend)
+            await asyncio.wait({answer}, timeout=seconds)
+            if answer.done():
+                return answer.result()
+            self._note_overdue(card, answer)
+            raise Lost(f"{_late(card)}; whether it has done what it was asked for is known when it does")
 
 
-def _late(card: str) -> _Overdue:
-    return _Overdue(f"{card}: the driver has not answered in time")
+def _late(card: str) -> Lost:
+    return Lost(f"{card}: the driver has not answered in time")
