@@ -9,6 +9,7 @@ from pathlib import Path
 from apportion.agent.proto.health_v1_pb2 import UNHEALTHY
 from testbed.api import Json
 from testbed.eventually import eventually
+from testbed.fakes.mps import FORGETS
 from tests.agent.claimentries import entries, says
 from tests.agent.healthlists import heard
 from tests.agent.killedagent import killed_agent
@@ -17,6 +18,7 @@ from tests.agent.nvml.sharinghost import SharingHost, mps, sharing_host
 from tests.agent.nvml.test_control_daemons import prepared
 from tests.agent.simulated_node import SimulatedNode
 
+LIMIT = {"defaultActiveThreadPercentage": 7}
 SICK, WELL = ("False", "Sick"), ("True", "Healthy")
 
 
@@ -76,6 +78,74 @@ async def test_a_daemon_that_cannot_be_started_makes_its_device_sick_until_it_ru
         await eventually(lambda: says(node.api, claim), lambda found: found == WELL)
         await eventually(lambda: node.events("ControlDaemonRecovered"), bool)
         assert host.ask(claim, "get_default_active_thread_percentage") == "100.0"
+
+
+async def restarted(host: SharingHost) -> int:
+    """Let a control daemon die while no agent looks; returns the one that systemd starts in its place, when it has got its limits."""
+    (before,) = host.daemons()
+    os.kill(before, signal.SIGKILL)
+
+    async def answers() -> str:
+        return "".join(path.read_text() for path in host.folder.glob("*/log/answers"))
+
+    async def daemons() -> list[int]:
+        return [pid for pid in host.daemons() if pid != before]
+
+    # To the setting, and to the question after it.
+    await eventually(answers, lambda text: text.count("\n") == 2)
+    (after,) = await eventually(daemons, lambda found: len(found) == 1)
+    return after
+
+
+async def test_a_daemon_that_was_started_anew_without_its_limits_makes_its_device_sick(
+    faked: MakeFake, namespace: str
+) -> None:
+    """To systemd it is active, but no program may have more than its claim allows: it is ended until it takes its limits."""
+    async with faked("H100-80GB", "H100-80GB") as (node, fake), sharing_host(node, fake) as host:
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "limited", "gpu-0", config=[mps(**LIMIT)])
+            assert await prepared(agent, host, claim) == ""
+        forgets = Path(host.mounts(claim)["/tmp/nvidia-mps"]) / FORGETS  # noqa: S108
+        forgets.touch()
+        await restarted(host)
+        async with killed_agent(node, "never"):
+            assert await eventually(lambda: tainted(node), bool) == {"gpu-0"}
+            await eventually(lambda: says(node.api, claim), lambda found: found == SICK)
+
+            async def reasons() -> list[str]:
+                return [each["message"] for each in await node.events("ControlDaemonFailing")]
+
+            why = "the daemon has not taken its limits; it answers: "
+            await eventually(reasons, lambda found: any(why in text for text in found))
+            assert all(text.startswith("gpu-0: its control daemon does not run") for text in await reasons())
+            forgets.unlink()
+            await eventually(lambda: tainted(node), lambda found: not found)
+            await eventually(lambda: says(node.api, claim), lambda found: found == WELL)
+            assert host.ask(claim, "get_default_active_thread_percentage") == "7.0"
+
+
+async def test_a_daemon_that_was_started_anew_with_its_limits_goes_on(
+    faked: MakeFake, namespace: str
+) -> None:
+    """The next agent reads what it answered, and ends it not; its device is well."""
+    async with faked("H100-80GB", "H100-80GB") as (node, fake), sharing_host(node, fake) as host:
+        async with killed_agent(node, "never") as agent:
+            claim = await node.claim(namespace, "limited", "gpu-0", config=[mps(**LIMIT)])
+            assert await prepared(agent, host, claim) == ""
+        after = await restarted(host)
+        async with killed_agent(node, "never"):
+            fake.ecc(1, 1)
+            await eventually(
+                lambda: tainted(node), lambda found: any(name.startswith("gpu-1") for name in found)
+            )
+
+            async def unread() -> list[Path]:
+                return [*host.folder.glob("*/log/answers")]
+
+            await eventually(unread, lambda found: found == [])
+            assert not [name for name in await tainted(node) if name.startswith("gpu-0")]
+            assert host.daemons() == [after]
+            assert host.ask(claim, "get_default_active_thread_percentage") == "7.0"
 
 
 async def test_a_sick_devices_claim_is_not_called_well_by_the_next_agent(

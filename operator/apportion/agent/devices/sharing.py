@@ -70,13 +70,16 @@ class Sharing(Protocol):
         """Let one process at a time have contexts on a whole card (the MPS server), or any. Raises HardwareError."""
 
     def start_daemon(self, daemon: ControlDaemon, seconds: float) -> None:
-        """Have a daemon run with its limits, outlasting this process; one that runs already is fine.
+        """Have a daemon run with its limits, outlasting this process; one that runs with them already is fine.
 
         Its folders are there. Raises Unsupported where the host cannot run it, NotReady when it is not ready after `seconds`.
         """
 
     def stop_daemon(self, name: str) -> None:
         """End a daemon with all that it started; none of that name is fine. Raises NotReady while it runs."""
+
+    def has_limits(self, daemon: ControlDaemon) -> bool:
+        """Say whether a daemon that runs has its limits: somebody may have started it anew. Raises NotReady when that is not known."""
 
     def daemons(self) -> Mapping[str, bool]:
         """Return the daemons that are there by name, and whether each is ready."""

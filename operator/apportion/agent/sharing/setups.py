@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -26,6 +26,7 @@ from apportion.agent.sharing.notes import SetupNotes
 from apportion.errors import ApportionError, Lost
 
 _log = structlog.get_logger()
+R = TypeVar("R")
 
 _NOTES: Final = "setups"
 """The folder of the notes below the agent's own in /run."""
@@ -100,7 +101,7 @@ class Setups:
         """Find out which daemons do not run, before anything is said of their devices, and note what an agent of before has not."""
         for row in self._context.journal.sharing():
             self._notes.put(row)
-        self._failing = dict.fromkeys(await self._ended(), "it has ended")
+        self._failing = dict.fromkeys(await self._ended(), "it has ended, or has not its limits")
 
     async def keep(self) -> None:
         """Make good what ended by itself, and end what was left."""
@@ -140,7 +141,7 @@ class Setups:
         self._notes.put(row)
 
     async def _ended(self) -> Collection[str]:
-        """Return the daemons that claims have and that do not run; those known before where it cannot be found out."""
+        """Return the daemons that claims have and that do not run with their limits; those known before where it cannot be found out."""
         try:
             there = await self._context.hardware.daemons()
         except (ApportionError, OSError) as error:
@@ -151,9 +152,20 @@ class Setups:
         return {
             row.daemon: None
             for row in self._context.journal.sharing()
-            if row.done and row.daemon and not there.get(row.daemon)
-            if cards.issuperset(each.card_uuid for each in row.under_mps)
+            if row.done and row.daemon and cards.issuperset(each.card_uuid for each in row.under_mps)
+            if not there.get(row.daemon) or not await self._has_limits(row)
         }
+
+    async def _has_limits(self, row: SharingRow) -> bool:
+        """Say whether a claim's daemon has its limits, as before where it cannot be found out."""
+        daemon = control_daemon(row, self._folder)
+        if not daemon.commands:
+            return True
+        try:
+            return await self._on(row.under_mps[0], partial(_limited, daemon=daemon))
+        except (ApportionError, OSError) as error:
+            _log.warning("sharing.limits_unknown", claim=row.uid, daemon=row.daemon, error=str(error))
+            return row.daemon not in self._failing
 
     async def _act(self, row: SharingRow, seconds: float) -> None:
         for each in row.devices:
@@ -241,12 +253,12 @@ class Setups:
         if device.whole:
             await self._on(device, partial(_set_exclusive, exclusive=exclusive))
 
-    async def _on(self, device: SharedDevice, act: Callable[[Sharing, str], None]) -> None:
+    async def _on(self, device: SharedDevice, act: Callable[[Sharing, str], R]) -> R:
         cards = self._context.hardware.cards.values()
         card = next((card.name for card in cards if card.uuid == device.card_uuid), "")
         if not card:
             raise Lost(f"{device.device}: its card {device.card_uuid} is not there")
-        await self._context.hardware.set_up(card, lambda sharing: act(sharing, card))
+        return await self._context.hardware.set_up(card, lambda sharing: act(sharing, card))
 
     async def _tolerant(self, doing: Awaitable[None], device: SharedDevice) -> None:
         """Take something back, unless the card is lost: a driver that sees it anew starts with its defaults."""
@@ -272,6 +284,10 @@ def _set_time_slice(sharing: Sharing, card: str, *, time_slice: TimeSlice) -> No
 
 def _set_exclusive(sharing: Sharing, card: str, *, exclusive: bool) -> None:
     sharing.set_exclusive(card, exclusive=exclusive)
+
+
+def _limited(sharing: Sharing, _: str, *, daemon: ControlDaemon) -> bool:
+    return sharing.has_limits(daemon)
 
 
 def _start_daemon(sharing: Sharing, _: str, *, daemon: ControlDaemon, seconds: float) -> None:

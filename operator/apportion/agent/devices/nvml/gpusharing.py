@@ -46,6 +46,10 @@ class GpuSharing:
         """End a control daemon."""
         self._daemons.stop(name)
 
+    def has_limits(self, daemon: ControlDaemon) -> bool:
+        """Say whether a control daemon that runs has its limits."""
+        return self._daemons.has_limits(daemon)
+
     def daemons(self) -> Mapping[str, bool]:
         """Return the control daemons that are there, and whether each is ready."""
         return self._daemons.states()

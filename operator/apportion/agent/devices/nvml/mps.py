@@ -19,7 +19,7 @@ _PREFIX: Final = "apportion-mps-"
 _PROGRAM: Final = "nvidia-cuda-mps-control"
 _SHM: Final = "/dev/shm"  # noqa: S108 - where clients and server meet, a folder of their own
 _ANSWERS: Final = "answers"
-"""What the daemon answers when it gets its limits, in its log folder."""
+"""What the daemon answered when it got its limits, in its log folder."""
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([MG]?)")
 
 
@@ -31,7 +31,7 @@ class MpsDaemons:
         self._driver = driver
 
     def start(self, daemon: ControlDaemon, seconds: float) -> None:
-        """Run a daemon with its limits. Raises Unsupported or NotReady; then it does not run."""
+        """Run a daemon with its limits; one that runs without them is started anew. Raises Unsupported or NotReady; then it does not run."""
         tool = self._driver.tool(_PROGRAM)
         if tool is None:
             raise Unsupported(f"the host's driver has no {_PROGRAM}: programs cannot share a GPU by MPS")
@@ -44,13 +44,30 @@ class MpsDaemons:
             ("Options", ("s", "nosuid,nodev,noexec,mode=1777")),
         ]
         self._systemd.start(mount_unit(shm), mount, seconds)
-        (daemon.folder / "log" / _ANSWERS).unlink(missing_ok=True)
-        self._systemd.start(service_unit(daemon.name), _service(daemon, tool), seconds)
+        runs = self.states().get(daemon.name, False)
         try:
-            _check(daemon)
+            if not runs or not self.has_limits(daemon):
+                self._systemd.stop(service_unit(daemon.name))
+                _answers(daemon).unlink(missing_ok=True)
+                self._systemd.start(service_unit(daemon.name), _service(daemon, tool), seconds)
+                _check(daemon)
         except (Unsupported, NotReady):
             self.stop(daemon.name)
             raise
+
+    def has_limits(self, daemon: ControlDaemon) -> bool:
+        """Say whether a daemon that runs has taken its limits. Raises NotReady when its answers cannot be read.
+
+        systemd starts a daemon anew by itself, and calls it active whatever it answers. What it answered at its start lies there until it
+        is read and fine: if nothing does, it has not been started since.
+        """
+        if not _answers(daemon).exists():
+            return True
+        try:
+            _check(daemon)
+        except Unsupported:
+            return False
+        return True
 
     def stop(self, name: str) -> None:
         """End a daemon, then take its shared memory away."""
@@ -123,12 +140,19 @@ def _service(daemon: ControlDaemon, tool: Tool) -> list[Property]:
     return properties
 
 
+def _answers(daemon: ControlDaemon) -> Path:
+    return daemon.folder / "log" / _ANSWERS
+
+
 def _check(daemon: ControlDaemon) -> None:
-    """Raise Unsupported unless the daemon's answers show its limits: the program's status does not say that a command was refused."""
+    """Raise Unsupported unless the daemon's answers show its limits: the program's status does not say that a command was refused.
+
+    Answers that are fine are removed: systemd does not cut the file off when it writes those of the next start.
+    """
     if not daemon.commands:
         return
     try:
-        said = (daemon.folder / "log" / _ANSWERS).read_text(encoding="utf-8", errors="replace")
+        said = _answers(daemon).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise NotReady(f"MPS {daemon.name}: what its daemon answered cannot be read: {error}") from None
     shown = {_mib(number, unit) for line in said.splitlines() for number, unit in _AMOUNT.findall(line)}
@@ -140,6 +164,7 @@ def _check(daemon: ControlDaemon) -> None:
         raise Unsupported(
             f"MPS {daemon.name}: the daemon has not taken its limits; it answers: {words[:300]}"
         )
+    _answers(daemon).unlink(missing_ok=True)
 
 
 def _mib(number: str, unit: str) -> float:

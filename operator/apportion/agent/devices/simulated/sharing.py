@@ -37,6 +37,11 @@ class SimulatedSharing:
         with self._state.changing() as state:
             _note(state, "daemons", name, None)
 
+    def has_limits(self, daemon: ControlDaemon) -> bool:
+        """Say whether a daemon of the state file is told these limits."""
+        known = self._state.read().get("sharing", {}).get("daemons", {}).get(daemon.name, {})
+        return bool(known.get("commands") == list(daemon.commands))
+
     def daemons(self) -> Mapping[str, bool]:
         """Return the daemons of the state file; each is ready."""
         return dict.fromkeys(self._state.read().get("sharing", {}).get("daemons", {}), True)
