@@ -10,7 +10,7 @@ from testbed.fakes.fpga import FpgaHost
 from testbed.installation import MANIFESTS, SimulatedNode
 
 DEMO_MANIFESTS = Path(__file__).parent / "manifests"
-"""Those of the product with the component for generic devices."""
+"""Those of the product with the components for generic devices and extended resources."""
 
 
 def h100(name: str) -> SimulatedNode:

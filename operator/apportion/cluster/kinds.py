@@ -44,6 +44,9 @@ VOLUMES = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume")
 STORAGE_CLASSES = ResourceKind("storage.k8s.io", "v1", "storageclasses", "StorageClass")
 LEASES = ResourceKind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 CLAIMS = ResourceKind(RESOURCE, "v1", "resourceclaims", "ResourceClaim", namespaced=True)
+CLAIM_TEMPLATES = ResourceKind(
+    RESOURCE, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True
+)
 SLICES = ResourceKind(RESOURCE, "v1", "resourceslices", "ResourceSlice")
 CLASSES = ResourceKind(RESOURCE, "v1", "deviceclasses", "DeviceClass")
 TAINT_RULES = ResourceKind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule")

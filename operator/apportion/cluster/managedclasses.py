@@ -13,6 +13,9 @@ from apportion.api.policy import DEFAULT_POLICY, AllocationPolicy, AllocationPol
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
 
+_IMPLICIT = "deviceclass.resource.kubernetes.io/"
+"""Before a class's name: the extended resource that each class has without saying so (API const `ResourceDeviceClassPrefix`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ManagedClasses:
@@ -26,6 +29,8 @@ class ManagedClasses:
     """DeviceClasses that exist."""
     conflicts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By policy: the (class, older policy) pairs where the older policy counts."""
+    extended_resources: Mapping[str, str] = field(default_factory=dict)
+    """The DeviceClass that stands behind an extended resource (KEP-5004), by the resource's name; all classes count."""
 
     def owns(self, claim: Claim) -> bool:
         """Say whether every class that the claim names exists and is managed."""
@@ -57,6 +62,7 @@ def managed_classes(classes: Iterable[DeviceClass], policies: Iterable[Allocatio
         policies,
         key=lambda p: (p.metadata.creation_timestamp is None, p.metadata.creation_timestamp, p.metadata.name),
     )
+    classes = tuple(classes)
     labels = {known.name: known.labels for known in classes}
     specs: dict[str, AllocationPolicySpec] = {
         name: DEFAULT_POLICY for name, own in labels.items() if own.get(MANAGED) == "true"
@@ -74,4 +80,15 @@ def managed_classes(classes: Iterable[DeviceClass], policies: Iterable[Allocatio
             else:
                 names[name], specs[name] = policy.metadata.name, policy.spec
     lost = {name: tuple(pairs) for name, pairs in conflicts.items()}
-    return ManagedClasses(specs, names, frozenset(labels), lost)
+    return ManagedClasses(specs, names, frozenset(labels), lost, _extended_resources(classes))
+
+
+def _extended_resources(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """Return the class behind each extended resource: of several the newest, then the one with the lower name, as kube-scheduler has it."""
+    found: dict[str, str] = {}
+    by_name = sorted(classes, key=lambda each: each.name, reverse=True)
+    for known in sorted(by_name, key=lambda each: each.created):
+        found[_IMPLICIT + known.name] = known.name
+        if known.extended_resource:
+            found[known.extended_resource] = known.name
+    return found

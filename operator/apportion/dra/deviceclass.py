@@ -19,6 +19,10 @@ class DeviceClass:
     labels: Mapping[str, str] = field(default_factory=dict)
     uid: str = ""
     version: str = ""
+    created: str = ""
+    """metadata.creationTimestamp (RFC 3339)."""
+    extended_resource: str = ""
+    """`spec.extendedResourceName`: pods may ask for its devices as for this extended resource (KEP-5004)."""
     unknown_selector: bool = False
 
     @classmethod
@@ -34,5 +38,7 @@ class DeviceClass:
             labels=dict(reading.table(metadata, "labels", at="metadata")),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
             version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
+            created=reading.text(metadata, "creationTimestamp", at="metadata", default=""),
+            extended_resource=reading.text(spec, "extendedResourceName", at="spec", default=""),
             unknown_selector=unknown,
         )

@@ -63,6 +63,8 @@ class PodClaim:
     """Name of the ResourceClaim; None while controller-manager has not made it from its template."""
     needless: bool = False
     """controller-manager found that no claim is needed (a status entry without a claim's name)."""
+    template: str = ""
+    """Name of the ResourceClaimTemplate that the claim is made from; empty: of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,9 @@ def _claims(spec: Json, status: Json) -> tuple[PodClaim, ...]:
     for path, row in reading.rows(spec, "resourceClaims", at="spec"):
         name = reading.text(row, "name", at=path)
         direct = reading.text(row, "resourceClaimName", at=path, default="") or None
-        found.append(PodClaim(name, direct or made.get(name), needless=name in made and made[name] is None))
+        template = reading.text(row, "resourceClaimTemplateName", at=path, default="")
+        needless = name in made and made[name] is None
+        found.append(PodClaim(name, direct or made.get(name), needless, template))
     return tuple(found)
 
 

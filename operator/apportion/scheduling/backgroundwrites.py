@@ -20,12 +20,15 @@ from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput, Missing, NotLeading, Overtaken, Unanswered, Unreachable
 from apportion.scheduling import events
 from apportion.scheduling.consumers import user_ahead
+from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.unknownwrites import UnknownWrites
 from apportion.scheduling.waiting import WaitingDemand
 from apportion.scheduling.writer import Writer
 
 _log = structlog.get_logger()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
+_MADE = 2.0
+"""Seconds after which a template is made again, if pods still wait for it."""
 
 
 class BackgroundWrites:
@@ -52,6 +55,8 @@ class BackgroundWrites:
         """Pods whose gate we are removing, or have removed and still observe."""
         self._clearing: set[str] = set()
         self._releasing: set[str] = set()
+        self._making: set[Template] = set()
+        """Templates that we make, or have made a moment ago."""
         self._unknown = UnknownWrites(snapshot, writer, clock=clock, wake=wake)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -121,6 +126,13 @@ class BackgroundWrites:
         if claim.uid not in self._releasing:
             self._releasing.add(claim.uid)
             self._spawn(self._release(claim))
+
+    def make(self, templates: Iterable[Template]) -> None:
+        """Make the templates that are not there."""
+        for template in templates:
+            if template not in self._making:
+                self._making.add(template)
+                self._spawn(self._make(template))
 
     async def _write(
         self, demand: WaitingDemand, assumptions: Sequence[tuple[Claim, Assumption]], since: float | None
@@ -231,6 +243,14 @@ class BackgroundWrites:
             _log.info("claim.not_released", claim=claim.key, error=str(error))
         finally:
             self._releasing.discard(claim.uid)
+
+    async def _make(self, template: Template) -> None:
+        try:
+            await self._writer.make(template)
+        except (ApiError, NotLeading) as error:
+            _log.warning("template.not_made", template=template.name, error=str(error))
+        # controller-manager needs a moment to make the claims, as long as which the template is still wanted.
+        asyncio.get_running_loop().call_later(_MADE, self._making.discard, template)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -19,7 +19,14 @@ from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.hostcapacity import HostCapacity, against, constraints_of, requested
+from apportion.scheduling.extendedresources import as_claim, backed
+from apportion.scheduling.hostcapacity import (
+    HostCapacity,
+    against,
+    constraints_of,
+    is_allocated,
+    requested,
+)
 from apportion.scheduling.neighbours import Neighbours
 from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
@@ -77,6 +84,7 @@ class Candidates:
         It is always the same object; what changed since the last call is looked at again.
         """
         snapshot, capacity = self._snapshot, self._capacity
+        capacity.back(snapshot.managed.extended_resources.keys())
         self._hosts, hosts = snapshot.changes.hosts.since(self._hosts)
         nodes = (node.name for node in snapshot.nodes.values())
         for name in {*nodes, *capacity.nodes} if hosts is None else {*hosts}:
@@ -156,18 +164,17 @@ class Candidates:
             if len(suited) < len(allowed):
                 reasons[condition.reason] = len(allowed) - len(suited)
                 allowed = suited
-        theirs = self._theirs(pod)
-        if theirs and allowed:
+        for claims, nodes in self._theirs_on(pod, allowed, capacity):
             what = (
-                f"no devices for {', '.join(claim.key for claim in theirs)}, which kube-scheduler allocates"
+                f"no devices for {', '.join(claim.key for claim in claims)}, which kube-scheduler allocates"
             )
             try:
-                suited = serving(self._snapshot.state, Demand(theirs, allowed))
+                suited = serving(self._snapshot.state, Demand(claims, nodes))
             except BrokenInput as error:
                 what, suited = f"{what}: {error}", frozenset()
-            if len(suited) < len(allowed):
-                reasons[what] = len(allowed) - len(suited)
-                allowed = suited
+            if len(suited) < len(nodes):
+                reasons[what] = len(nodes) - len(suited)
+                allowed = allowed - nodes | suited
         for reason, nodes in self._neighbours.ruled_out(pod):
             if nodes & allowed:
                 reasons[reason] = reasons.get(reason, 0) + len(nodes & allowed)
@@ -176,7 +183,9 @@ class Candidates:
 
     def _is_conditioned(self, pod: Pod) -> bool:
         """Say whether other claims or neighbours may rule a node out for this pod."""
-        return bool(self._theirs(pod) or any(self._neighbours.ruled_out(pod)))
+        return bool(
+            self._theirs(pod) or backed(pod, self._snapshot.managed) or any(self._neighbours.ruled_out(pod))
+        )
 
     def _asked_by_volumes(self, pod: Pod) -> tuple[object, ...] | None:
         """Return what the pod's volumes ask of nodes; None where that may be like for no other pod."""
@@ -187,6 +196,25 @@ class Candidates:
     def _theirs(self, pod: Pod) -> tuple[Claim, ...]:
         """Return the pod's claims that kube-scheduler allocates."""
         return tuple(claim for claim in self._snapshot.named_claims(pod) if claim and self._is_theirs(claim))
+
+    def _theirs_on(
+        self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity
+    ) -> Iterator[tuple[tuple[Claim, ...], frozenset[str]]]:
+        """Yield the claims for which kube-scheduler looks for devices on these nodes, and the nodes where it looks for just these.
+
+        For an extended resource it does so where no device plugin offers it.
+        """
+        theirs, resources = self._theirs(pod), backed(pod, self._snapshot.managed)
+        by_resources: dict[tuple[str, ...], set[str]] = {}
+        for name in allowed if resources else ():
+            there = tuple(each for each in resources if is_allocated(each, capacity.nodes[name], resources))
+            by_resources.setdefault(there, set()).add(name)
+        if not resources and allowed:
+            by_resources[()] = set(allowed)
+        for there, nodes in by_resources.items():
+            asked = tuple(as_claim(pod, each, resources[each]) for each in there)
+            if theirs or asked:
+                yield (*theirs, *asked), frozenset(nodes)
 
     def _is_theirs(self, claim: Claim) -> bool:
         """Say whether a claim waits for devices that kube-scheduler allocates."""

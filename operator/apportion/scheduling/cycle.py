@@ -26,6 +26,7 @@ from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import Overlaps
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.exclusions import Exclusions
+from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.preparing import Preparing, evaluate
@@ -113,7 +114,8 @@ class Cycle:
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
         self._number = 0
-        self._reports = Reports(snapshot, recorder, self._gates, clock, manager=manager)
+        self._extended = ExtendedResources(snapshot, clock)
+        self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
         self._overlaps = Overlaps(snapshot)
         self._last = clock()
 
@@ -184,6 +186,7 @@ class Cycle:
             # 2. What waits, and what can never be served?
             demands, unservable = yield from self._waiting.gather()
             yield None
+            self._writes.make(self._extended.templates())
             self._reports.tell(len(demands), unservable)
             self._writes.keep(demand.key for demand in demands)
             yield None

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from apportion.allocator.explain.explanation import Explanation
 from apportion.allocator.explain.render import summary
 from apportion.allocator.facts.inventory import Finding
+from apportion.api.contract import GUARD, MANAGED
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import About, Recorder
@@ -14,7 +15,9 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
+from apportion.scheduling.extendedresources import LeftPod
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
+from apportion.scheduling.guardedclaims import GuardedClaim
 from apportion.scheduling.waiting import (
     RefusedConfiguration,
     UnknownClasses,
@@ -124,6 +127,35 @@ def foreign(recorder: Recorder, claim: Claim) -> None:
         f"allocated by {claim.allocated_by or 'an unknown writer'}, past the guard taint (a toleration without a key"
         " opens it); the devices are counted and served",
     )
+
+
+def extended_resource(recorder: Recorder, left: LeftPod) -> None:
+    """The pod asks for an extended resource of our devices, which kube-scheduler may not choose."""
+    text = (
+        f"spec.containers: {left.resource} is DeviceClass {left.device_class}, whose devices apportion allocates: kube-scheduler"
+        " cannot choose them"
+    )
+    if left.plugins:
+        text += (
+            f", and only the {left.plugins} nodes whose device plugin offers the resource can take this pod"
+        )
+    if not left.labelled:
+        text += f". Give the class the label {MANAGED}=true"
+    text += (
+        f". Make the pod anew in a namespace with the label {MANAGED}=true, where manifests/components/extended-resources has such"
+        f" pods ask for claims, or write claims: `apportion migrate -n {left.pod.namespace}` prints them"
+    )
+    recorder.warning(_pod(left.pod), "ExtendedResource", text)
+
+
+def unmanaged_class(recorder: Recorder, found: GuardedClaim) -> None:
+    """The claim waits for kube-scheduler, which may not choose the devices that its class selects."""
+    text = (
+        f"claim {found.claim.key}: DeviceClass {', '.join(found.classes)} selects devices that apportion guards (taint {GUARD}),"
+        f" and is not managed, so nobody allocates them: give the class the label {MANAGED}=true, or name it in an AllocationPolicy"
+    )
+    for about in (_claim(found.claim), *map(_pod, found.pods)):
+        recorder.warning(about, "UnmanagedClass", text)
 
 
 def overlap_cleared(recorder: Recorder, claim: Claim, what: str) -> None:

@@ -2,12 +2,12 @@
 
 In: nodes, what bound pods request there, the pods that allocations send there. Out: the nodes that could
 take given pods together, and how many others each reason rules out. Modelled: cpu, memory, pod count,
-every other resource, nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes
+every other resource (but those for which kube-scheduler allocates devices there), nodeSelector, required node affinity, taints, `unschedulable`. Neighbours and volumes
 are looked at by `Candidates`. An answer is kept, and only nodes that changed since are looked at again.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apportion.allocator.changelog import ChangeLog
@@ -93,11 +93,12 @@ class HostCapacity:
         """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
         self._changes: ChangeLog[str] = ChangeLog()
         self._fits: dict[object, _Fit] = {}
+        self._backed: Collection[str] = ()
 
     def copy(self) -> "HostCapacity":
         """Return a copy, in which pods can be counted that are only tried."""
         found = HostCapacity((), self._load)
-        found.nodes = self.nodes
+        found.nodes, found._backed = self.nodes, self._backed
         found._pods = dict(self._pods)
         found._promised = {node: dict(used) for node, used in self._promised.items()}
         found._taken = dict(self._taken)
@@ -112,6 +113,12 @@ class HostCapacity:
     def promised(self) -> list[str]:
         """Return the pods (UIDs) that allocations send to a node."""
         return list(self._pods)
+
+    def back(self, resources: Collection[str]) -> None:
+        """Say which extended resources DeviceClasses stand behind: a node that has none of such a one is not short of it."""
+        if resources != self._backed:
+            self._backed = resources
+            self._fits.clear()
 
     def put(self, name: str, node: Node | None) -> None:
         """Replace a node, or note that the pods bound to it changed; None: there is none any more."""
@@ -176,7 +183,8 @@ class HostCapacity:
             reason = against(node, pod)
             if reason is not None:
                 return reason
-        short = lacking(node, wanted, self._load(node.name), self._promised.get(node.name, {}))
+        used = self._load(node.name), self._promised.get(node.name, {})
+        short = lacking(node, wanted, *used, backed=self._backed)
         return f"too little {short}" if short is not None else None
 
     def holds(
@@ -214,6 +222,8 @@ class HostCapacity:
             for shape, nodes in zip(equal, fits, strict=True):
                 count = len(shape) if name in nodes else 0
                 for resource, amount in total(shape[:1]).items():
+                    if is_allocated(resource, node, self._backed):
+                        continue
                     left = node.allocatable.get(resource, 0) - load.get(resource, 0) - taken[resource]
                     count = min(count, max(0, left) // amount) if amount else count
                 for resource, amount in total(shape[:count]).items():
@@ -228,14 +238,27 @@ class HostCapacity:
         ]
 
 
-def lacking(node: Node, wanted: Resources, *used: Resources) -> str | None:
-    """Return a resource of which a node has too little beside what is used; None when it has enough of each."""
+def lacking(node: Node, wanted: Resources, *used: Resources, backed: Collection[str] = ()) -> str | None:
+    """Return a resource of which a node has too little beside what is used; None when it has enough of each.
+
+    `backed`: the extended resources behind which there is a DeviceClass.
+    """
     for resource, amount in wanted.items():
         if amount and sum(each.get(resource, 0) for each in used) + amount > node.allocatable.get(
             resource, 0
         ):
+            if is_allocated(resource, node, backed):
+                continue
             return resource
     return None
+
+
+def is_allocated(resource: str, node: Node, backed: Collection[str]) -> bool:
+    """Say whether kube-scheduler allocates devices for this resource on a node, instead of counting it.
+
+    It does where a DeviceClass is behind the resource and no device plugin offers it (`filterExtendedResources`).
+    """
+    return resource in backed and not node.allocatable.get(resource, 0)
 
 
 def against(node: Node, pod: Pod) -> str | None:

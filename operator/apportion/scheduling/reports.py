@@ -9,8 +9,10 @@ from apportion import metrics
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.scheduling import events
+from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.gates import Gates, shut_by_policies
+from apportion.scheduling.guardedclaims import GuardedClaims
 from apportion.scheduling.waiting import Unservable
 
 _SEEN_LATE = 5.0
@@ -25,6 +27,7 @@ class Reports:
         snapshot: Snapshot,
         recorder: Recorder,
         gates: Gates,
+        extended: ExtendedResources,
         clock: Callable[[], float],
         *,
         manager: str,
@@ -34,6 +37,8 @@ class Reports:
         self._gates = gates
         self._clock = clock
         self._foreign = ForeignAllocations(snapshot, manager=manager)
+        self._extended = extended
+        self._guarded = GuardedClaims(snapshot, clock)
         self._examined = -1
         """Slice epoch in which pools were last searched for contradictions."""
         self._ended_since: dict[str, float] = {}
@@ -56,6 +61,10 @@ class Reports:
                 events.broken_pool(self._recorder, finding, self._snapshot)
         for claim in self._foreign.new():
             events.foreign(self._recorder, claim)
+        for left in self._extended.left():
+            events.extended_resource(self._recorder, left)
+        for guarded in self._guarded.found():
+            events.unmanaged_class(self._recorder, guarded)
         now = self._clock()
         self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
         for claim, pod in self._snapshot.ended:

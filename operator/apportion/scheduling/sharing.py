@@ -39,11 +39,10 @@ def parts(
 def fits_alone(pod: Pod, name: str, snapshot: Snapshot) -> bool:
     """Say whether a node could take a pod beside those that are bound to it."""
     node = snapshot.node(name)
-    return (
-        node is not None
-        and against(node, pod) is None
-        and lacking(node, total((pod,)), snapshot.pod_index.load(name)) is None
-    )
+    if node is None or against(node, pod) is not None:
+        return False
+    load, backed = snapshot.pod_index.load(name), snapshot.managed.extended_resources
+    return lacking(node, total((pod,)), load, backed=backed) is None
 
 
 def shut_out(pod: Pod, snapshot: Snapshot) -> bool:

@@ -1,4 +1,4 @@
-"""Writer: the writes to claims and pods, fenced by the lease.
+"""Writer: the writes to claims, their templates and pods, fenced by the lease.
 
 In: claims and pods in the version that was decided upon. Out: written allocations, cleared allocations, removed gates.
 Every request first checks that the lease lasts longer than the request may take, and carries the resourceVersion (or a
@@ -11,18 +11,19 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from apportion.api.contract import ALLOCATION_FINALIZER, GATE
+from apportion.api.contract import ALLOCATION_FINALIZER, EXTENDED_RESOURCE, GATE
 from apportion.cluster.client import JSON_PATCH, Client
-from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.kinds import CLAIM_TEMPLATES, CLAIMS, PODS
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
-from apportion.errors import Missing
+from apportion.errors import Missing, Overtaken
+from apportion.scheduling.extendedresources import Template
 from apportion.scheduling.waiting import immediate
 
 
 class Writer:
-    """All of the operator's writes to claims and pods."""
+    """All of the operator's writes to claims, their templates and pods."""
 
     def __init__(
         self,
@@ -132,6 +133,20 @@ class Writer:
             ]
             with suppress(Missing):
                 await self._client.patch(PODS, pod.name, body, namespace=pod.namespace, how=JSON_PATCH)
+
+    async def make(self, template: Template) -> None:
+        """Make a ResourceClaimTemplate, unless there is one of its name."""
+        async with self._slots:
+            self._fence()
+            wanted = {"deviceClassName": template.device_class, "count": template.count}
+            body = {
+                "apiVersion": CLAIM_TEMPLATES.api_version,
+                "kind": CLAIM_TEMPLATES.name,
+                "metadata": {"name": template.name, "labels": {EXTENDED_RESOURCE: "true"}},
+                "spec": {"spec": {"devices": {"requests": [{"name": "devices", "exactly": wanted}]}}},
+            }
+            with suppress(Overtaken):
+                await self._client.create(CLAIM_TEMPLATES, body, namespace=template.namespace)
 
     async def _finalizers(self, claim: Claim, version: str, finalizers: list[str]) -> str:
         self._fence()

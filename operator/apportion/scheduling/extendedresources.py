@@ -1,0 +1,129 @@
+"""ExtendedResources: pods that ask for devices as for an extended resource (`nvidia.com/gpu: 1`, KEP-5004).
+
+In: the snapshot, the clock. Out: the ResourceClaimTemplates that rewritten pods wait for; pods that nobody will serve, with why; and
+what kube-scheduler will look for, for a pod that has claims of ours as well.
+
+kube-scheduler makes the claim of such a pod in memory, allocates it itself, and writes it when it binds the pod. The guard taint keeps
+it off our devices, and a claim that somebody else made for the pod it deletes. So admission rewrites pods to ask for claims of templates
+(manifests/components/extended-resources), and the operator makes the templates (ADR 29).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from apportion.api.contract import MANAGED
+from apportion.cluster.managedclasses import ManagedClasses
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim, Request, RequestSlot
+from apportion.dra.pod import Pod
+from apportion.scheduling.waiting import ready
+
+_PATIENCE = 5.0
+"""Seconds within which kube-scheduler has bound a pod that a device plugin serves."""
+_TEMPLATE = re.compile(r"apportion-([1-9][0-9]{0,2})-(.+)")
+"""As admission names the template: the number of devices, the DeviceClass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A ResourceClaimTemplate that a rewritten pod names."""
+
+    namespace: str
+    name: str
+    count: int
+    device_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPod:
+    """A pod that asks for an extended resource of our devices, and that nobody serves."""
+
+    pod: Pod
+    resource: str
+    device_class: str
+    labelled: bool
+    """Whether the class has the label by which admission finds it."""
+    plugins: int
+    """How many nodes offer the resource through a device plugin."""
+
+
+def backed(pod: Pod, managed: ManagedClasses) -> Mapping[str, str]:
+    """Return the extended resources that a pod asks for and that a DeviceClass stands behind, with the class."""
+    found = managed.extended_resources
+    return {
+        name: found[name] for name, amount in pod.requests.items() if "/" in name and amount and name in found
+    }
+
+
+def as_claim(pod: Pod, resource: str, device_class: str) -> Claim:
+    """Return the claim that kube-scheduler has in mind for an extended resource of a pod."""
+    asked = Request("devices", device_class, count=pod.requests[resource])
+    return Claim(pod.namespace, f"{pod.name} ({resource})", slots=(RequestSlot("devices", (asked,)),))
+
+
+class ExtendedResources:
+    """Follows the pods that no node has yet."""
+
+    def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+        self._snapshot = snapshot
+        self._clock = clock
+        self._cursor = -1
+        """How far the changes of pods were read."""
+        self._known: Mapping[str, str] = {}
+        """The extended resources that the pods were read by."""
+        self._templates: dict[str, frozenset[Template]] = {}
+        """By pod (UID)."""
+        self._since: dict[str, float] = {}
+        """Pods (UIDs) to speak of, and when each was first seen so."""
+
+    def templates(self) -> set[Template]:
+        """Return the templates from which claims of waiting pods are to be made, and were not yet."""
+        self._follow()
+        return set().union(*self._templates.values())
+
+    def left(self) -> Iterator[LeftPod]:
+        """Yield pods that nobody serves, each once as long as it does not change."""
+        now, managed = self._clock(), self._snapshot.managed
+        for uid, since in tuple(self._since.items()):
+            if now - since < _PATIENCE:
+                return  # the others came later
+            del self._since[uid]
+            pod = self._snapshot.pods[uid]
+            for resource, name in backed(pod, managed).items():
+                if name in managed.policies:
+                    labels = self._snapshot.state.classes[name].labels
+                    plugins = sum(bool(n.allocatable.get(resource)) for n in self._snapshot.nodes.values())
+                    yield LeftPod(pod, resource, name, labels.get(MANAGED) == "true", plugins)
+
+    def _follow(self) -> None:
+        snapshot, managed = self._snapshot, self._snapshot.managed
+        self._cursor, changed = snapshot.changes.pods.since(self._cursor)
+        if changed is None or managed.extended_resources != self._known:
+            self._known, changed = (
+                managed.extended_resources,
+                [*snapshot.pods, *self._since, *self._templates],
+            )
+        for uid in dict.fromkeys(changed):
+            pod = snapshot.pods.get(uid)
+            waits = pod is not None and pod.node is None and ready(pod)
+            wanted = frozenset(_templates(pod, managed)) if pod is not None and waits else frozenset()
+            if wanted:
+                self._templates[uid] = wanted
+            else:
+                self._templates.pop(uid, None)
+            if (
+                pod is None
+                or not waits
+                or not any(name in managed.policies for name in backed(pod, managed).values())
+            ):
+                self._since.pop(uid, None)
+            else:
+                self._since.setdefault(uid, self._clock())
+
+
+def _templates(pod: Pod, managed: ManagedClasses) -> Iterator[Template]:
+    for entry in pod.claims:
+        found = _TEMPLATE.fullmatch(entry.template) if entry.claim is None and not entry.needless else None
+        if found is not None and found[2] in managed.policies and found[2] in managed.known:
+            yield Template(pod.namespace, entry.template, int(found[1]), found[2])
