@@ -15,7 +15,7 @@ import typer
 
 from apportion import __version__, logs
 from apportion.agent.foreign import ForeignPolicy
-from apportion.cli import allocate, node, release, select
+from apportion.cli import allocate, migrate, node, release, select
 from apportion.cli.crds import crds
 from apportion.errors import ApportionError
 from apportion.settings import DRIVERS, OperatorSettings
@@ -188,6 +188,7 @@ app.add_typer(node.commands(_node_tools), name="node")
 app.command("allocate")(allocate.command)
 app.command("select")(select.select)
 app.command("release")(release.release)
+app.command("migrate")(migrate.migrate)
 
 
 @app.command()

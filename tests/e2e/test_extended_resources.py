@@ -1,9 +1,12 @@
 """Pods as they were written for device plugins, and classes that nobody manages: served, or told what to do."""
 
+import asyncio
+import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.installation import Installation
+from testbed.installation import Installation, product_environment
 from tests.e2e.clusterobjects import bound, objects
 from tests.e2e.tenant import (
     CLASSES,
@@ -86,3 +89,38 @@ async def test_a_pod_with_a_claim_of_ours_and_an_extended_resource_of_others_is_
 
         assert ours.split("/")[0] == found["spec"]["nodeName"]
         await team.end_by_force("both")
+
+
+async def test_a_rehearsal_of_the_live_cluster_says_where_a_workload_would_run(
+    installation: Installation, plain: Tenant
+) -> None:
+    """`apportion migrate` reads the cluster as a person may, and writes nothing."""
+    cluster = installation.cluster
+    await cluster.api.create(
+        f"/apis/apps/v1/namespaces/{plain.namespace}/deployments",
+        {
+            "metadata": {"name": "trains"},
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "trains"}},
+                "template": {
+                    "metadata": {"labels": {"app": "trains"}},
+                    "spec": asking("trains", {NVIDIA: "1"})["spec"] | {"restartPolicy": "Always"},
+                },
+            },
+        },
+    )
+    await plain.make(asking("alone", {"nvidia.com/mig-1g.10gb": "1"}))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "apportion", "migrate", "--dry-run", "-n", plain.namespace, "-o", "json"),
+        *("--kubeconfig", str(cluster.kubeconfig)),
+        env=product_environment(),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+
+    assert process.returncode == 0
+    found = {each["name"]: each for each in json.loads(output)["workloads"]}
+    assert set(found) == {"trains", "alone"}
+    assert all(node.startswith("h100-") for each in found.values() for node in each["nodes"])
+    assert await plain.claims() == []

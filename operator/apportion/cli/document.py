@@ -56,6 +56,19 @@ def load(data: bytes) -> Any:
         raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
 
 
+def load_all(data: bytes) -> list[Any]:
+    """Decode JSON, or all documents of YAML that are not empty; raises BrokenInput when it is neither."""
+    try:
+        return [orjson.loads(data)]
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return [each for each in yaml.load_all(data, Loader=loader) if each is not None]
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenInput(f"neither JSON nor YAML: {' '.join(str(error).split())[:200]}") from None
+
+
 def load_line(line: bytes) -> Any:
     """Decode one line of JSON; raises BrokenInput when it is none."""
     try:

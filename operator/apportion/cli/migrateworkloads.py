@@ -1,0 +1,106 @@
+"""Workloads: the objects that make pods, with the pod specs inside them.
+
+In: decoded objects, of a file or of a cluster. Out: one Workload for each pod spec, without those that a controller made for another
+object that is looked at itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apportion.dra import reading
+from apportion.dra.reading import Json
+from apportion.errors import BrokenInput
+
+_PATHS: Mapping[str, tuple[str, ...]] = {
+    "Pod": (),
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Where the pod is inside each kind; a JobSet has several."""
+KINDS = (*_PATHS, "JobSet")
+"""Kinds that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One pod spec of one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    source: Json
+    """The object."""
+    path: tuple[str | int, ...]
+    """Where the pod is inside the object."""
+    pods: int
+    """How many pods it makes at once; a DaemonSet makes one for each node, and is looked at for one."""
+
+    @property
+    def key(self) -> str:
+        """For people; of a JobSet with the number of the job."""
+        job = f"[{self.path[2]}]" if self.kind == "JobSet" else ""
+        return f"{self.kind} {self.namespace}/{self.name}{job}"
+
+    @property
+    def pod(self) -> Json:
+        """The pod: an object with metadata and spec."""
+        found: Any = self.source
+        for step in self.path:
+            found = found[step]
+        return found if isinstance(found, Mapping) else {}
+
+
+def workloads_of(objects: Iterable[Json], namespace: str = "default") -> Iterator[Workload]:
+    """Yield the workloads among objects; `namespace` is that of objects that name none. Raises BrokenInput."""
+    for found in objects:
+        kind = found.get("kind")
+        if kind not in KINDS or _is_made(found):
+            continue
+        metadata = reading.table(found, "metadata")
+        name = reading.text(metadata, "name", at="metadata", default="") or reading.text(
+            metadata, "generateName", at="metadata"
+        )
+        own = reading.text(metadata, "namespace", at="metadata", default=namespace)
+        try:
+            for path, pods in _pods(str(kind), found):
+                yield Workload(str(kind), own, name, found, path, pods)
+        except BrokenInput as error:
+            raise BrokenInput(f"{kind} {own}/{name}: {error.reason}", field=error.field) from None
+
+
+def _pods(kind: str, found: Json) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    spec = reading.table(found, "spec")
+    if kind == "JobSet":
+        for number, (at, job) in enumerate(reading.rows(spec, "replicatedJobs", at="spec")):
+            inside = reading.table(reading.table(job, "template", at=at), "spec", at=at)
+            copies = reading.number(job, "replicas", at=at, default=1)
+            each = reading.number(inside, "parallelism", at=at, default=1)
+            yield (
+                ("spec", "replicatedJobs", number, "template", "spec", "template"),
+                max(1, copies * each),
+            )
+        return
+    pods = 1
+    if kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
+        pods = reading.number(spec, "replicas", at="spec", default=1)
+    elif kind == "Job":
+        pods = reading.number(spec, "parallelism", at="spec", default=1)
+    elif kind == "CronJob":
+        job = reading.table(reading.table(spec, "jobTemplate", at="spec"), "spec", at="spec.jobTemplate")
+        pods = reading.number(job, "parallelism", at="spec.jobTemplate.spec", default=1)
+    step: Json = found
+    for key in _PATHS[kind]:
+        step = reading.table(step, key)
+    reading.table(step, "spec")
+    yield _PATHS[kind], max(1, pods)
+
+
+def _is_made(found: Json) -> bool:
+    """Say whether a controller made an object for another one that is looked at itself."""
+    owners = reading.rows(reading.table(found, "metadata"), "ownerReferences", at="metadata")
+    return any(owner.get("controller") and owner.get("kind") in KINDS for _, owner in owners)
