@@ -123,8 +123,8 @@ class Reserving:
 
     def texts(self, name: str, reason: str) -> list[str]:
         """Return the texts of the Events about an object."""
-        told = (*self.world.messages, *self.world.normals)
-        return [text for about, why, text in told if (about, why) == (name, reason)]
+        said = (*self.world.messages, *self.world.normals)
+        return [text for about, why, text in said if (about, why) == (name, reason)]
 
 
 def _name(reservation: Reservation) -> str:

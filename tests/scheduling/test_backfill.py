@@ -282,7 +282,7 @@ async def test_no_annotation_of_a_namespace_is_believed_while_one_of_its_pods_ex
     assert "short" in made.world.places()
 
 
-async def test_a_runtime_that_nobody_can_read_is_told_and_harms_nobody(unanswered: Client) -> None:
+async def test_a_runtime_that_nobody_can_read_is_said_to_be_so_and_costs_nobody(unanswered: Client) -> None:
     """The pod is served, as one that declares nothing."""
     made = Reserving(unanswered, {"n1": EIGHT})
     made.starts("old", 4, runtime="1h")
@@ -301,7 +301,7 @@ async def test_a_runtime_that_nobody_can_read_is_told_and_harms_nobody(unanswere
     assert made.passes() == ["soon"]
 
 
-async def test_what_is_reserved_is_told_with_since_when_and_when_it_is_expected(unanswered: Client) -> None:
+async def test_events_say_what_is_reserved_since_when_and_when_it_is_expected(unanswered: Client) -> None:
     """On the pod and on its claim; and who declares nothing, where that is why nobody knows."""
     made = Reserving(unanswered, {"n1": 2})
     made.starts("old", runtime="1h")
@@ -309,10 +309,10 @@ async def test_what_is_reserved_is_told_with_since_when_and_when_it_is_expected(
     made.comes("large", 2)
     made.passes(0.0)
     since = made.world.time()
-    [text, again] = made.texts("large", "Reserved")
+    [text, other] = made.texts("large", "Reserved")
     assert (
         text
-        == again
+        == other
         == (
             f"reserved {GPU}/n1/gpu-0, {GPU}/n1/gpu-1 since {since}; when it starts is not known: team/silent declare no"
             " runtime (annotation apportion.dev/max-runtime)"

@@ -121,7 +121,7 @@ def test_the_gate_goes_when_the_watch_shows_the_reserved_allocation() -> None:
     assert [pod.name for pod in opened] == ["p"]
 
 
-def test_of_two_allocations_that_are_reserved_ahead_the_later_one_gives_way() -> None:
+def test_of_two_allocations_that_are_reserved_ahead_the_later_one_yields() -> None:
     """Neither pod can have started: nothing is stuck."""
     world = ObservedCluster()
     world.node("n1")
@@ -133,7 +133,7 @@ def test_of_two_allocations_that_are_reserved_ahead_the_later_one_gives_way() ->
     assert found.loser.name == "late"
 
 
-def test_a_gated_pod_gives_way_to_one_that_may_have_started() -> None:
+def test_a_gated_pod_yields_to_one_that_may_have_started() -> None:
     """Even where its allocation is the older one."""
     world = ObservedCluster()
     world.node("n1")

@@ -5,12 +5,10 @@ allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
 from apportion.allocator.facts.host import HostDemand
-from apportion.allocator.rules.query import Query
 from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
@@ -28,32 +26,13 @@ from apportion.scheduling.hostcapacity import (
     requested,
 )
 from apportion.scheduling.neighbours import Neighbours
+from apportion.scheduling.shape import Shape
 from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.waiting import WaitingDemand
 
 TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
 """The guard taint keeps kube-scheduler off our devices; it is no obstacle to us."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What decides the answer to a demand, as long as nothing changes."""
-
-    query: Query
-    constraints: tuple[object, ...]
-    """What each of its pods asks of its node."""
-    volumes: tuple[object, ...] = ()
-    """What the volumes of each of its pods ask of nodes."""
-    volumes_version: int = 0
-    """When that was read."""
-    runtime: float | None = None
-    """For how many seconds the pods run at most: by that they may use devices that are reserved for others."""
-
-    @property
-    def named(self) -> bool:
-        """Whether the reason of a refusal names objects of one demand."""
-        return any(self.volumes)
 
 
 class Candidates:

@@ -21,11 +21,12 @@ from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
-from apportion.scheduling.candidates import Candidates, Shape, unplaced
+from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
 from apportion.scheduling.refusals import Refusals
+from apportion.scheduling.shape import Shape
 from apportion.scheduling.stillprepared import StillPrepared
 from apportion.scheduling.tiedclaims import TiedClaims
 from apportion.scheduling.waiting import WaitingDemand

@@ -71,9 +71,9 @@ async def test_a_gpu_whose_change_does_not_return_is_sick_and_left_alone_until_i
     with pytest.raises(Lost, match="gpu-1: the driver has not answered in time; whether it has done"):
         await change()
     assert (await hardware.health())["gpu-1"] is Health.SICK
-    for question in (change, lambda: hardware.partitions_of("gpu-1"), lambda: hardware.edits("gpu-1")):
+    for call in (change, lambda: hardware.partitions_of("gpu-1"), lambda: hardware.edits("gpu-1")):
         with pytest.raises(Lost, match="gpu-1: the driver has not answered in time"):
-            await question()
+            await call()
     other = await hardware.create(PartitionPlace("gpu-0", "3g.40gb", Placement(0, 4)))
     assert await hardware.partitions_of("gpu-0") == (other,)
     node.fake.drop_rules()
