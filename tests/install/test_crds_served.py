@@ -25,6 +25,7 @@ class Served:
             ("partition.status.phase", "Pending: not begun, or waiting for room"),
             ("playout.spec.partitions", "Exact positions on every card (MIG only)"),
             ("apol.spec.partitions.idleTimeout", "as a duration (300s, 1h30m)"),
+            ("aquota.spec.cohort", "the one with the smaller dominant share goes first"),
         ],
     )
     async def test_explain_says_what_a_field_means(

@@ -22,16 +22,26 @@ PARTITION: Json = {
 }
 LAYOUT: Json = {"partitions": [{"profile": "1g.10gb", "count": 7}]}
 POLICY: Json = {"deviceClasses": {"names": ["mig.apportion.dev"]}}
+QUOTA: Json = {
+    "namespaceSelector": {"matchLabels": {"team": "a"}},
+    "resources": [{"name": "gpus", "deviceClass": "gpu.apportion.dev", "guaranteed": 2, "limit": 4}],
+}
 KINDS = {
     "Partition": ("partitions", PARTITION),
     "PartitionLayout": ("partitionlayouts", LAYOUT),
     "AllocationPolicy": ("allocationpolicies", POLICY),
+    "AcceleratorQuota": ("acceleratorquotas", QUOTA),
 }
 
 
 def without(spec: Json, *names: str) -> Json:
     """Return a spec that lacks some fields."""
     return {name: value for name, value in spec.items() if name not in names}
+
+
+def counted(**more: object) -> Json:
+    """Return the resources of a quota with one entry."""
+    return {"resources": [{"name": "r", "deviceClass": "gpu.apportion.dev", **more}]}
 
 
 def rung(**more: object) -> Json:
@@ -89,6 +99,20 @@ ACCEPTED = [
             ],
         },
         id="a ladder with every word",
+    ),
+    pytest.param("AcceleratorQuota", {}, id="a quota by class"),
+    pytest.param(
+        "AcceleratorQuota",
+        {
+            "cohort": "x",
+            "resources": [
+                {"name": "memory", "capacity": "memory", "guaranteed": "40Gi", "limit": "1Ti", "weight": 3},
+                {"name": "cores", "capacity": "npu.apportion.dev/aicore", "limit": "500m"},
+                {"name": "slices", "profile": "1g.10gb", "limit": 0},
+                {"name": "h100", "model": "NVIDIA H100 80GB HBM3", "guaranteed": "0.5"},
+            ],
+        },
+        id="a quota with everything, in a cohort of its own name",
     ),
     *(
         pytest.param(
@@ -251,6 +275,36 @@ REFUSED = [
         "spec.partitions.warm[0].count",
         id="less than no warm partitions",
     ),
+    pytest.param(
+        "AcceleratorQuota",
+        counted(guaranteed=3, limit=2),
+        "guaranteed must not exceed limit",
+        id="a limit below the guarantee",
+    ),
+    pytest.param(
+        "AcceleratorQuota",
+        counted(guaranteed="1Gi", limit="1G"),
+        "guaranteed must not exceed limit",
+        id="a limit below the guarantee, in other units",
+    ),
+    pytest.param("AcceleratorQuota", counted(limit=-1), "spec.resources[0].limit", id="a negative limit"),
+    pytest.param("AcceleratorQuota", counted(limit="much"), "spec.resources[0].limit", id="a limit in words"),
+    pytest.param("AcceleratorQuota", counted(weight=0), "spec.resources[0].weight", id="no weight"),
+    pytest.param(
+        "AcceleratorQuota",
+        {"resources": [{"name": "r", "limit": 1}]},
+        "one of deviceClass, profile, model and capacity is needed",
+        id="a limit of nothing",
+    ),
+    pytest.param(
+        "AcceleratorQuota",
+        {"resources": [*counted()["resources"] * 2]},
+        "Duplicate value",
+        id="a resource twice",
+    ),
+    pytest.param("AcceleratorQuota", {"resources": []}, "spec.resources", id="a quota of nothing"),
+    pytest.param("AcceleratorQuota", {"namespaceSelector": None}, "spec.namespaceSelector", id="for nobody"),
+    pytest.param("AcceleratorQuota", {"cohort": "a/b"}, "spec.cohort", id="a cohort that is a path"),
 ]
 
 IMMUTABLE = [

@@ -12,6 +12,7 @@ from apportion.api.layout import PartitionLayout
 from apportion.api.model import Model
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
+from apportion.api.quota import AcceleratorQuota
 from apportion.api.schema import Schema, structural
 
 _HEADER = "# Made by `make crds` from operator/apportion/api; change the models, not this file.\n"
@@ -70,6 +71,19 @@ DEFINITIONS = (
             ("Classes", "string", ".status.managedClasses"),
             ("Pending", "integer", ".status.pending"),
             ("Allocated", "integer", ".status.allocated"),
+            _AGE,
+        ),
+    ),
+    Definition(
+        root=AcceleratorQuota,
+        plural="acceleratorquotas",
+        short="aquota",
+        columns=(
+            ("Cohort", "string", ".spec.cohort"),
+            ("Used", "string", ".status.summary"),
+            ("Pending", "integer", ".status.pending"),
+            ("Share", "integer", ".status.share"),
+            ("Served", "string", ".status.conditions[?(@.type=='Served')].reason"),
             _AGE,
         ),
     ),

@@ -47,6 +47,8 @@ class DeviceIndex:
         """Partitions that have a holder and could not be cut, by UID."""
         self.nodeless: set[str] = set()
         """Names of nodes that have Partitions and no Node object."""
+        self.shareable: set[DeviceId] = set()
+        """Devices that serve several claims at once."""
         self.changes: ChangeLog[DeviceId] = ChangeLog()
         """Cards whose slices, Partitions or allocations changed."""
 
@@ -59,12 +61,14 @@ class DeviceIndex:
             if found is not None and found.slice == uid:
                 cards[self.card(device.id)] = None
                 del self._devices[device.id]
+                self.shareable.discard(device.id)
                 if found.part is not None:
                     self._published.get(found.part.card, {}).pop(device.name, None)
         for device in new.devices if new is not None else ():
             part = published_partition(device)
             node = new.availability.node if new is not None else None
             self._devices[device.id] = _Published(uid, device, node, part)
+            (self.shareable.add if device.shareable else self.shareable.discard)(device.id)
             cards[self.card(device.id)] = None
             if part is not None:
                 self._published.setdefault(part.card, {})[device.name] = part
@@ -137,6 +141,11 @@ class DeviceIndex:
             self.nodeless.add(name)
         else:
             self.nodeless.discard(name)
+
+    def device(self, device: DeviceId) -> Device | None:
+        """Return a device as it is published; None: in no slice."""
+        found = self._devices.get(device)
+        return found.device if found is not None else None
 
     def published(self, device: DeviceId) -> tuple[Device, str] | None:
         """Return a device and its node; None when no slice has it, or its slice is not for one node."""

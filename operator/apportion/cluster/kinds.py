@@ -38,6 +38,7 @@ OWN = "apportion.dev"
 
 PODS = ResourceKind("", "v1", "pods", "Pod", namespaced=True)
 NODES = ResourceKind("", "v1", "nodes", "Node")
+NAMESPACES = ResourceKind("", "v1", "namespaces", "Namespace")
 EVENTS = ResourceKind("", "v1", "events", "Event", namespaced=True)
 VOLUME_CLAIMS = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 VOLUMES = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume")
@@ -53,3 +54,4 @@ TAINT_RULES = ResourceKind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule"
 PARTITIONS = ResourceKind(OWN, "v1alpha1", "partitions", "Partition")
 LAYOUTS = ResourceKind(OWN, "v1alpha1", "partitionlayouts", "PartitionLayout")
 POLICIES = ResourceKind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy")
+QUOTAS = ResourceKind(OWN, "v1alpha1", "acceleratorquotas", "AcceleratorQuota")

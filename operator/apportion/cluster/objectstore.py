@@ -15,12 +15,14 @@ import structlog
 from apportion.api.layout import PartitionLayout
 from apportion.api.partition import Partition
 from apportion.api.policy import AllocationPolicy
+from apportion.api.quota import AcceleratorQuota
 from apportion.cluster import kinds
 from apportion.cluster.assumedallocations import number
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.unreadable import remains
 from apportion.dra.claim import Claim
 from apportion.dra.deviceclass import DeviceClass
+from apportion.dra.namespace import Namespace
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
 from apportion.dra.slice import Slice
@@ -34,6 +36,7 @@ Raw = Mapping[str, Any]
 
 _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.NODES: Node.from_json,
+    kinds.NAMESPACES: Namespace.from_json,
     kinds.PODS: Pod.from_json,
     kinds.CLAIMS: Claim.from_json,
     kinds.SLICES: Slice.from_json,
@@ -42,6 +45,7 @@ _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.PARTITIONS: Partition.from_json,
     kinds.LAYOUTS: PartitionLayout.from_json,
     kinds.POLICIES: AllocationPolicy.from_json,
+    kinds.QUOTAS: AcceleratorQuota.from_json,
     kinds.VOLUME_CLAIMS: PersistentVolumeClaim.from_json,
     kinds.VOLUMES: PersistentVolume.from_json,
     kinds.STORAGE_CLASSES: StorageClass.from_json,

@@ -115,3 +115,8 @@ def _move(
             index.pop(name, None)
     for name in after - before:
         index.setdefault(name, set()).add(uid)
+
+
+def load_of(pod: Pod | None) -> object:
+    """Return what a pod takes of a node."""
+    return None if pod is None or pod.node is None else (pod.node, pod.finished, pod.requests)

@@ -23,7 +23,8 @@ from apportion.cluster.endedallocations import EndedAllocations
 from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
-from apportion.cluster.podindex import PodIndex
+from apportion.cluster.podindex import PodIndex, load_of
+from apportion.cluster.quotaindex import QuotaIndex
 from apportion.cluster.volumeindex import VolumeIndex
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
@@ -80,6 +81,7 @@ class Snapshot:
         self.ended = EndedAllocations(self.pods)
         self.prepared = PreparedIndex()
         self.volumes = VolumeIndex()
+        self.quota_index = QuotaIndex(store.of(kinds.NAMESPACES), store.of(kinds.QUOTAS))
         self._wake = wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
@@ -218,6 +220,8 @@ class Snapshot:
                 self.retry_epoch += old != new
             case kinds.LAYOUTS:
                 self.partition_epoch += 1
+            case kinds.NAMESPACES | kinds.QUOTAS:
+                self.retry_epoch += self.quota_index.put(old, new)
             case kinds.POLICIES:
                 self._managed = None
                 self.partition_epoch += 1
@@ -266,7 +270,7 @@ class Snapshot:
         self.changes.pod(uid, old, new)
         for claim in self.ended.of_pod(uid):
             self._charges.put_ended(claim, self.ended.get(claim))
-        if _load(old) != _load(new):
+        if load_of(old) != load_of(new):
             for pod in (old, new):
                 if pod is not None and pod.node is not None:
                     self._host_changed(pod.node)
@@ -293,8 +297,3 @@ class Snapshot:
         if node is not None:
             used = HostResources.of(self.pod_index.load(name))
             self.state.put_host(name, HostResources.of(node.allocatable).less(used))
-
-
-def _load(pod: Pod | None) -> object:
-    """Return what a pod takes of a node."""
-    return None if pod is None or pod.node is None else (pod.node, pod.finished, pod.requests)

@@ -1,0 +1,90 @@
+"""Charge: what an allocation takes, device by device, as quotas count it.
+
+In: a claim, its allocation, the devices as they are published. Out: a charge for each device; what administrators look at
+(`adminAccess`) takes nothing. A share takes what it consumes; a partition or a whole device all its capacity, and of counters that
+no capacity of it is named after, what it takes from them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from apportion.dra.allocation import Allocation, DeviceResult
+from apportion.dra.claim import Claim
+from apportion.dra.device import Device, DeviceId, qualify
+from apportion.dra.quantity import NANO
+
+Published: TypeAlias = Callable[[DeviceId], Device | None]
+"""Returns a device as its driver publishes it; None: in no slice."""
+PROFILES = ("profile", "template")
+"""Attributes, in the driver's own domain, that name a MIG profile or a vNPU template."""
+MODELS = ("productName", "model")
+"""Attributes, in the driver's own domain, that name the model of a GPU or an NPU."""
+
+
+class Charge(NamedTuple):
+    """What one allocated device counts. Equal ones are counted together."""
+
+    device_class: str
+    """The DeviceClass by which it was requested; empty: unknown."""
+    driver: str
+    profile: str = ""
+    """Of a partition."""
+    model: str = ""
+    devices: int = NANO
+    """In 10^-9 of a device: less than one for a share."""
+    amounts: tuple[tuple[str, int], ...] = ()
+    """By full name, in 10^-9."""
+
+
+def charges(claim: Claim, allocation: Allocation, published: Published) -> tuple[Charge, ...]:
+    """Return what the allocation of a claim takes; a device that is not published counts as one device without capacity."""
+    classes = dict(_classes(claim))
+    return tuple(
+        charge(result, classes.get(result.request, ""), published(result.device))
+        for result in allocation.results
+        if not result.admin_access
+    )
+
+
+def charge(result: DeviceResult, device_class: str, device: Device | None) -> Charge:
+    """Return what one allocated device takes."""
+    driver = result.device.driver
+    if device is None:
+        consumed = {qualify(name, driver): amount.nano for name, amount in result.consumed.items()}
+        return Charge(device_class, driver, amounts=tuple(sorted(consumed.items())))
+    devices, amounts = NANO, whole_amounts(device)
+    if result.share_id is not None and result.consumed:
+        consumed = {qualify(name, driver): amount.nano for name, amount in result.consumed.items()}
+        parts = [-(-taken * NANO // amounts[name]) for name, taken in consumed.items() if amounts.get(name)]
+        devices, amounts = min(max(parts, default=NANO), NANO), consumed
+    named = first_attribute(device, PROFILES), first_attribute(device, MODELS)
+    return Charge(device_class, driver, *named, devices, tuple(sorted(amounts.items())))
+
+
+def whole_amounts(device: Device) -> dict[str, int]:
+    """Return the capacity of a device, and what it takes of counters that no capacity of it is named after."""
+    found: dict[str, int] = {}
+    for consumption in device.consumes:
+        for name, amount in consumption.counters:
+            full = qualify(name, device.driver)
+            found[full] = found.get(full, 0) + amount.nano
+    return found | {qualify(name, device.driver): each.value.nano for name, each in device.capacity.items()}
+
+
+def first_attribute(device: Device, names: tuple[str, ...]) -> str:
+    """Return the first of these attributes that is a text; empty if none is."""
+    for name in names:
+        value = device.attribute(f"{device.driver}/{name}")
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def _classes(claim: Claim) -> Iterator[tuple[str, str]]:
+    """Yield the class of each request, by the name that results give it."""
+    for slot in claim.slots:
+        for request in slot.alternatives:
+            yield (
+                f"{slot.name}/{request.name}" if slot.prioritized else slot.name,
+                request.device_class,
+            )

@@ -1,0 +1,96 @@
+"""QuotaUse: what the namespaces of one quota have of each of its resources.
+
+In: charges that come and go. Out: what is left under the limits, what is borrowed beyond the guarantees, the weighted dominant share.
+Dominant share: Ghodsi et al., "Dominant Resource Fairness", NSDI 2011, of what is beyond the guarantee.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from apportion.api.quota import AcceleratorQuota
+from apportion.quota.charge import Charge
+from apportion.quota.resource import Resource, Selection
+
+Total: TypeAlias = Callable[[Selection], int]
+"""Returns how much of a resource the cluster has, in 10^-9."""
+Amounts: TypeAlias = Sequence[int]
+"""An amount for each resource of a quota, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A resource of which more is asked than its limit leaves."""
+
+    quota: str
+    resource: Resource
+    used: int
+    asked: int
+
+    def __str__(self) -> str:
+        """Name quota, resource and amounts."""
+        text, limit = self.resource.text, self.resource.limit or 0
+        return (
+            f"AcceleratorQuota {self.quota}, resource {self.resource.name}: used {text(self.used)},"
+            f" asked {text(self.asked)}, limit {text(limit)}"
+        )
+
+
+@dataclass(slots=True, eq=False)
+class QuotaUse:
+    """The use of one quota."""
+
+    quota: AcceleratorQuota
+    namespaces: frozenset[str]
+    resources: tuple[Resource, ...] = field(init=False)
+    used: list[int] = field(init=False)
+    """Of each resource."""
+    version: int = 0
+    """Grows with every change of the use."""
+
+    def __post_init__(self) -> None:
+        """Read the entries."""
+        self.resources = tuple(map(Resource.of, self.quota.spec.resources))
+        self.used = [0] * len(self.resources)
+
+    @property
+    def name(self) -> str:
+        """Name of the quota."""
+        return self.quota.metadata.name
+
+    def amounts(self, charges: Iterable[Charge]) -> list[int]:
+        """Return what charges take of each resource."""
+        found = [*charges]
+        return [sum(map(resource.amount, found)) for resource in self.resources]
+
+    def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
+        """Count charges, or with sign -1 count them no longer."""
+        for index, amount in enumerate(self.amounts(charges)):
+            self.used[index] += sign * amount
+        self.version += 1
+
+    def excess(self, asked: Amounts) -> Excess | None:
+        """Return the first resource of which this would be too much; what takes nothing of a resource never is."""
+        for resource, used, more in zip(self.resources, self.used, asked, strict=True):
+            if more and resource.limit is not None and used + more > resource.limit:
+                return Excess(self.name, resource, used, more)
+        return None
+
+    def within_guarantee(self, asked: Amounts, ahead: Amounts | None = None) -> bool:
+        """Say whether this stays within the guarantee of each resource it takes; `ahead`: what goes before it."""
+        rows = zip(self.resources, self.used, asked, ahead or [0] * len(asked), strict=True)
+        return all(not more or used + first + more <= one.guaranteed for one, used, more, first in rows)
+
+    def borrowed(self, index: int) -> int:
+        """Return how much of a resource is used beyond the guarantee."""
+        return max(0, self.used[index] - self.resources[index].guaranteed)
+
+    def share(self, total: Total, ahead: Amounts | None = None) -> float:
+        """Return the weighted dominant share of what is used beyond the guarantees; `ahead`: what counts as used besides."""
+        most = 0.0
+        for index, resource in enumerate(self.resources):
+            beyond = self.used[index] + (ahead[index] if ahead else 0) - resource.guaranteed
+            if beyond > 0:
+                # What nobody publishes now, and is used all the same, is used as a whole.
+                most = max(most, beyond / max(total(resource.selection), beyond) / resource.weight)
+        return most
