@@ -37,6 +37,7 @@ from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.pendingclaims import PendingClaims
+from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
 from apportion.upkeep import upkeep
@@ -54,6 +55,8 @@ OBSERVED = (
     kinds.PARTITIONS,
     kinds.LAYOUTS,
     kinds.POLICIES,
+    kinds.NAMESPACES,
+    kinds.QUOTAS,
     kinds.CLAIMS,
     kinds.PODS,
 )
@@ -117,6 +120,9 @@ class App:
             settings=settings.cycle,
             clock=clock,
             manager=MANAGER,
+        )
+        self._quotas = QuotaStatuses(
+            client, self.snapshot, self.cycle.quotas, fence=self.lease.fence, now=now
         )
         reflect = partial(Reflector, client, observe=self.snapshot.observe)
         self._volumes = [
@@ -234,6 +240,7 @@ class App:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.cycle.run())
             group.create_task(self.partitions.run())
+            group.create_task(self._quotas.run())
 
     async def _upkeep(self) -> None:
         synced = asyncio.gather(*(each.synced.wait() for each in self._reflectors))

@@ -62,6 +62,12 @@ class EndedAllocations:
         found = self._claims.get(claim)
         return found if found is not None and next(self._running(found), None) is not None else None
 
+    def named(self, namespace: str, name: str) -> list[str]:
+        """Return the claims (UIDs) of this name."""
+        return [
+            uid for uid, claim in self._claims.items() if (claim.namespace, claim.name) == (namespace, name)
+        ]
+
     def __iter__(self) -> Iterator[tuple[Claim, Pod]]:
         """Yield every such claim with each pod that runs with its devices."""
         for claim in self._claims.values():

@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from apportion.api.conditions import same
 from apportion.api.contract import AGENT_FINALIZER, LAYOUT_LABEL
 from apportion.api.model import ObjectMeta
 from apportion.api.partition import Partition, Phase
@@ -30,7 +31,7 @@ from apportion.partitions.actions import Action, Create, Delete, SetHolder
 from apportion.partitions.dynamicpartitions import DynamicPartitions
 from apportion.partitions.layoutclasses import class_names
 from apportion.partitions.layouts import LayoutPlan, layout_plans, orphans
-from apportion.partitions.status import layout_status, policy_status, same
+from apportion.partitions.status import layout_status, policy_status
 
 _log = structlog.get_logger()
 _GONE_AFTER = 60.0

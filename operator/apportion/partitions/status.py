@@ -4,11 +4,10 @@ In: plans, the snapshot, the old status. Out: the new status, equal to the old o
 not be written.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
-from apportion.api.model import Condition, ObjectMeta
+from apportion.api.conditions import condition
 from apportion.api.policy import AllocationPolicy
 from apportion.cluster.snapshot import Snapshot
 from apportion.partitions.layouts import LayoutPlan
@@ -24,7 +23,7 @@ def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
     else:
         reason = "DoesNotFit" if plan.broken.field.startswith("spec.partitions") else "Broken"
         message = str(plan.broken)
-    accepted = _condition("Accepted", "Valid", reason, message, old, metadata, now)
+    accepted = condition("Accepted", "Valid", reason, message, old, metadata, now)
     if not plan.desired:
         reason = "NoCards"
         message = "no node has a card that nodeSelector and devices select and that offers the profiles"
@@ -35,7 +34,7 @@ def layout_status(plan: LayoutPlan, now: datetime) -> dict[str, Any]:
         reason, message = "Changing", f"waits for {', '.join(sorted(plan.unready)[:10])}"
     else:
         reason, message = "Complete", ""
-    complete = _condition("Ready", "Complete", reason, message, old, metadata, now)
+    complete = condition("Ready", "Complete", reason, message, old, metadata, now)
     return {
         "nodes": {"desired": len(plan.desired), "ready": len(ready), "blocked": len(plan.blocked)},
         "deviceClasses": [each["metadata"]["name"] for each in plan.classes],
@@ -56,7 +55,7 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
     taken += [taken_by_older(policy, snapshot.policies.values(), snapshot.nodes.values())]
     message = "; ".join(filter(None, taken))
     reason = "Overlap" if message else "Valid"
-    accepted = _condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
+    accepted = condition("Accepted", "Valid", reason, message, policy.status.conditions, metadata, now)
     return {
         "managedClasses": sorted(own),
         "pending": pending,
@@ -64,32 +63,3 @@ def policy_status(policy: AllocationPolicy, snapshot: Snapshot, now: datetime) -
         "observedGeneration": metadata.generation,
         "conditions": [accepted],
     }
-
-
-def _condition(
-    type_: str,
-    good: str,
-    reason: str,
-    message: str,
-    old: tuple[Condition, ...],
-    metadata: ObjectMeta,
-    now: datetime,
-) -> dict[str, Any]:
-    """Return a condition, true for the reason `good`; it keeps its transition time while its status stays."""
-    status: Literal["True", "False"] = "True" if reason == good else "False"
-    before = next((each for each in old if each.type == type_ and each.status == status), None)
-    return Condition(
-        type=type_,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=before.last_transition_time
-        if before is not None
-        else now.astimezone(UTC).replace(microsecond=0),
-        observed_generation=metadata.generation,
-    ).to_json()
-
-
-def same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Say whether the new status holds nothing but what the old one has."""
-    return all(old.get(key) == value or (not old.get(key) and not value) for key, value in new.items())

@@ -33,6 +33,10 @@ class Totals:
         """Return how much there is, in 10^-9; 0: none, or it is not read yet."""
         return self._sums[selection]
 
+    def counts(self, selections: Collection[Selection]) -> bool:
+        """Say whether all of this is counted."""
+        return self._selections.issuperset(selections)
+
     def refresh(
         self, slices: Mapping[str, Slice], selections: Collection[Selection], classes: object
     ) -> Iterator[None]:

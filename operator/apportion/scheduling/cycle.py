@@ -95,6 +95,7 @@ class Cycle:
             now=now,
         )
         self._reservations = decider.reservations
+        self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
         self._deciding = False
         """Whether a pass is under way."""
@@ -209,7 +210,7 @@ class Cycle:
             self._writes.ungate(list(shut))
             yield None
             with self._reservations.all_lifted():
-                self._tidying.tidy(demands)
+                self._tidying.tidy(demand for demand in demands if demand.key not in self.quotas.over)
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:

@@ -4,27 +4,27 @@ In: a demand, the capacity of nodes. Out: a decision that is assumed at once and
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
-from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import Answer
-from apportion.allocator.terms import Terms
-from apportion.api.claimconfig import check_allocation, without_shares
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
+from apportion.scheduling.admissible import Admissible
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
+from apportion.scheduling.quota.admission import Admission
+from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.refusals import Refusals
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.stillprepared import StillPrepared
@@ -56,6 +56,8 @@ class Decider:
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.planner = Planner(snapshot, self.candidates)
         self.reservations = Reservations(snapshot, self.candidates, recorder, clock=clock, now=now)
+        self.quotas = Admission(snapshot, recorder, clock)
+        self.admissible = Admissible(snapshot, self.candidates, self.quotas)
         self._tied = TiedClaims(snapshot, writes, manager=manager)
         self._clock = clock
         self._first_seen: dict[str, float] = {}
@@ -86,12 +88,28 @@ class Decider:
             return 0
         try:
             return self._decide(demand, capacity)
+        except OverLimit as found:
+            self.refusals.refuse(demand.key, "quota")
+            self.quotas.report((demand,), found)
+            self.reservations.drop(demand.key)
+            self._tied.clear(demand)
+            return 0
         except BrokenInput as error:
             self.refusals.refuse(demand.key, "broken")
             events.broken(self.recorder, demand, error)
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
+        shape = self._shape(demand)
+        try:
+            return self._decide_allowed(self.quotas.check(demand, shape), shape, capacity)
+        except OverLimit:
+            if granted := self._grant_part(self.quotas.parts(demand), capacity):
+                return granted
+            raise
+
+    def _decide_allowed(self, demand: WaitingDemand, as_written: Shape | None, capacity: HostCapacity) -> int:
+        """Decide for what a quota leaves of a demand; `as_written`: the shape of the whole. Raises OverLimit: its devices take too much."""
         shape = self._shape(demand)
         known = self.refusals.of_shape(shape)
         if known is not None:
@@ -104,7 +122,7 @@ class Decider:
         named = shape is not None and shape.named
         asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
         if isinstance(asked, str):
-            if granted := self._grant_part(demand, capacity):
+            if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
             if explained:
                 self.refusals.refuse_with_shape(demand)
@@ -126,53 +144,38 @@ class Decider:
         if isinstance(answer, Refusal):
             answer = self.reservations.decide(demand, asked, terms) or answer
         if isinstance(answer, Refusal):
-            if granted := self._grant_part(demand, capacity):
+            if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
             if not planned:
                 # A planned refusal keeps what others of this shape may have been promised.
                 self.refusals.refuse_shape(shape, answer, named=named)
             self.refusals.cover(demand, None if planned else shape)
             return self._refuse(demand, answer)
-        answer = self._preparable(demand, asked, terms, answer)
-        self.learn(demand, answer)
-        self.grant(demand, answer, capacity)
+        chosen = self.admissible.of(demand, asked, terms, answer, as_written)
+        if (planned and chosen is not answer) or self.planner.is_late(demand.key):
+            # It may have what others were promised, and those who were refused for these may be served.
+            self.planner.begin()
+            self.snapshot.retry_epoch += 1
+        self.learn(demand, chosen)
+        self.grant(demand, chosen, capacity)
         return len(demand.claims)
 
-    def _preparable(self, demand: WaitingDemand, asked: Demand, terms: Terms, decision: Decision) -> Decision:
-        """Return the decision, or one without shares where no agent would prepare what it gives. Raises BrokenInput: there is none."""
-        try:
-            self.check(demand, decision)
-        except BrokenInput:
-            claims = self.without_shares(demand).asked
-            other = decide(
-                self.snapshot.state, replace(asked, claims=claims), terms, prefer=self.candidates.idle
-            )
-            if other is None:
-                raise
-            return other
-        return decision
+    def _parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterable[WaitingDemand]:
+        return self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ()
 
-    def without_shares(self, demand: WaitingDemand) -> WaitingDemand:
-        """Return the demand as one that gets no shares."""
-        return replace(
-            demand, asked=tuple(without_shares(claim, self.snapshot.drivers) for claim in demand.asked)
-        )
-
-    def check(self, demand: WaitingDemand, decision: Decision) -> None:
-        """Raise BrokenInput for devices that no agent would prepare together."""
-        for claim, allocation in zip(demand.claims, decision.allocations, strict=True):
-            check_allocation(claim, allocation, self.snapshot.drivers)
-
-    def _grant_part(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
-        """Serve as many of the pods that share claims as fit together; returns how many claims were granted."""
-        terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
-        for part in self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ():
+    def _grant_part(self, parts: Iterable[WaitingDemand], capacity: HostCapacity) -> int:
+        """Serve the first that can be served of some of the pods that share claims; returns how many claims were granted."""
+        for part in parts:
+            terms = terms_of(self.snapshot.managed.policy(part.claims[0]))
             asked = self.candidates.ask(part, capacity)
             if isinstance(asked, str):
                 continue
             decision = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
             if decision is not None:
-                decision = self._preparable(part, asked, terms, decision)
+                try:
+                    decision = self.admissible.of(part, asked, terms, decision, None)
+                except OverLimit:
+                    continue
                 self.learn(part, decision)
                 self.grant(part, decision, capacity)
                 return len(part.claims)
@@ -252,12 +255,13 @@ class Decider:
         """Refuse a demand; the refusal may be that of another demand of its shape. Returns how many claims were granted."""
         if isinstance(refusal, str):
             self.refusals.refuse(demand.key, "no node")
-            events.not_allocated(self.recorder, demand, refusal)
+            events.not_allocated(self.recorder, demand, refusal + self.quotas.note(demand))
         else:
             self.learn(demand, refusal)
             self.refusals.refuse(demand.key, refusal.verdict)
             claims = tuple(claim.key for claim in demand.claims)
-            events.refused(self.recorder, demand, refusal.explanation.named(claims), self.snapshot)
+            note = self.quotas.note(demand)
+            events.refused(self.recorder, demand, refusal.explanation.named(claims), self.snapshot, note)
         self._tied.clear(demand)
         return 0
 

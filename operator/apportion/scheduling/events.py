@@ -44,7 +44,7 @@ def allocated(recorder: Recorder, claim: Claim, allocation: Allocation, pods: It
     """
     for about in (_claim(claim), *map(_pod, pods)):
         recorder.withdraw(about)
-    if recorder.has_written(_claim(claim), "NotAllocated"):
+    if any(recorder.has_written(_claim(claim), reason) for reason in ("NotAllocated", "ExceedsLimit")):
         devices = ", ".join(str(result.device) for result in allocation.results)
         recorder.normal(_claim(claim), "Allocated", f"allocated {devices}")
 
@@ -57,14 +57,16 @@ def not_allocated(recorder: Recorder, demand: WaitingDemand, text: str) -> None:
         recorder.warning(_pod(pod), "ClaimsNotAllocated", text)
 
 
-def refused(recorder: Recorder, demand: WaitingDemand, explanation: Explanation, snapshot: Snapshot) -> None:
-    """No node can serve the demand now; the text says why, with claims by name instead of UID."""
+def refused(
+    recorder: Recorder, demand: WaitingDemand, explanation: Explanation, snapshot: Snapshot, note: str = ""
+) -> None:
+    """No node can serve the demand now; the text says why, with claims by name instead of UID, and ends with the note."""
 
     def named(uid: re.Match[str]) -> str:
         claim = snapshot.claims.get(uid[0])
         return f"claim {claim.key}" if claim is not None else uid[0]
 
-    not_allocated(recorder, demand, _UID.sub(named, summary(explanation)))
+    not_allocated(recorder, demand, _UID.sub(named, summary(explanation)) + note)
 
 
 def broken(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:

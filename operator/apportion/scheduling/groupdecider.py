@@ -21,6 +21,8 @@ from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
 PATIENCE = 5.0
@@ -38,6 +40,7 @@ class GroupDecider:
 
     def __init__(self, decider: Decider, clock: Callable[[], float]) -> None:
         self._decider = decider
+        self._quotas = BatchAdmission(decider.quotas)
         self._clock = clock
         self._since: dict[str, float] = {}
         """When a group was first seen incomplete."""
@@ -83,7 +86,17 @@ class GroupDecider:
             self._clear(group)
             return 0
         try:
+            self._quotas.check_group(group.pods_by_demand, group.enough)
             answer = self._answer(group, capacity)
+            if isinstance(answer, GangServed):
+                answer = GangServed(
+                    self._quotas.group_within(group.pods_by_demand, answer.decisions, group.enough)
+                )
+        except OverLimit as found:
+            decider.refusals.refuse(group.key, "quota")
+            decider.quotas.report(group.demands, found)
+            self._clear(group)
+            return 0
         except BrokenInput as error:
             decider.refusals.refuse(group.key, "broken")
             for demand in group.demands:
@@ -131,9 +144,9 @@ class GroupDecider:
         try:
             for demand, decision in zip(group.demands, answer.decisions, strict=True):
                 if decision is not None:
-                    decider.check(demand, decision)
+                    decider.admissible.check(demand, decision)
         except BrokenInput:
-            whole = replace(group, demands=tuple(map(decider.without_shares, group.demands)))
+            whole = replace(group, demands=tuple(map(decider.admissible.without_shares, group.demands)))
             other = self._allocate(whole, capacity)
             if isinstance(other, GangTooLarge | GangRefused):
                 raise

@@ -55,6 +55,11 @@ class WaitingGroup:
         """The group's pods that wait, in the order of their demands."""
         return tuple(pod for demand in self.demands for pod in self.own_pods(demand))
 
+    @property
+    def pods_by_demand(self) -> list[tuple[WaitingDemand, int]]:
+        """Its demands, each with how many pods of the group it serves."""
+        return [(demand, len(self.own_pods(demand))) for demand in self.demands]
+
     def own_pods(self, demand: WaitingDemand) -> tuple[Pod, ...]:
         """Return the pods of a demand that belong to the group: others may share claims with them."""
         return tuple(

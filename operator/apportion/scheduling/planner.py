@@ -4,7 +4,7 @@ In: the demands that are all that is still to be decided in a pass, the capacity
 follow when its turn comes, as long as its node still has the room; or nothing, and they are decided one by one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
@@ -30,17 +30,26 @@ class Planner:
         self._candidates = candidates
         self._answers: dict[str, Answer] = {}
         self._resting: frozenset[str] = frozenset()
+        self._late: frozenset[str] = frozenset()
         self._no_node: dict[str, str] = {}
         """Why no node could take the pods of demands that the plan leaves out, by demand."""
 
     def begin(self) -> None:
         """Start a pass without a plan."""
-        self._answers, self._resting, self._no_node = {}, frozenset(), {}
+        self._answers, self._no_node = {}, {}
+        self._resting = self._late = frozenset()
 
     def plan(
-        self, demands: Sequence[WaitingDemand], capacity: HostCapacity, rests: Callable[[str], bool]
+        self,
+        demands: Sequence[WaitingDemand],
+        capacity: HostCapacity,
+        rests: Callable[[str], bool],
+        allows: Callable[[Mapping[str, Decision]], bool] = lambda _: True,
+        late: Collection[str] = (),
     ) -> None:
         """Place these demands together; `rests` tells which (by key) back off and are left out.
+
+        `late`: those (by key) that are left out, too, and are decided by themselves at their turn. A plan whose decisions (by key) `allows` refuses is dropped: what it gives one demand too much would be refused to others.
 
         To be called when these demands, in this order, are all that is still to be decided in this pass: no other demand
         may take what the plan gives them. A defect is logged and counted, and leaves no plan.
@@ -48,10 +57,15 @@ class Planner:
         # Freeze who is backing off for this pass: a timer that ends mid-pass must not admit a demand that the plan
         # ignored, or that demand would take what the plan gives to others.
         self._resting = frozenset(demand.key for demand in demands if rests(demand.key))
+        self._late = frozenset(late) - self._resting
+        left_out = self._resting | self._late
         try:
             self._answers = self._together(
-                [demand for demand in demands if demand.key not in self._resting], capacity
+                [demand for demand in demands if demand.key not in left_out], capacity
             )
+            chosen = {key: answer for key, answer in self._answers.items() if isinstance(answer, Decision)}
+            if not allows(chosen):
+                self.begin()
         except Exception:  # noqa: BLE001 - whatever it is, it is logged, and demands are decided one by one
             _log.exception("plan.defect", demands=len(demands))
             metrics.DECISIONS.labels("defect").inc()
@@ -59,6 +73,10 @@ class Planner:
     def rests(self, key: str) -> bool:
         """Say whether a demand backed off when the plan was made: it is not decided in this pass."""
         return key in self._resting
+
+    def is_late(self, key: str) -> bool:
+        """Say whether a demand was left out of the plan, and may take what the plan gives to others."""
+        return key in self._late
 
     def no_node(self, key: str) -> str | None:
         """Return why no node could take a demand's pods when the plan was made; None if one could."""

@@ -24,6 +24,7 @@ from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preparing import Preparing
+from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -69,6 +70,7 @@ class QueueWalk:
         self._recorder = recorder
         self._decider = decider
         self._group_decider = group_decider
+        self._quotas = BatchAdmission(decider.quotas)
         self._preparing = preparing
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
@@ -107,15 +109,15 @@ class QueueWalk:
         refusals, planner = self._decider.refusals, self._decider.planner
         self._decider.begin(number, gone, came)
         refusals.follow(gone, self._grouped.follow(gone, came))
-        single, alike = refusals.split()
+        yield from self._decider.quotas.begin(gone, came)
+        single, alike = self._decider.quotas.without_waiting(*refusals.split())
         queue = self._grouped.queue(single, self._group_decider.skips)
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         self._group_decider.begin(groups)
         self._decider.reservations.begin(gone, came, groups, self._group_decider.skips)
-        keys = frozenset(group.key for group in groups)
-        refusals.forget(self._groups - keys)
-        self._groups = keys
+        former, self._groups = self._groups, frozenset(group.key for group in groups)
+        refusals.forget(former - self._groups)
         capacity = self._read()
         turns = self._turns(queue, alike)
         yield None
@@ -162,6 +164,7 @@ class QueueWalk:
             for each in waiting
             if not isinstance(each, CrossGroupDemand)
             and decider.refusals.was_refused(each.key)
+            and not any(demand.key in decider.quotas.over for demand in members_of(each))
             and all(is_current(demand, self._snapshot) for demand in members_of(each))
             and (isinstance(each, WaitingDemand) or each.whole)
         ]
@@ -178,7 +181,7 @@ class QueueWalk:
 
     def _turns(self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]]) -> Turns:
         """Return the queue of this pass; those that the former walk reached, if it ended early, come later."""
-        turns = Turns(self._snapshot.managed)
+        turns = Turns(self._snapshot.managed, self._decider.quotas.cohorts())
         keys = [_key(each) for each in (*queue, *(demands[0] for demands in alike))]
         if self._reached.issuperset(keys):
             self._reached = frozenset()
@@ -206,7 +209,13 @@ class QueueWalk:
             if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
         ]
         refused = decider.refused_among(current, capacity)
-        decider.planner.plan(current, capacity, lambda key: key in refused or decider.rests(key))
+        decider.planner.plan(
+            current,
+            capacity,
+            lambda key: key in refused or decider.rests(key),
+            partial(self._quotas.allows, current),
+            late=self._quotas.beyond(current, decider.rests),
+        )
 
     def _evaluate(self, unprepared: Sequence[Queued]) -> Iterator[Work | None]:
         """Evaluate costly selectors, now that everybody else was decided, and decide those that this lets in."""

@@ -2,7 +2,7 @@
 
 In: demands and groups. Out: one after another, higher priority first; among those of equal priority namespaces take turns,
 one demand or group each, in the order in which their oldest came. Demands whose policy says `queue.order: FIFO` share the
-places that they get by this, the oldest first. Of demands that were refused for one shape the first is decided; the next
+places that they get by this, the oldest first. Those of a cohort of quotas share theirs, too (`quota.cohort`). Of demands that were refused for one shape the first is decided; the next
 one has its turn only if the one before it was not refused for that shape.
 """
 
@@ -15,10 +15,12 @@ from typing import TypeAlias
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
+from apportion.scheduling.quota.cohort import Cohort, Cohorts
 from apportion.scheduling.waiting import WaitingDemand, priority_of
 
-_Entry: TypeAlias = tuple[tuple[str, str, int], Queued, list["_Entry"] | None]
-"""Its place in the queue by age, which no other entry has; and, under a FIFO policy, all entries of that policy (a heap)."""
+_Entry: TypeAlias = tuple[tuple[str, str, int], Queued, list["_Entry"] | Cohort | None]
+"""Its place in the queue by age, which no other entry has; and those who share the place: its cohort, or, under a FIFO policy, all
+entries of that policy (a heap)."""
 
 
 @dataclass(slots=True)
@@ -57,13 +59,16 @@ class _Alike:
 class Turns:
     """The queue of one pass."""
 
-    def __init__(self, managed: ManagedClasses) -> None:
+    def __init__(self, managed: ManagedClasses, cohorts: Cohorts | None = None) -> None:
         self._managed = managed
+        self._cohorts = cohorts
         self._levels: dict[tuple[bool, bool, int], _Level] = {}
         self._fifo: dict[tuple[bool, int], list[_Entry]] = {}
         """By policy (its `id`)."""
         self._alike: dict[str, _Alike] = {}
         """By key of the demand whose turn it is."""
+        self._popped: dict[int, Cohort] = {}
+        """Cohorts, by identity of those of them that had their turn."""
         self._added = 0
         self._left = 0
         """How many are to come, those behind others included."""
@@ -98,6 +103,9 @@ class Turns:
 
     def settle(self, queued: Queued, *, refused: bool) -> None:
         """Let the demand behind this one come, or, if this one was `refused` for their shape, none of those behind it."""
+        cohort = self._popped.pop(id(queued), None)
+        if cohort is not None:
+            cohort.settle(queued)
         alike = self._alike.pop(_key(queued), None)
         if alike is None or not alike.behind:
             return
@@ -130,17 +138,22 @@ class Turns:
     def _put(self, queued: Queued, *, later: bool) -> None:
         self._added += 1
         first = _first(queued)
+        sharing: list[_Entry] | Cohort | None = None
         if first is None:
-            level, namespace, place, fifo = (later, True, 0), "", ("", "", self._added), None
+            level, namespace, place = (later, True, 0), "", ("", "", self._added)
         else:
             claim = first.claims[0]
             level, namespace = (later, False, -priority_of(first, self._managed)), claim.namespace
             place, policy = (first.since, first.key, self._added), self._managed.policy(claim)
-            is_fifo = policy.queue.order == QueueOrder.FIFO
-            fifo = self._fifo.setdefault((later, id(policy)), []) if is_fifo else None
-        entry: _Entry = place, queued, fifo
-        if fifo is not None:
-            heappush(fifo, entry)
+            if self._cohorts is not None:
+                sharing = self._cohorts.of(namespace, later=later)
+            if sharing is None and policy.queue.order == QueueOrder.FIFO:
+                sharing = self._fifo.setdefault((later, id(policy)), [])
+        entry: _Entry = place, queued, sharing
+        if isinstance(sharing, Cohort):
+            sharing.put(namespace, -level[2], place, queued)
+        elif sharing is not None:
+            heappush(sharing, entry)
         if level not in self._levels:
             self._levels[level] = _Level()
         heappush(self._levels[level].namespaces.setdefault(namespace, []), entry)
@@ -150,10 +163,14 @@ class Turns:
             raise IndexError("nobody waits")
         key = min(self._levels)
         level = self._levels[key]
-        _, queued, fifo = level.pop()
+        _, queued, sharing = level.pop()
         if not level.turn and not level.namespaces:
             del self._levels[key]
-        return heappop(fifo)[1] if fifo is not None else queued
+        if isinstance(sharing, Cohort):
+            queued = sharing.pop()
+            self._popped[id(queued)] = sharing
+            return queued
+        return heappop(sharing)[1] if sharing is not None else queued
 
 
 def _first(queued: Queued) -> WaitingDemand | None:

@@ -1,0 +1,267 @@
+"""Admission: what the limits of quotas leave of a demand, and whether the devices chosen for it stay within them.
+
+In: demands, decisions. Out: the demand without alternatives that are ruled out, a decision within the limits, or OverLimit. A demand
+that waits for its quota costs a pass one look-up: nothing is asked of the allocator before the use or the spec of the quota changes.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from apportion import metrics
+from apportion.allocator.decision import Decision
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.recorder import About, Recorder
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation
+from apportion.dra.claim import Claim
+from apportion.dra.device import Device
+from apportion.quota.charge import charges
+from apportion.quota.least import least, possible
+from apportion.quota.narrow import narrowed
+from apportion.quota.resource import Selection
+from apportion.quota.totals import Totals
+from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.quota.charging import Charging
+from apportion.scheduling.quota.cohort import Cohorts
+from apportion.scheduling.quota.overlimit import EXCEEDS_LIMIT, OverLimit
+from apportion.scheduling.quota.parts import parts_within
+from apportion.scheduling.waiting import WaitingDemand
+
+TRIES = 8
+"""How often a demand is asked about anew, with less of what was too much."""
+RENEWED = 300.0
+"""Seconds after which the Event of a demand that waits for its quota is renewed."""
+MOST_KEPT = 4096
+"""Answers that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the limits leave of claims, as long as the use is the same."""
+
+    use: QuotaUse
+    version: int
+    kept: object
+    """What the key stands for, so that no other object gets its identity."""
+    excess: Excess | None
+    whole: bool = True
+    """Whether every alternative is left."""
+
+    def holds(self, use: QuotaUse) -> bool:
+        return self.use is use and self.version == use.version
+
+
+class Admission:
+    """Judges demands by the limits of their quotas."""
+
+    def __init__(self, snapshot: Snapshot, recorder: Recorder, clock: Callable[[], float]) -> None:
+        self._snapshot = snapshot
+        self._recorder = recorder
+        self._clock = clock
+        self.charging = Charging(snapshot)
+        self.totals = Totals(partial(_is_of_class, snapshot))
+        self.waiting: dict[str, WaitingDemand] = {}
+        """Demands that wait, by key."""
+        self.over: dict[str, tuple[Excess, float]] = {}
+        """Demands that wait for their quota, by key; and when an Event said so."""
+        self._answers: dict[tuple[int, ...], _Answer] = {}
+        """By the identities of the requests."""
+        self._refused: dict[object, tuple[_Answer, int]] = {}
+        """Of demands of one namespace and shape, all of whose choices exceeded a limit; with the retry epoch."""
+
+    # Following. -------------------------------------------------------------------------------------------------
+
+    def begin(self, gone: Collection[str], came: Collection[WaitingDemand]) -> Iterator[None]:
+        """Start a pass; yields where others may run. `gone`: demands that went or changed (keys), `came`: that came or changed."""
+        for key in gone:
+            self.waiting.pop(key, None)
+            self.over.pop(key, None)
+        self.waiting.update((demand.key, demand) for demand in came)
+        yield from self.charging.steps()
+        # Without totals nothing could be compared; that devices come and go is followed beside the passes.
+        if not self.totals.counts(self.selections()):
+            yield from self.total()
+
+    def selections(self) -> frozenset[Selection]:
+        """Return what quotas count."""
+        return frozenset(resource.selection for use in self.charging.usage for resource in use.resources)
+
+    def total(self) -> Iterator[None]:
+        """Read what the cluster has of all that quotas count, as far as it changed; yields where others may run."""
+        classes = {name: found.selectors for name, found in self._snapshot.state.classes.items()}
+        return self.totals.refresh(self._snapshot.slices, self.selections(), classes)
+
+    def use(self, namespace: str) -> QuotaUse | None:
+        """Return the use of a namespace's quota as it is now; None: it has none. Raises OverLimit where nobody knows yet."""
+        if not self._snapshot.quota_index.quotas:
+            return None
+        if self._snapshot.quota_index.is_unseen(namespace):
+            raise OverLimit(None)
+        self.charging.follow()
+        return self.charging.usage.of(namespace)
+
+    # Before devices are chosen. -----------------------------------------------------------------------------------
+
+    def waits(self, demand: WaitingDemand) -> bool:
+        """Say whether a demand waits for its quota still, as its Event says."""
+        known = self.over.get(demand.key)
+        if known is None or self._clock() - known[1] >= RENEWED:
+            return False
+        excess = self.excess(demand)
+        return excess is not None and excess.resource is known[0].resource
+
+    def without_waiting(
+        self, single: Sequence[WaitingDemand], alike: Sequence[Sequence[WaitingDemand]]
+    ) -> tuple[list[WaitingDemand], list[Sequence[WaitingDemand]]]:
+        """Return the demands, each by itself and those refused alike, without those that wait for their quota still."""
+        return (
+            [demand for demand in single if not self.waits(demand)],
+            [demands for demands in alike if not self.waits(demands[0])],
+        )
+
+    def excess(self, demand: WaitingDemand) -> Excess | None:
+        """Return the limit that a demand exceeds whatever devices it gets; None: there may be devices for it."""
+        try:
+            use = self.use(demand.claims[0].namespace)
+        except OverLimit:
+            return None
+        return self._answer(demand, use).excess if use is not None else None
+
+    def check(self, demand: WaitingDemand, shape: object | None = None) -> WaitingDemand:
+        """Return the demand without the alternatives that are beyond a limit. Raises OverLimit where none is left.
+
+        `shape`: demands of one shape get equal answers (None: like no other).
+        """
+        use = self.use(demand.claims[0].namespace)
+        if use is None:
+            return demand
+        answer = self._answer(demand, use)
+        if answer.excess is not None:
+            raise OverLimit(answer.excess)
+        refused, epoch = self._refused.get((use.name, shape), (None, 0))
+        if refused is not None and refused.holds(use) and epoch == self._snapshot.retry_epoch:
+            raise OverLimit(refused.excess)
+        self.over.pop(demand.key, None)
+        if answer.whole:
+            return demand
+        left = possible(demand.asked, use, shares=self.shares)
+        if isinstance(left, Excess):
+            raise OverLimit(left)
+        return replace(demand, asked=left)
+
+    def _answer(self, demand: WaitingDemand, use: QuotaUse) -> _Answer:
+        key = id(use), *[id(claim.slots) for claim in demand.asked]
+        known = self._answers.get(key)
+        if known is None or not known.holds(use):
+            found = possible(demand.asked, use, shares=self.shares)
+            kept = [claim.slots for claim in demand.asked]
+            excess = found if isinstance(found, Excess) else None
+            known = _Answer(use, use.version, kept, excess, whole=found is demand.asked)
+            if len(self._answers) >= MOST_KEPT:
+                self._answers.clear()
+            self._answers[key] = known
+        return known
+
+    @property
+    def shares(self) -> bool:
+        """Whether some devices give shares."""
+        return bool(self._snapshot.devices.shareable)
+
+    # After devices were chosen. -----------------------------------------------------------------------------------
+
+    def within(
+        self,
+        demand: WaitingDemand,
+        decision: Decision,
+        choose: Callable[[tuple[Claim, ...]], Decision | None],
+        shape: object | None = None,
+    ) -> Decision:
+        """Return the decision, or one that takes less where it exceeds a limit. Raises OverLimit where there is none.
+
+        `choose` decides for claims that ask for less than the demand's.
+        """
+        use = self.use(demand.claims[0].namespace)
+        if use is None:
+            return decision
+        first: Excess | None = None
+        asked, device = demand.asked, self._snapshot.devices.device
+        for _ in range(TRIES):
+            excess = use.excess(self.amounts(use, demand.claims, decision.allocations))
+            if excess is None:
+                return decision
+            first = first or excess
+            left = (excess.resource.limit or 0) - excess.used
+            smaller = narrowed(asked, decision.allocations, excess.resource, left, device)
+            other = choose(smaller) if smaller is not None else None
+            if smaller is None or other is None:
+                break
+            asked, decision = smaller, other
+        if shape is not None:
+            if len(self._refused) >= MOST_KEPT:
+                self._refused.clear()
+            answer = _Answer(use, use.version, shape, first)
+            self._refused[use.name, shape] = answer, self._snapshot.retry_epoch
+        raise OverLimit(first)
+
+    def amounts(self, use: QuotaUse, claims: Sequence[Claim], allocations: Sequence[Allocation]) -> list[int]:
+        """Return what allocations of claims take of each resource of a quota."""
+        device = self._snapshot.devices.device
+        pairs = zip(claims, allocations, strict=True)
+        return use.amounts(one for claim, found in pairs for one in charges(claim, found, device))
+
+    def parts(self, demand: WaitingDemand) -> Iterator[WaitingDemand]:
+        """Yield demands of some of the pods that share claims, as many as the limits leave first."""
+        use = self.use(demand.claims[0].namespace) if len(demand.pods) > 1 else None
+        return parts_within(demand, use, self._snapshot, shares=self.shares) if use is not None else iter(())
+
+    def cohorts(self) -> Cohorts:
+        """Return the cohorts of quotas, to be filled with what waits in a pass."""
+        return Cohorts(self.charging, self.totals.of, shares=self.shares)
+
+    # What people are told. ----------------------------------------------------------------------------------------
+
+    def report(self, demands: Sequence[WaitingDemand], found: OverLimit) -> None:
+        """Note that demands wait for their quota, and say so in Events."""
+        metrics.DECISIONS.labels("quota").inc(len(demands))
+        if found.excess is None:
+            return
+        for demand in demands:
+            self.over[demand.key] = found.excess, self._clock()
+            for claim in demand.claims:
+                about = About(CLAIMS, claim.name, claim.uid, claim.namespace)
+                self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
+            for pod in demand.pods:
+                about = About(PODS, pod.name, pod.uid, pod.namespace)
+                self._recorder.warning(about, EXCEEDS_LIMIT, str(found.excess))
+
+    def note(self, demand: WaitingDemand) -> str:
+        """Return what the quota says about a demand that finds no devices, as the end of a sentence; empty: nothing."""
+        try:
+            use = self.use(demand.claims[0].namespace)
+        except OverLimit:
+            return ""
+        asked = least(demand.asked, use, shares=self.shares) if use is not None else []
+        if use is None or not any(asked):
+            return ""
+        if any(one.guaranteed for one in use.resources) and use.within_guarantee(asked):
+            return f"; AcceleratorQuota {use.name} guarantees it, and no node has free devices for it now"
+        return f"; AcceleratorQuota {use.name} would allow it"
+
+    def pending(self) -> dict[str, list[Excess | None]]:
+        """Return the demands that wait, by their quota: for each the limit for which it waits, None for devices."""
+        found: dict[str, list[Excess | None]] = {}
+        for key, demand in self.waiting.items():
+            use = self.charging.usage.of(demand.claims[0].namespace)
+            if use is not None:
+                over = self.over.get(key)
+                found.setdefault(use.name, []).append(over[0] if over is not None else None)
+        return found
+
+
+def _is_of_class(snapshot: Snapshot, device: Device, name: str) -> bool:
+    """Say whether a device belongs to a DeviceClass; no, where a selector of the class fails or would cost too much."""
+    found = snapshot.state.classes.get(name)
+    return found is not None and all(
+        snapshot.state.selectors(text).known(device) is True for text in found.selectors
+    )

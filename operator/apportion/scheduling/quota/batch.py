@@ -1,0 +1,117 @@
+"""BatchAdmission: demands that are decided together, the members of a group or the last of the queue, by the limits of their quota.
+
+In: demands, decisions for all of them. Out: whether together they stay within the limits, or which of them do.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from apportion.allocator.decision import Decision
+from apportion.quota.least import least
+from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.quota.admission import Admission
+from apportion.scheduling.quota.overlimit import OverLimit
+from apportion.scheduling.waiting import WaitingDemand
+
+
+class BatchAdmission:
+    """Judges several demands at once."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    # Groups. ----------------------------------------------------------------------------------------------------
+
+    def check_group(self, demands: Sequence[tuple[WaitingDemand, int]], enough: int) -> None:
+        """Raise OverLimit if a limit leaves fewer than `enough` pods of a group; `demands`: with the number of pods of each."""
+        use = self._admission.use(demands[0][0].claims[0].namespace) if demands else None
+        if use is None:
+            return
+        rows = [
+            (least(each.asked, use, shares=self._admission.shares), pods) for each, pods in demands if pods
+        ]
+        total = []
+        for index in range(len(use.resources)):
+            missing, amount = enough, 0
+            for _, taken, pods in sorted((row[index] / pods, row[index], pods) for row, pods in rows):
+                amount += taken if pods <= missing else taken * missing // pods
+                missing -= min(pods, missing)
+            total.append(amount)
+        excess = use.excess(total)
+        if excess is not None:
+            raise OverLimit(excess)
+
+    def group_within(
+        self, demands: Sequence[tuple[WaitingDemand, int]], decisions: Sequence[Decision | None], enough: int
+    ) -> tuple[Decision | None, ...]:
+        """Return the decisions for a group without those that exceed a limit. Raises OverLimit where too few pods are left."""
+        use = self._admission.use(demands[0][0].claims[0].namespace) if demands else None
+        if use is None:
+            return tuple(decisions)
+        batch, served, first = _Batch(self._admission, use), 0, None
+        kept: list[Decision | None] = []
+        for (demand, pods), decision in zip(demands, decisions, strict=True):
+            excess = batch.add(demand, decision) if decision is not None else None
+            first = first or excess
+            kept.append(decision if excess is None else None)
+            served += pods if kept[-1] is not None else 0
+        if served < enough and first is not None:
+            raise OverLimit(first)
+        return tuple(kept)
+
+    # The last of the queue. ---------------------------------------------------------------------------------------
+
+    def beyond(self, demands: Sequence[WaitingDemand], rests: Callable[[str], bool]) -> frozenset[str]:
+        """Return the demands (keys) for which the limits leave nothing, if those before them get what they ask for at least.
+
+        `rests` says which are not decided now, by key.
+        """
+        ahead: dict[int, list[int]] = {}
+        found: set[str] = set()
+        for demand in demands:
+            use = self._use(demand)
+            if use is None or rests(demand.key):
+                continue
+            before = ahead.setdefault(id(use), [0] * len(use.resources))
+            own = least(demand.asked, use, shares=self._admission.shares)
+            asked = [taken + more if more else 0 for taken, more in zip(before, own, strict=True)]
+            if use.excess(asked) is not None:
+                found.add(demand.key)
+            else:
+                ahead[id(use)] = [taken + more for taken, more in zip(before, own, strict=True)]
+        return frozenset(found)
+
+    def allows(self, demands: Sequence[WaitingDemand], decisions: Mapping[str, Decision]) -> bool:
+        """Say whether these decisions (by key of the demand) stay within all limits together."""
+        batches: dict[int, _Batch] = {}
+        for demand in demands:
+            use, decision = self._use(demand), decisions.get(demand.key)
+            if use is None or decision is None:
+                continue
+            own = batches.setdefault(id(use), _Batch(self._admission, use))
+            if own.add(demand, decision) is not None:
+                return False
+        return True
+
+    def _use(self, demand: WaitingDemand) -> QuotaUse | None:
+        try:
+            return self._admission.use(demand.claims[0].namespace)
+        except OverLimit:
+            return None
+
+
+class _Batch:
+    """What decisions for one quota take, one after the other."""
+
+    def __init__(self, admission: Admission, use: QuotaUse) -> None:
+        self._admission = admission
+        self._use = use
+        self._taken = [0] * len(use.resources)
+
+    def add(self, demand: WaitingDemand, decision: Decision) -> Excess | None:
+        """Count a decision; or return the limit that it exceeds beside the others, and do not count it."""
+        own = self._admission.amounts(self._use, demand.claims, decision.allocations)
+        asked = [taken + more for taken, more in zip(self._taken, own, strict=True)]
+        excess = self._use.excess([each if more else 0 for each, more in zip(asked, own, strict=True)])
+        if excess is None:
+            self._taken = asked
+        return excess

@@ -1,0 +1,114 @@
+"""Charging: the use of quotas, kept in step with the snapshot claim by claim.
+
+In: the changes of claims, those that we only assume included. Out: the use of each quota, no matter who allocated. What a pod uses
+of an allocation that its claim has lost stays charged until the pod has ended. A device is charged as it is published when its
+allocation is first seen, later if no slice has it then. Without quotas nothing is followed.
+"""
+
+from collections.abc import Iterator
+
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation
+from apportion.dra.claim import Claim, RequestSlot
+from apportion.quota.charge import Charge, charges
+from apportion.quota.usage import Usage
+
+AT_ONCE = 64
+"""Claims that are looked at before `steps` yields."""
+MOST_LEARNT = 4096
+"""Requests of which it is remembered what they got last."""
+
+
+class Charging:
+    """Follows claims."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._reset()
+
+    def _reset(self) -> None:
+        self.usage = Usage()
+        self._cursor = -1
+        """How far the changes of claims were read."""
+        self._epoch = -1
+        """Epoch of the quota index in which quotas were assigned."""
+        self._slices = -1
+        """Epoch of the slices in which devices that no slice had were looked for last."""
+        self._unpublished: set[tuple[str, str]] = set()
+        """Claims (namespace and name) with devices that no slice has had yet."""
+        self._known: dict[tuple[str, str], dict[str, Allocation]] = {}
+        """What is charged, by the claim's namespace and name, then by key."""
+        self._learnt: dict[int, tuple[tuple[RequestSlot, ...], tuple[Charge, ...]]] = {}
+        """What requests got last, by their identity; they are kept, so that this is not used for others."""
+
+    def steps(self) -> Iterator[None]:
+        """Take in what changed; yields after each few claims."""
+        snapshot = self._snapshot
+        if not snapshot.quota_index.quotas:
+            if self._cursor != -1:
+                self._reset()
+            return
+        if self._epoch != snapshot.quota_index.epoch:
+            self._epoch = snapshot.quota_index.epoch
+            assignment = snapshot.quota_index.assignment
+            self.usage.assign(assignment.quotas, assignment.of)
+        self._cursor, changed = snapshot.changes.claims.since(self._cursor)
+        if changed is None:
+            claims = (*snapshot.claims.values(), *(claim for claim, _ in snapshot.ended))
+            names = {(claim.namespace, claim.name) for claim in claims} | self._known.keys()
+        else:
+            names = {*changed}
+        if self._slices != snapshot.slice_epoch:
+            self._slices = snapshot.slice_epoch
+            names |= self._unpublished
+        for number, name in enumerate(names):
+            if number % AT_ONCE == AT_ONCE - 1:
+                yield
+            self._look(name)
+
+    def follow(self) -> None:
+        """Take in what changed, at once."""
+        for _ in self.steps():
+            pass
+
+    def learnt(self, claim: Claim) -> tuple[Charge, ...] | None:
+        """Return what a claim with the same requests was charged last, if one was."""
+        found = self._learnt.get(id(claim.slots))
+        return found[1] if found is not None else None
+
+    def _look(self, name: tuple[str, str]) -> None:
+        """Charge the claims of this name: the one that there is, and one of that name that was deleted."""
+        snapshot = self._snapshot
+        known = self._known.pop(name, {})
+        unpublished = name in self._unpublished
+        self._unpublished.discard(name)
+        current = snapshot.claim_index.named(*name)
+        uids = {key.removeprefix("ended:") for key in known} | {*snapshot.ended.named(*name)}
+        if current is not None:
+            uids.add(current)
+        now: dict[str, Allocation] = {}
+        for uid in uids:
+            claim, ended = snapshot.claims.get(uid), snapshot.ended.get(uid)
+            for key, own, allocation in (
+                (uid, claim, snapshot.allocation(claim) if claim is not None else None),
+                (f"ended:{uid}", ended, ended.allocation if ended is not None else None),
+            ):
+                if own is not None and allocation is not None:
+                    now[key] = allocation
+                    if unpublished or known.get(key) != allocation:
+                        self._charge(key, own, allocation)
+                elif key in known:
+                    self.usage.put(key, name[0], ())
+        if now:
+            self._known[name] = now
+
+    def _charge(self, key: str, claim: Claim, allocation: Allocation) -> None:
+        device = self._snapshot.devices.device
+        found = charges(claim, allocation, device)
+        self.usage.put(key, claim.namespace, found)
+        if any(device(result.device) is None for result in allocation.results):
+            self._unpublished.add((claim.namespace, claim.name))
+            return
+        if len(self._learnt) >= MOST_LEARNT:
+            self._learnt.clear()
+        self._learnt[id(claim.slots)] = claim.slots, found

@@ -1,0 +1,177 @@
+"""Cohort: those that wait of the namespaces whose quotas share what is beyond their guarantees, in one pass.
+
+In: demands and groups. Out: one after another: first what stays within the guarantee of its quota, then by priority, then the quota with
+the smaller weighted dominant share; as turns go on, as if what had its turn before were granted. Within a quota namespaces take
+turns, each with its oldest first. Demands that ask for different resources do not stand behind each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from apportion.quota.least import least
+from apportion.quota.use import QuotaUse, Total
+from apportion.scheduling.groups import Queued, WaitingGroup
+from apportion.scheduling.quota.charging import Charging
+from apportion.scheduling.waiting import WaitingDemand
+
+Place: TypeAlias = tuple[str, str, int]
+"""Of one that waits, by age; no other has it."""
+_Row: TypeAlias = tuple[int, Place, Queued, list[int]]
+"""Its priority, negative; its place; itself; what it takes of each resource of its quota, as far as is known."""
+
+
+@dataclass(slots=True, eq=False)
+class _Ahead:
+    """What had its turn of one quota, and is neither granted nor refused yet."""
+
+    use: QuotaUse
+    amounts: list[int] = field(init=False)
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        self.amounts = [0] * len(self.use.resources)
+
+    def add(self, asked: Sequence[int], sign: int) -> None:
+        self.amounts = [amount + sign * more for amount, more in zip(self.amounts, asked, strict=True)]
+        self.version += 1
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """Those of one quota that ask for the same resources."""
+
+    ahead: _Ahead
+    rows: dict[str, list[_Row]] = field(default_factory=dict)
+    """A heap for each namespace."""
+    taken: dict[str, int] = field(default_factory=dict)
+    """Turns that each namespace has had."""
+    order: list[tuple[int, int, Place, str]] = field(default_factory=list)
+    """Heap of namespaces by their first: its priority, negative, the turns taken, its place."""
+    _known: tuple[object, tuple[bool, int, float, int, Place]] | None = None
+
+    def put(self, namespace: str, row: _Row) -> None:
+        heap = self.rows.setdefault(namespace, [])
+        heappush(heap, row)
+        if heap[0] is row:
+            heappush(self.order, (row[0], self.taken.get(namespace, 0), row[1], namespace))
+
+    def first(self) -> _Row | None:
+        while self.order:
+            priority, _, place, namespace = self.order[0]
+            heap = self.rows.get(namespace)
+            if heap and heap[0][:2] == (priority, place):
+                return heap[0]
+            heappop(self.order)  # an older one came since
+        return None
+
+    def pop(self) -> _Row:
+        _, _, _, namespace = heappop(self.order)
+        row = heappop(self.rows[namespace])
+        self.taken[namespace] = self.taken.get(namespace, 0) + 1
+        if self.rows[namespace]:
+            following = self.rows[namespace][0]
+            heappush(self.order, (following[0], self.taken[namespace], following[1], namespace))
+        return row
+
+    def key(self, row: _Row, total: Total) -> tuple[bool, int, float, int, Place]:
+        """Return when its first is due, compared with those of other lines."""
+        use, ahead = self.ahead.use, self.ahead
+        state = use.version, ahead.version, id(row)
+        if self._known is None or self._known[0] != state:
+            priority, place, _, asked = row
+            borrows = not use.within_guarantee(asked, ahead.amounts)
+            turn = self.order[0][1]
+            self._known = state, (borrows, priority, use.share(total, ahead.amounts), turn, place)
+        return self._known[1]
+
+
+class Cohort:
+    """Those that wait of one cohort."""
+
+    def __init__(self, charging: Charging, *, total: Total, shares: bool) -> None:
+        """`total`: of the cluster; `shares`: some devices give shares."""
+        self._charging = charging
+        self._total = total
+        self._shares = shares
+        self._ahead: dict[str, _Ahead] = {}
+        """By quota."""
+        self._lines: dict[tuple[str, tuple[bool, ...]], _Line] = {}
+        """By quota, and by which of its resources are asked for."""
+        self._popped: dict[int, tuple[Queued, _Ahead, list[int]]] = {}
+        """Those that had their turn and are not settled, by identity."""
+
+    def put(self, namespace: str, priority: int, place: Place, queued: Queued) -> None:
+        """Add one of a namespace."""
+        use = self._charging.usage.of(namespace)
+        if use is None:
+            raise TypeError(f"namespace {namespace} has no quota")
+        ahead = self._ahead.setdefault(use.name, _Ahead(use))
+        asked = self._asked(queued, use)
+        line = self._lines.setdefault((use.name, tuple(map(bool, asked))), _Line(ahead))
+        line.put(namespace, (-priority, place, queued, asked))
+
+    def pop(self) -> Queued:
+        """Return the next one; raises IndexError if there is none."""
+        self._charging.follow()  # what had its turn before may have got its devices
+        best: tuple[tuple[bool, int, float, int, Place], _Line] | None = None
+        for line in self._lines.values():
+            row = line.first()
+            if row is not None:
+                key = line.key(row, self._total)
+                if best is None or key < best[0]:
+                    best = key, line
+        if best is None:
+            raise IndexError("nobody waits")
+        _, line = best
+        _, _, queued, asked = line.pop()
+        line.ahead.add(asked, 1)
+        self._popped[id(queued)] = queued, line.ahead, asked
+        return queued
+
+    def settle(self, queued: Queued) -> None:
+        """Note that one was decided: what it got counts as used, and if it was refused it takes nothing."""
+        found = self._popped.pop(id(queued), None)
+        if found is not None:
+            _, ahead, asked = found
+            ahead.add(asked, -1)
+
+    def _asked(self, queued: Queued, use: QuotaUse) -> list[int]:
+        """Return what it takes: as the last claims with the same requests, else at least."""
+        total = [0] * len(use.resources)
+        for claim in [claim for demand in _demands(queued) for claim in demand.claims]:
+            known = self._charging.learnt(claim)
+            own = use.amounts(known) if known is not None else least((claim,), use, shares=self._shares)
+            total = [before + more for before, more in zip(total, own, strict=True)]
+        return total
+
+
+class Cohorts:
+    """The cohorts of one pass."""
+
+    def __init__(self, charging: Charging, total: Total, *, shares: bool) -> None:
+        self._charging = charging
+        self._total = total
+        self._shares = shares
+        self._found: dict[tuple[str, bool], Cohort] = {}
+
+    def of(self, namespace: str, *, later: bool) -> Cohort | None:
+        """Return the cohort of a namespace; None: it has none. `later`: those that come after all others are by themselves."""
+        use = self._charging.usage.of(namespace)
+        if use is None or use.quota.spec.cohort is None:
+            return None
+        key = use.quota.spec.cohort, later
+        if key not in self._found:
+            self._found[key] = Cohort(self._charging, total=self._total, shares=self._shares)
+        return self._found[key]
+
+
+def _demands(queued: Queued) -> Sequence[WaitingDemand]:
+    match queued:
+        case WaitingGroup():
+            return queued.demands
+        case WaitingDemand():
+            return (queued,)
+        case _:
+            return (queued.demand,)

@@ -1,0 +1,17 @@
+"""OverLimit: a demand that would exceed the limit of its quota. It waits until the use or the spec of this quota changes."""
+
+from typing import Final
+
+from apportion.quota.use import Excess
+
+EXCEEDS_LIMIT: Final = "ExceedsLimit"
+"""Reason of Events and conditions."""
+
+
+class OverLimit(Exception):  # noqa: N818 - it is an answer, not an error: the demand waits
+    """The demand waits for its quota."""
+
+    def __init__(self, excess: Excess | None) -> None:
+        """`excess` None: its namespace was not observed yet, so that nobody knows which quota it obeys."""
+        super().__init__(str(excess) if excess is not None else "namespace not observed yet")
+        self.excess = excess

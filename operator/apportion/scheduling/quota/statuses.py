@@ -1,0 +1,99 @@
+"""QuotaStatuses: writes the statuses of quotas, once a second at most and only where they changed.
+
+In: the use of quotas, what waits. Out: patches of their status. It also keeps the cluster's totals, by which shares are measured.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+
+from apportion.api.conditions import same
+from apportion.api.quota import AcceleratorQuota
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import QUOTAS
+from apportion.cluster.snapshot import Snapshot
+from apportion.errors import ApiError, Missing, NotLeading, Overtaken
+from apportion.quota.use import Excess, QuotaUse
+from apportion.scheduling.quota.admission import Admission
+from apportion.scheduling.quota.status import quota_status
+
+_log = structlog.get_logger()
+PAUSE = 1.0
+"""Seconds between two looks at all quotas: their use moves with every claim."""
+
+
+class QuotaStatuses:
+    """Writes statuses while this replica leads."""
+
+    def __init__(
+        self,
+        client: Client,
+        snapshot: Snapshot,
+        admission: Admission,
+        *,
+        fence: Callable[[], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._snapshot = snapshot
+        self._admission = admission
+        self._fence = fence
+        self._now = now
+        self._read: object = None
+        """Epochs of slices, quotas and classes in which the totals were read."""
+
+    async def run(self) -> None:
+        """Act until cancelled."""
+        while True:
+            await asyncio.sleep(PAUSE)
+            await self.act()
+
+    async def act(self) -> None:
+        """Read the totals anew where devices changed, and write what changed."""
+        quotas = self._snapshot.quota_index.quotas
+        if not quotas:
+            return
+        self._admission.charging.follow()
+        await self._total()
+        pending = self._admission.pending()
+        await asyncio.gather(
+            *(self._write(use, pending.get(use.name, [])) for use in self._admission.charging.usage)
+        )
+
+    async def _total(self) -> None:
+        state = self._snapshot.slice_epoch, self._snapshot.quota_index.epoch, self._snapshot.partition_epoch
+        if state != self._read:
+            for _ in self._admission.total():
+                await asyncio.sleep(0)
+            self._read = state
+
+    async def _write(self, use: QuotaUse, waiting: list[Excess | None]) -> None:
+        quota = self._current(use)
+        if quota is None:
+            return
+        metadata = quota.metadata
+        use.quota = quota
+        status = quota_status(use, waiting, self._admission.totals, self._snapshot, self._now())
+        if same(quota.status.to_json(), status):
+            return
+        body = {"metadata": {"resourceVersion": metadata.resource_version}, "status": status}
+        try:
+            self._fence()
+            made = await self._client.patch(QUOTAS, metadata.name, body, sub="status")
+        except NotLeading:
+            return
+        except (Overtaken, Missing) as error:
+            # Somebody else wrote first: the watch will show the quota as it is now, or its deletion.
+            _log.debug("quota.overtaken", quota=metadata.name, error=str(error))
+        except ApiError as error:
+            _log.warning("quota.write_failed", quota=metadata.name, error=str(error))
+        else:
+            # Observed at once: a look before the watch shows our own write would repeat it.
+            self._snapshot.observe(QUOTAS, "MODIFIED", made)
+
+    def _current(self, use: QuotaUse) -> AcceleratorQuota | None:
+        """Return the quota as it is now; None: it is gone, or it cannot be read."""
+        uid = use.quota.metadata.uid
+        return self._snapshot.quota_index.quotas.get(uid) if uid not in self._snapshot.broken else None
