@@ -135,3 +135,39 @@ async def test_a_class_that_is_not_offered_holds_no_gpu_of_its_pod(named_team: T
     await named_team.make(pod("later", "later"))
     await named_team.running("later")
     assert devices(await named_team.claim("offered")) == []
+
+
+async def test_whole_gpus_are_given_as_nvidias_first_manifests_ask(named_team: Tenant) -> None:
+    """As gpu-test1, a GPU for each of two pods; gpu-test2, one for two containers; gpu-test3, one for two pods."""
+    for name in ("first", "second", "containers", "pods"):
+        await named_team.make(claim(name, request(GPU, name="gpu")))
+    await named_team.make(pod("first", "first"))
+    await named_team.make(pod("second", "second"))
+    await named_team.make(users("containers", "gpu"))
+    for number in range(2):
+        await named_team.make(pod(f"pods-{number}", "pods"))
+    await named_team.running("first", "second", "containers", "pods-0", "pods-1")
+    found = [devices(await named_team.claim(name)) for name in ("first", "second", "containers", "pods")]
+    assert len({device for (device,) in found}) == len(found)
+
+
+async def test_a_profile_that_no_gpu_has_is_refused_with_the_reason(named_team: Tenant) -> None:
+    """As gpu-test4: four parts of one GPU, of profiles of an A100 with 40 GB, which is on none of the nodes."""
+    of = f"device.attributes['{DRIVER}']"
+    wanted = claim(
+        "parts", *(request("mig.nvidia.com", f"{of}.profile == '1g.5gb'", name=f"mig-{n}") for n in range(2))
+    )
+    wanted["spec"]["devices"]["constraints"] = [{"requests": [], "matchAttribute": f"{DRIVER}/parentUUID"}]
+    await named_team.make(wanted)
+    await named_team.make(pod("parts", "parts"))
+    await named_team.event("parts", "NotAllocated", "0 passed request selector")
+
+
+async def test_extended_resources_are_left_to_kube_scheduler_which_has_none(named_team: Tenant) -> None:
+    """As extended-resources: our devices stand for none, and kube-scheduler is kept from them."""
+    asks = pod("extended")
+    limits = {"nvidia.com/gpu": "1"}
+    asks["spec"]["containers"][0]["resources"] = {"requests": limits, "limits": limits}
+    await named_team.make(asks)
+    await named_team.event("extended", "FailedScheduling", "nvidia.com/gpu")
+    assert (await named_team.pod("extended"))["status"]["phase"] == "Pending"
