@@ -137,7 +137,8 @@ class Installation:
             *(sys.executable, "-m", "apportion", "agent", "--node-name", name, "--backend", "simulated"),
             *("--simulation", simulation, "--plugins-dir", kubelet.root / "plugins"),
             *("--registry-dir", kubelet.registry, "--cdi-dir", kubelet.cdi, "--state-dir", folder / "state"),
-            *("--kubeconfig", token, "--log-format", "console", "--health-port", "0"),
+            *("--run-dir", folder / "run", "--kubeconfig", token),
+            *("--log-format", "console", "--health-port", "0"),
             *self._agent_options,
         ]
         if node.lay_out is not None:

@@ -5,6 +5,7 @@ In: a folder, fake hardware, a pool of agents. Out: agents started and killed, c
 
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -85,6 +86,7 @@ class ChaosNode(NodeObjects):
                 *("--node-name", self.name, *self.hardware.arguments, "--kubeconfig", self._kubeconfig),
                 *("--plugins-dir", self.folder / "p", "--registry-dir", self.folder / "r"),
                 *("--cdi-dir", self.cdi, "--state-dir", self.folder / "state"),
+                *("--run-dir", self.folder / "run"),
                 *("--health-port", "0", "--log-format", "console", *arguments),
             ],
             environment={**self.hardware.environment, "NO_COLOR": "1"},
@@ -123,6 +125,7 @@ class ChaosNode(NodeObjects):
             file.unlink()
         if self.rail is not None:
             self.rail.reboot()
+        shutil.rmtree(self.folder / "run", ignore_errors=True)
         if self.daemons is not None:
             self.daemons.reboot()
 

@@ -41,7 +41,7 @@ class Rail:
     @property
     def options(self) -> dict[str, Path]:
         """The agent's options for it."""
-        return {"run_dir": self.run_dir, "nri_socket": self.nri_socket}
+        return {"nri_socket": self.nri_socket}
 
     @staticmethod
     def parameters(random: Random) -> Json:
@@ -97,7 +97,9 @@ class Rail:
     def observe(self) -> PodInterface:
         """Return where the interface is now."""
         inside = _look(_NAME, self._namespace) if self._namespace else {}
-        files = [path.name for path in self.run_dir.rglob("*") if path.is_file()]
+        files = [
+            path.name for path in self.run_dir.rglob("*") if path.is_file() and path.parent.name != "setups"
+        ]
         return PodInterface(
             claim=self.claim["metadata"]["uid"] if self.claim else "",
             running=self.running,

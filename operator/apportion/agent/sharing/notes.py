@@ -26,8 +26,11 @@ class SetupNotes:
             raise NotReady(f"{self._folder} cannot be written: {error}") from None
 
     def drop(self, row: SharingRow) -> None:
-        """Forget a row of which all was taken back; one that was not noted is fine."""
-        self._path(row.uid, row.driver).unlink(missing_ok=True)
+        """Forget a row of which all was taken back; one that was not noted is fine. Raises NotReady."""
+        try:
+            self._path(row.uid, row.driver).unlink(missing_ok=True)
+        except OSError as error:
+            raise NotReady(f"{self._folder} cannot be changed: {error}") from None
 
     def rows(self) -> Iterator[SharingRow]:
         """Yield what is noted; a file that is no row is passed over."""

@@ -7,7 +7,7 @@ row with its name, and outlives the agent.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from apportion.agent.rows import SharedDevice, SharingRow
 from apportion.agent.sharing import daemonfolder
 from apportion.agent.sharing.daemons import client_edits, control_daemon
 from apportion.agent.sharing.notes import SetupNotes
-from apportion.errors import ApportionError, Lost
+from apportion.errors import ApportionError, Lost, NotReady
 
 _log = structlog.get_logger()
 R = TypeVar("R")
@@ -100,7 +100,8 @@ class Setups:
     async def look(self) -> None:
         """Find out which daemons do not run, before anything is said of their devices, and note what an agent of before has not."""
         for row in self._context.journal.sharing():
-            self._notes.put(row)
+            with suppress(NotReady):
+                self._notes.put(row)
         self._failing = dict.fromkeys(await self._ended(), "it has ended, or has not its limits")
 
     async def keep(self) -> None:
