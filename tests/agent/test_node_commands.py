@@ -50,6 +50,7 @@ class Shell:
             "PLUGINS_DIR": str(self.folder / "p"),
             "CDI_DIR": str(self.folder / "cdi"),
             "STATE_DIR": str(self.folder / "state"),
+            "RUN_DIR": str(self.folder / "run"),
             "COLUMNS": "250",
         }
 
