@@ -114,8 +114,16 @@ class PartitionSettings(Model):
     fails. False: the gate is removed when the allocation is written, and the pod waits on the node for the cut."""
 
 
+class Autoscale(StrEnum):
+    """When autoscalers see pods that wait for devices."""
+
+    NEVER = "Never"
+    WHEN_NOTHING_FITS = "WhenNothingFits"
+    WHEN_FULL = "WhenFull"
+
+
 class Queue(Model):
-    """The order of pending claims."""
+    """The order of pending claims, and who hears of them."""
 
     order: QueueOrder = QueueOrder.PRIORITY
     """Priority: claims of pods with a higher priority first, then older ones. FIFO: older ones first."""
@@ -125,6 +133,10 @@ class Queue(Model):
     (annotation apportion.dev/max-runtime, or activeDeadlineSeconds of the pod), or have a higher priority."""
     most_reserved: Annotated[int, Field(ge=0, le=64)] = 4
     """For how many pods, or pod groups, devices are reserved at once: the first of the queue. 0: for none."""
+    autoscale: Autoscale = Autoscale.WHEN_NOTHING_FITS
+    """When a pod that waits for devices loses its scheduling gate without them, so that cluster autoscalers see it as
+    unschedulable. WhenNothingFits: no node could serve it even if everything were free. WhenFull: it has waited for ten
+    seconds. Never: it keeps the gate until it has its devices."""
 
 
 class SharingStrategy(StrEnum):
@@ -181,7 +193,7 @@ class AllocationPolicySpec(Model):
     """How long an allocation is kept that no pod uses, as a duration (60s), before it is given back. An allocation
     of a pod that no scheduler takes is given back after the same time if others wait for its devices. Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
     queue: Queue = Queue()
-    """The order of pending claims."""
+    """The order of pending claims, and when autoscalers see their pods."""
     sharing: Annotated[tuple[NodeSharing, ...], listed("atomic", most=16)] = ()
     """Nodes whose whole GPUs are shared, whatever their DeviceClass: claims ask for a part of one (`capacity.requests`). The
     first entry that selects a node counts; of two policies with one, the older policy. Default: none."""

@@ -14,8 +14,9 @@ from apportion.api.claimconfig import check_allocation, without_shares
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
-from apportion.scheduling.candidates import Candidates, Shape
+from apportion.scheduling.candidates import Candidates
 from apportion.scheduling.quota.admission import Admission
+from apportion.scheduling.shape import Shape
 from apportion.scheduling.waiting import WaitingDemand
 
 

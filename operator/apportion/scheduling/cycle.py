@@ -21,7 +21,8 @@ from apportion.cluster.debouncer import Debouncer
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
-from apportion.scheduling import events
+from apportion.scheduling import events, unservedevents
+from apportion.scheduling.autoscaling import Autoscaling
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import Overlaps
 from apportion.scheduling.decider import Decider
@@ -114,6 +115,7 @@ class Cycle:
         )
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
+        self._autoscaling = Autoscaling(snapshot, clock)
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
@@ -193,16 +195,22 @@ class Cycle:
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
-            for work in self._queue.walk(
-                self._number, *self._waiting.news(), longest=longest, evaluates=evaluates
-            ):
+            news = self._waiting.news()
+            self._autoscaling.follow(*news)
+            for work in self._queue.walk(self._number, *news, longest=longest, evaluates=evaluates):
                 yield work
                 if self._snapshot.deallocations:
                     self._note_deallocations()
             if self._queue.ended_early:
                 self._debouncer.wake()
 
-            # 6. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
+            # 6. Let autoscalers see pods that only a new node would serve.
+            shown = yield from self._autoscaling.look()
+            for pod, why in shown.values():
+                unservedevents.shown_to_autoscalers(self._recorder, pod, why)
+            self._writes.ungate([pod for pod, _ in shown.values()])
+
+            # 7. Remove gates of pods whose allocations the watch has shown, and clear what no pod wants.
             contested = self._settle_overlaps()
             shut = self._gates.open(
                 contested=contested, phase=self._partitions.phase, ungating=self._writes.ungating

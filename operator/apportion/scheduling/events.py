@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from apportion.allocator.explain.explanation import Explanation
 from apportion.allocator.explain.render import summary
 from apportion.allocator.facts.inventory import Finding
-from apportion.api.contract import GUARD, MANAGED
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import About, Recorder
@@ -15,9 +14,7 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
-from apportion.scheduling.extendedresources import LeftPod
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
-from apportion.scheduling.guardedclaims import GuardedClaim
 from apportion.scheduling.waiting import (
     RefusedConfiguration,
     UnknownClasses,
@@ -29,11 +26,13 @@ from apportion.scheduling.waiting import (
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def _claim(claim: Claim) -> About:
+def about_claim(claim: Claim) -> About:
+    """Return what an Event about a claim is about."""
     return About(CLAIMS, claim.name, claim.uid, claim.namespace)
 
 
-def _pod(pod: Pod) -> About:
+def about_pod(pod: Pod) -> About:
+    """Return what an Event about a pod is about."""
     return About(PODS, pod.name, pod.uid, pod.namespace)
 
 
@@ -42,19 +41,19 @@ def allocated(recorder: Recorder, claim: Claim, allocation: Allocation, pods: It
 
     An Event says so only after one that said that it waits: the claim's status has the devices, and each Event is a write.
     """
-    for about in (_claim(claim), *map(_pod, pods)):
+    for about in (about_claim(claim), *map(about_pod, pods)):
         recorder.withdraw(about)
-    if any(recorder.has_written(_claim(claim), reason) for reason in ("NotAllocated", "ExceedsLimit")):
+    if any(recorder.has_written(about_claim(claim), reason) for reason in ("NotAllocated", "ExceedsLimit")):
         devices = ", ".join(str(result.device) for result in allocation.results)
-        recorder.normal(_claim(claim), "Allocated", f"allocated {devices}")
+        recorder.normal(about_claim(claim), "Allocated", f"allocated {devices}")
 
 
 def not_allocated(recorder: Recorder, demand: WaitingDemand, text: str) -> None:
     """The demand cannot be served now, for the reason in the text."""
     for claim in demand.claims:
-        recorder.warning(_claim(claim), "NotAllocated", text)
+        recorder.warning(about_claim(claim), "NotAllocated", text)
     for pod in demand.pods:
-        recorder.warning(_pod(pod), "ClaimsNotAllocated", text)
+        recorder.warning(about_pod(pod), "ClaimsNotAllocated", text)
 
 
 def refused(
@@ -72,24 +71,24 @@ def refused(
 def broken(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:
     """The demand can never be served as it is written."""
     for claim in demand.claims:
-        recorder.warning(_claim(claim), "BrokenClaim", f"claim {claim.key} cannot be allocated: {error}")
+        recorder.warning(about_claim(claim), "BrokenClaim", f"claim {claim.key} cannot be allocated: {error}")
     for pod in demand.pods:
-        recorder.warning(_pod(pod), "BrokenClaim", str(error))
+        recorder.warning(about_pod(pod), "BrokenClaim", str(error))
 
 
 def costly(recorder: Recorder, demand: WaitingDemand, error: BrokenInput) -> None:
     """The demand's selectors cost more than one claim may spend."""
     for claim in demand.claims:
-        recorder.warning(_claim(claim), "CostlySelector", f"claim {claim.key} is not allocated: {error}")
+        recorder.warning(about_claim(claim), "CostlySelector", f"claim {claim.key} is not allocated: {error}")
     for pod in demand.pods:
-        recorder.warning(_pod(pod), "CostlySelector", str(error))
+        recorder.warning(about_pod(pod), "CostlySelector", str(error))
 
 
 def defect(recorder: Recorder, demands: Iterable[WaitingDemand]) -> None:
     """Deciding failed with an unexpected exception."""
     text = "apportion failed to decide about this, which is a defect of its own; the operator's log says more"
     for demand in demands:
-        for about in (*map(_claim, demand.claims), *map(_pod, demand.pods)):
+        for about in (*map(about_claim, demand.claims), *map(about_pod, demand.pods)):
             recorder.warning(about, "Defect", text)
 
 
@@ -100,14 +99,16 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
             f"spec.schedulerName: devices are given to pods of {', '.join(sorted(found.known))} only, and this one is"
             f" left to {found.pod.scheduler}; the operator's option --schedulers names those that are served"
         )
-        recorder.warning(_pod(found.pod), "UnknownScheduler", text)
+        recorder.warning(about_pod(found.pod), "UnknownScheduler", text)
         return
     if isinstance(found, RefusedConfiguration):
         recorder.warning(
-            _claim(found.claim), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}"
+            about_claim(found.claim), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}"
         )
         for pod in found.pods:
-            recorder.warning(_pod(pod), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}")
+            recorder.warning(
+                about_pod(pod), "RefusedConfiguration", f"claim {found.claim.key}: {found.error}"
+            )
         return
     if isinstance(found, UnknownClasses):
         reason = "UnknownClass"
@@ -118,51 +119,24 @@ def unservable(recorder: Recorder, found: Unservable) -> None:
             f"spec.devices.requests names DeviceClasses that apportion manages ({', '.join(sorted(found.managed))})"
             f" and others ({', '.join(sorted(found.others))}); nobody can allocate both kinds in one claim: split it"
         )
-    recorder.warning(_claim(found.claim), reason, f"claim {found.claim.key}: {text}")
+    recorder.warning(about_claim(found.claim), reason, f"claim {found.claim.key}: {text}")
 
 
 def foreign(recorder: Recorder, claim: Claim) -> None:
     """Another allocator allocated a managed device."""
     recorder.warning(
-        _claim(claim),
+        about_claim(claim),
         "ForeignAllocation",
         f"allocated by {claim.allocated_by or 'an unknown writer'}, past the guard taint (a toleration without a key"
         " opens it); the devices are counted and served",
     )
 
 
-def extended_resource(recorder: Recorder, left: LeftPod) -> None:
-    """The pod asks for an extended resource of our devices, which kube-scheduler may not choose."""
-    text = (
-        f"spec.containers: {left.resource} is DeviceClass {left.device_class}, whose devices apportion allocates: kube-scheduler"
-        " cannot choose them"
-    )
-    if left.plugins:
-        text += (
-            f", and only the {left.plugins} nodes whose device plugin offers the resource can take this pod"
-        )
-    if not left.labelled:
-        text += f". Give the class the label {MANAGED}=true"
-    text += (
-        f". Make the pod anew in a namespace with the label {MANAGED}=true, where manifests/components/extended-resources has such"
-        f" pods ask for claims, or write claims: `apportion migrate -n {left.pod.namespace}` prints them"
-    )
-    recorder.warning(_pod(left.pod), "ExtendedResource", text)
-
-
-def unmanaged_class(recorder: Recorder, found: GuardedClaim) -> None:
-    """The claim waits for kube-scheduler, which may not choose the devices that its class selects."""
-    text = (
-        f"claim {found.claim.key}: DeviceClass {', '.join(found.classes)} selects devices that apportion guards (taint {GUARD}),"
-        f" and is not managed, so nobody allocates them: give the class the label {MANAGED}=true, or name it in an AllocationPolicy"
-    )
-    for about in (_claim(found.claim), *map(_pod, found.pods)):
-        recorder.warning(about, "UnmanagedClass", text)
-
-
 def overlap_cleared(recorder: Recorder, claim: Claim, what: str) -> None:
     """An allocation overlapped another and is cleared."""
-    recorder.warning(_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back")
+    recorder.warning(
+        about_claim(claim), "Overlap", f"{what} is allocated twice; this allocation was given back"
+    )
 
 
 def overlap_stuck(recorder: Recorder, claims: tuple[Claim, ...], what: str) -> None:
@@ -170,7 +144,7 @@ def overlap_stuck(recorder: Recorder, claims: tuple[Claim, ...], what: str) -> N
     names = ", ".join(claim.key for claim in claims)
     for claim in claims:
         recorder.warning(
-            _claim(claim),
+            about_claim(claim),
             "Overlap",
             f"{what} is allocated to {names}, all of them reserved: the node prepares only the first; delete the"
             " pods of the others",
@@ -179,14 +153,14 @@ def overlap_stuck(recorder: Recorder, claims: tuple[Claim, ...], what: str) -> N
 
 def given_back(recorder: Recorder, claim: Claim, reason: str) -> None:
     """An allocation was cleared."""
-    recorder.normal(_claim(claim), "GivenBack", reason)
+    recorder.normal(about_claim(claim), "GivenBack", reason)
 
 
 def claim_ended(recorder: Recorder, pod: Pod, claim: Claim) -> None:
     """The pod runs with devices that its claim has no more."""
     devices = ", ".join(str(result.device) for result in claim.allocation.results) if claim.allocation else ""
     recorder.warning(
-        _pod(pod),
+        about_pod(pod),
         "ClaimEnded",
         f"ResourceClaim {claim.key} was deleted or deallocated while this pod uses its devices ({devices}); nobody else is given"
         " them until the pod has ended",
@@ -196,7 +170,7 @@ def claim_ended(recorder: Recorder, pod: Pod, claim: Claim) -> None:
 def node_refused(recorder: Recorder, pod: Pod, node: str, seconds: float) -> None:
     """kube-scheduler refused our node for the pod."""
     recorder.normal(
-        _pod(pod),
+        about_pod(pod),
         "NodeRefused",
         f"kube-scheduler did not accept node {node} and took the allocation back; looking elsewhere, {node} is left"
         f" out for {seconds:.0f} s or until it changes",
@@ -216,7 +190,7 @@ def unreadable(recorder: Recorder, found: BrokenObject) -> None:
 def policy_unreadable(recorder: Recorder, pod: Pod, policies: str) -> None:
     """Nobody knows whether the pod's claims are ours."""
     recorder.warning(
-        _pod(pod),
+        about_pod(pod),
         "PolicyUnreadable",
         f"AllocationPolicy {policies}: spec.deviceClasses cannot be read and may cover the classes of this pod's claims; the pod"
         " stays behind its gate until the policy is repaired or deleted",
@@ -226,7 +200,7 @@ def policy_unreadable(recorder: Recorder, pod: Pod, policies: str) -> None:
 def network_taken(recorder: Recorder, pod: Pod, claim: Claim, other: Pod) -> None:
     """The pod waits for the end of another one."""
     recorder.warning(
-        _pod(pod),
+        about_pod(pod),
         "NetworkDeviceTaken",
         f"claim {claim.key}: spec.devices.config asks for a network device, which is in the network of one pod, and Pod"
         f" {other.name} has it; this pod waits for that one's end. Pods with a ResourceClaimTemplate have a claim each",
@@ -243,13 +217,13 @@ def broken_pool(recorder: Recorder, finding: Finding, snapshot: Snapshot) -> Non
 
 def write_failed(recorder: Recorder, claim: Claim, error: ApiError) -> None:
     """The API server refused an allocation."""
-    recorder.warning(_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")
+    recorder.warning(about_claim(claim), "WriteFailed", f"the allocation could not be written: {error}")
 
 
 def group_broken(recorder: Recorder, group: PodGroupState) -> None:
     """The pods' labels and annotations about their group are wrong or disagree."""
     for pod in group.pods:
-        recorder.warning(_pod(pod), "BrokenGroup", f"group {group.key} waits: {group.flaw}")
+        recorder.warning(about_pod(pod), "BrokenGroup", f"group {group.key} waits: {group.flaw}")
 
 
 def group_incomplete(recorder: Recorder, group: WaitingGroup) -> None:
@@ -260,7 +234,7 @@ def group_incomplete(recorder: Recorder, group: WaitingGroup) -> None:
         text += f"; {len(state.pods) - ready} more exist behind other gates, or their claims cannot be served"
     for pod in state.pods:
         if pod.node is None:
-            recorder.warning(_pod(pod), "GroupIncomplete", text)
+            recorder.warning(about_pod(pod), "GroupIncomplete", text)
 
 
 def group_blocked(
@@ -292,11 +266,11 @@ def group_without(recorder: Recorder, group: PodGroupState, demand: WaitingDeman
         f"group {group.key} has the {group.least} pods that it needs; there are no devices for this one yet"
     )
     for pod in demand.pods:
-        recorder.warning(_pod(pod), "ClaimsNotAllocated", text)
+        recorder.warning(about_pod(pod), "ClaimsNotAllocated", text)
 
 
 def cross_group(recorder: Recorder, found: CrossGroupDemand) -> None:
     """A claim joins pods of several groups."""
     text = f"its claims join pods of several groups ({', '.join(found.groups)}), so none of them can be served as a whole"
     for pod in found.demand.pods:
-        recorder.warning(_pod(pod), "BrokenGroup", text)
+        recorder.warning(about_pod(pod), "BrokenGroup", text)

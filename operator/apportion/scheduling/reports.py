@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from apportion import metrics
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
-from apportion.scheduling import events
+from apportion.scheduling import events, unservedevents
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.foreignallocations import ForeignAllocations
 from apportion.scheduling.gates import Gates, shut_by_policies
@@ -62,9 +62,9 @@ class Reports:
         for claim in self._foreign.new():
             events.foreign(self._recorder, claim)
         for left in self._extended.left():
-            events.extended_resource(self._recorder, left)
+            unservedevents.extended_resource(self._recorder, left)
         for guarded in self._guarded.found():
-            events.unmanaged_class(self._recorder, guarded)
+            unservedevents.unmanaged_class(self._recorder, guarded)
         now = self._clock()
         self._ended_since = {c.uid: self._ended_since.get(c.uid, now) for c, _ in self._snapshot.ended}
         for claim, pod in self._snapshot.ended:

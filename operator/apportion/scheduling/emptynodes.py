@@ -1,0 +1,126 @@
+"""EmptyNodes: whether a demand could be served if everything were free.
+
+In: a demand, the snapshot. Out: yes or no. One node of each node class is asked, with all that claims hold there released for the
+moment; what layouts reserve and what was cut by hand stays taken, and sick devices stay tainted. The node has to suit the pods
+as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say), or of more classes than are looked at, is answered with yes.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from apportion.allocator.allocate import allocate
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.node.nodeclass import NodeClass
+from apportion.allocator.policyterms import terms_of
+from apportion.allocator.rules.query import Query
+from apportion.api.contract import GUARD, HELD
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.allocation import Allocation
+from apportion.dra.pod import Pod
+from apportion.dra.taint import Toleration
+from apportion.errors import BrokenInput
+from apportion.scheduling.hostcapacity import against, constraints_of, lacking, total
+from apportion.scheduling.waiting import WaitingDemand
+
+MOST_CLASSES = 32
+"""Node classes that are asked about, those of the most nodes first."""
+TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in (GUARD, HELD))
+"""Who still has a device prepared will not have it for ever."""
+
+Shape = tuple[Query, tuple[object, ...]]
+"""What decides the answer: what the claims ask for, and what the pods ask of their node."""
+
+
+class EmptyNodes:
+    """Asks about nodes as if nobody used them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    @property
+    def epoch(self) -> tuple[int, int]:
+        """What changes whenever an answer may."""
+        return self._snapshot.slice_epoch, self._snapshot.node_epoch
+
+    def shape(self, demand: WaitingDemand) -> Shape | None:
+        """Return what decides the answer; None where an allocated claim or a bound pod ties the demand, or it cannot be read."""
+        if demand.tied or not demand.pods or any(pod.node is not None for pod in demand.pods):
+            return None
+        state = self._snapshot.state
+        try:
+            query = state.queries.of(demand.asked, state.classes, state.features, TOLERATIONS)
+        except BrokenInput:
+            return None
+        return query, tuple([constraints_of(pod) for pod in demand.pods])
+
+    def could_serve(self, demand: WaitingDemand, query: Query) -> Generator[None, None, bool]:
+        """Return whether some node could serve the demand; yields between nodes, and goes on with the snapshot as it is then."""
+        state = self._snapshot.state
+        if not state.query_cache.shared(query):
+            return True
+        first: dict[NodeClass, str] = {}
+        counts: dict[NodeClass, int] = {}
+        states = state.settle(query)
+        for node in self._snapshot.nodes.values():
+            if self._suits(node.name, demand.pods):
+                node_class = states.of(node.name).node_class
+                first.setdefault(node_class, node.name)
+                counts[node_class] = counts.get(node_class, 0) + 1
+        asked = sorted(first, key=lambda each: -counts[each])
+        terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+        for node_class in asked[:MOST_CLASSES]:
+            name = first[node_class]
+            if name in state.names():
+                with self._emptied(name) as whole:
+                    if not whole:
+                        return True
+                    one = Demand(demand.asked, frozenset({name}), tolerations=TOLERATIONS, seed=demand.key)
+                    try:
+                        found = allocate(state, one, terms)
+                    except BrokenInput:
+                        return True  # no other node would help; it is reported when the demand is decided
+                    if isinstance(found, Decision):
+                        return True
+            yield
+        return len(asked) > MOST_CLASSES
+
+    def _suits(self, name: str, pods: tuple[Pod, ...]) -> bool:
+        node = self._snapshot.node(name)
+        backed = self._snapshot.managed.extended_resources
+        return (
+            node is not None
+            and all(against(node, pod) is None for pod in pods)
+            and lacking(node, total(pods), backed=backed) is None
+        )
+
+    @contextmanager
+    def _emptied(self, name: str) -> Generator[bool]:
+        """Release what claims hold on a node for the moment; gives False, and releases nothing, where that could not be held again."""
+        state = self._snapshot.state
+        view = state.view(name)
+        keys = {key for index in range(len(view.devices)) for key in state.holders(view.id_of(index))}
+        held = {key: found for key in keys if (found := self._allocation(key)) is not None}
+        # What a withdrawn device takes is known only while it is held.
+        whole = all(
+            self._snapshot.devices.published(result.device) is not None
+            for found in held.values()
+            for result in found.results
+        )
+        released: Mapping[str, Allocation] = held if whole else {}
+        for key in released:
+            state.release(key)
+        try:
+            yield whole
+        finally:
+            for key, found in released.items():
+                state.hold(key, found.results)
+
+    def _allocation(self, key: str) -> Allocation | None:
+        """Return what a claim holds under a key; None for what is held otherwise: a layout's reservation."""
+        ended = key.removeprefix("ended:")
+        if ended != key:
+            claim = self._snapshot.ended.get(ended)
+            return claim.allocation if claim is not None else None
+        claim = self._snapshot.claims.get(key)
+        return self._snapshot.allocation(claim) if claim is not None else None

@@ -1,0 +1,217 @@
+"""Pods that only a new node would serve lose their gate, so that autoscalers see them."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import PODS
+from apportion.scheduling.autoscaling import PATIENCE, Autoscaling
+from apportion.scheduling.waitingqueue import WaitingQueue
+from tests.observedcluster import GPU, Json, ObservedCluster, request
+from tests.scheduling.queued import MODEL, fleet
+from tests.steps import steps
+
+HALF = f'device.attributes["{GPU}"].?profile.orValue("") == "3g.40gb"'
+H100, H200 = f'{MODEL} == "h100"', f'{MODEL} == "h200"'
+
+
+def shown(world: ObservedCluster, *, after: float = PATIENCE) -> set[str]:
+    """Return the names of the pods that lose their gate once they have waited so long."""
+    queue, autoscaling = WaitingQueue(world.snapshot), Autoscaling(world.snapshot, world.clock)
+
+    def look() -> set[str]:
+        queue.demands()
+        autoscaling.follow(*queue.news())
+        found = autoscaling.look()
+        while True:
+            try:
+                next(found)
+            except StopIteration as end:
+                return {pod.name for pod, _ in end.value.values()}
+
+    assert look() == set()
+    world.clock.now += after
+    return look()
+
+
+def waits(world: ObservedCluster, name: str, wanted: Json, **spec: object) -> None:
+    """Let a gated pod wait."""
+    world.claim(name, wanted)
+    world.pod(name, name, gates=[GATE], spec=spec)
+
+
+def hold(world: ObservedCluster, name: str, node: str, *devices: str) -> None:
+    world.allocate(world.claim(name), node, *devices)
+
+
+def test_a_pod_that_no_node_could_serve_even_empty_loses_its_gate() -> None:
+    """A model that is not there, more devices than any node has, more cpu than any node has, labels that none has."""
+    world = fleet({"n1": ("h100", 2), "n2": ("h100", 2)})
+    hold(world, "other", "n1", "gpu-0", "gpu-1")
+    waits(world, "fits", request("gpu", expression=H100, count=2))
+    waits(world, "model", request("gpu", expression=H200))
+    waits(world, "count", request("gpu", count=3))
+    waits(world, "label", request("gpu"), nodeSelector={"zone": "b"})
+    large = {"name": "main", "resources": {"requests": {"cpu": "65"}}}
+    waits(world, "cpu", request("gpu"), containers=[large])
+    assert shown(world) == {"model", "count", "label", "cpu"}
+
+
+def test_a_pod_that_waits_for_others_devices_keeps_its_gate() -> None:
+    """The cluster is full: an autoscaler would help, but only where a policy says so."""
+    for mode, expected in ((None, set()), ("WhenFull", {"p"}), ("Never", set())):
+        world = fleet({"n1": ("h100", 1)})
+        if mode is not None:
+            world.policy(queue={"autoscale": mode})
+        hold(world, "other", "n1", "gpu-0")
+        waits(world, "p", request("gpu"))
+        assert shown(world) == expected
+
+
+def test_never_means_that_a_pod_keeps_its_gate_whatever_it_asks_for() -> None:
+    """For clusters whose nodes do not change."""
+    world = fleet({"n1": ("h100", 1)})
+    world.policy(queue={"autoscale": "Never"})
+    waits(world, "p", request("gpu", expression=H200))
+    assert shown(world) == set()
+
+
+def test_nobody_asks_before_a_demand_has_waited() -> None:
+    """An agent that starts anew has no slices for a moment."""
+    world = fleet({"n1": ("h100", 1)})
+    waits(world, "p", request("gpu", expression=H200))
+    assert shown(world, after=PATIENCE - 0.1) == set()
+
+
+def test_what_is_not_only_ours_to_hold_back_is_left_alone() -> None:
+    """A pod behind another gate, one without ours, a claim that an allocated one ties to a node, a claim without a pod."""
+    world = fleet({"n1": ("h100", 1)})
+    impossible = request("gpu", expression=H200)
+    world.claim("kueue", impossible)
+    world.pod("kueue", "kueue", gates=[GATE, "kueue.x-k8s.io/admission"])
+    world.wait_for("ungated", impossible)
+    world.claim("immediate", impossible, annotations={GATE: "Immediate"})
+    hold(world, "there", "n1", "gpu-0")
+    world.claim("tied", impossible)
+    world.pod("tied", "there", "tied", gates=[GATE])
+    assert shown(world) == set()
+
+
+def test_of_a_group_all_waiting_pods_lose_the_gate_with_the_one_that_fits_nowhere() -> None:
+    """None of them starts without it."""
+    world = fleet({"n1": ("h100", 4)})
+    for name, expression in (("a", H100), ("b", H200)):
+        world.claim(name, request("gpu", expression=expression))
+        raw = world.pod(name, name, gates=[GATE])
+        raw["metadata"] |= {
+            "labels": {"apportion.dev/pod-group": "g"},
+            "annotations": {"apportion.dev/pod-group-min-count": "2"},
+        }
+        world.see(PODS, raw)
+    waits(world, "alone", request("gpu"))
+    assert shown(world) == {"a", "b"}
+
+
+def test_a_sick_device_serves_nobody_and_a_held_one_will() -> None:
+    """A taint of health is asked for a new node; a device that is still prepared for another becomes free."""
+    for key, expected in (("apportion.dev/unhealthy", {"p"}), ("apportion.dev/held", set())):
+        world = ObservedCluster()
+        world.device_class("gpu")
+        world.node("n1")
+        taint = {"key": key, "effect": "NoSchedule"}
+        world.slice("n1", "s", {"devices": [{"name": "gpu-0", "taints": [taint]}]}, 1)
+        waits(world, "p", request("gpu"))
+        assert shown(world) == expected
+
+
+def test_what_claims_hold_is_held_again_afterwards() -> None:
+    """The question changes nothing: the next claim gets what was free before."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    world.node("n1")
+    world.card("n1")
+    hold(world, "one", "n1", "gpu-0-mig-3g40gb-9-0")
+    waits(world, "half", request("gpu", expression=HALF, count=2))
+    waits(world, "none", request("gpu", expression=HALF, count=3))
+    before = world.snapshot.state.view("n1").holdings
+    assert shown(world) == {"none"}
+    assert world.snapshot.state.view("n1").holdings == before
+
+
+def test_a_claim_on_a_device_that_was_withdrawn_is_never_released() -> None:
+    """What it takes could not be known again; the pod keeps its gate, which is the safe side."""
+    world = ObservedCluster()
+    world.device_class("gpu")
+    world.node("n1")
+    world.card("n1")
+    hold(world, "gone", "n1", "gpu-0-mig-1g10gb-19-0", "no-such-device")
+    waits(world, "p", request("gpu", expression=H200))
+    assert shown(world) == set()
+
+
+def test_a_claim_whose_selector_fails_is_no_business_of_autoscalers() -> None:
+    """Its Event is another one: no node would help."""
+    world = fleet({"n1": ("h100", 1)})
+    waits(world, "p", request("gpu", expression=f'device.attributes["{GPU}"].nothing == "x"'))
+    assert shown(world) == set()
+
+
+async def test_a_pass_costs_nothing_for_demands_that_were_looked_at(unanswered: Client) -> None:
+    """A full cluster's queue is asked about once for each shape, not in each pass: as where nobody ever asks."""
+    counts = []
+    for mode in ("WhenNothingFits", "Never"):
+        world = fleet({"n1": ("h100", 1)})
+        world.policy(queue={"autoscale": mode})
+        hold(world, "other", "n1", "gpu-0")
+        for each in range(40):
+            waits(world, f"p{each}", request("gpu"))
+        cycle = world.cycle(unanswered)
+        for _ in range(4):
+            cycle.once()
+            world.clock.now += PATIENCE
+        cycle.once()
+        counts.append(steps(cycle.once))
+    assert counts[0] == counts[1]
+
+
+async def test_when_a_node_comes_the_pod_is_served_though_it_has_no_gate(unanswered: Client) -> None:
+    """Its Event says what happened to the gate; it is never looked at again."""
+    world = fleet({"n1": ("h100", 1)})
+    waits(world, "p", request("gpu", expression=H200))
+    cycle = world.cycle(unanswered)
+    cycle.once()
+    world.clock.now += PATIENCE
+    cycle.once()
+    assert ("p", "ShownToAutoscalers") in world.warned
+    world.pod("p", "p")
+    world.node("n2", cpu="64")
+    devices = [{"name": "gpu-0", "attributes": {"model": {"string": "h200"}}}]
+    world.slice("n2", "n2-devices", {"devices": devices}, 1)
+    cycle.once()
+    assert world.places() == {"p": "n2"}
+
+
+@settings(max_examples=60)
+@given(
+    fleet_of=st.lists(
+        st.tuples(st.sampled_from(["h100", "h200"]), st.integers(1, 3)), min_size=1, max_size=4
+    ),
+    held=st.integers(0, 6),
+    model=st.sampled_from(["h100", "h200", "b200"]),
+    count=st.integers(1, 4),
+    cpu=st.integers(1, 90),
+)
+def test_exactly_the_pods_lose_the_gate_that_no_node_could_serve_empty(
+    fleet_of: list[tuple[str, int]], held: int, model: str, count: int, cpu: int
+) -> None:
+    """By brute force: some node has enough devices of the model, and enough cpu."""
+    nodes = {f"n{number}": each for number, each in enumerate(fleet_of)}
+    world = fleet(nodes)
+    every = [(node, f"gpu-{index}") for node, (_, size) in nodes.items() for index in range(size)]
+    for number, (node, device) in enumerate(every[:held]):
+        hold(world, f"held-{number}", node, device)
+    container = {"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}
+    waits(world, "p", request("gpu", expression=f'{MODEL} == "{model}"', count=count), containers=[container])
+    could = cpu <= 64 and any(kind == model and size >= count for kind, size in fleet_of)
+    assert shown(world) == (set() if could else {"p"})
