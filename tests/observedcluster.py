@@ -14,6 +14,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.preemption.eligibility import Eligibility
+from apportion.scheduling.preemption.evictions import Evicting
 from apportion.settings import CycleSettings
 from testbed.cycle import build_cycle, now
 from tests.clock import Clock
@@ -158,12 +160,25 @@ class ObservedCluster:
         self.pod(name, name, spec=spec)
 
     def cycle(
-        self, client: Any, settings: CycleSettings | None = None, debouncer: Debouncer | None = None
+        self,
+        client: Any,
+        settings: CycleSettings | None = None,
+        debouncer: Debouncer | None = None,
+        evictor: Evicting | None = None,
+        eligibility: Eligibility | None = None,
     ) -> Cycle:
         """The operator's cycle over the snapshot, by the world's clock."""
         recorder = self.recorder(client)
         return build_cycle(
-            client, self.snapshot, recorder, self.clock, settings, debouncer, seconds=self.seconds
+            client,
+            self.snapshot,
+            recorder,
+            self.clock,
+            settings,
+            debouncer,
+            seconds=self.seconds,
+            evictor=evictor,
+            eligibility=eligibility,
         )
 
     def seconds(self) -> float:

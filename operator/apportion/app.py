@@ -37,6 +37,8 @@ from apportion.parts import Parts
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.cycle import Cycle
 from apportion.scheduling.pendingclaims import PendingClaims
+from apportion.scheduling.preemption.eligibility import LowerPriority
+from apportion.scheduling.preemption.evictor import Evictor
 from apportion.scheduling.quota.statuses import QuotaStatuses
 from apportion.scheduling.writer import Writer
 from apportion.settings import OperatorSettings
@@ -117,6 +119,8 @@ class App:
             self.partitions,
             self.recorder,
             self.debouncer,
+            evictor=Evictor(client, fence=self.lease.fence),
+            eligibility=LowerPriority(),
             settings=settings.cycle,
             clock=clock,
             manager=MANAGER,

@@ -17,6 +17,8 @@ ALLOCATION_SECONDS = Histogram(
 )
 TAKE_BACKS = Counter("apportion_take_backs", "Allocations that kube-scheduler took back.")
 GIVE_BACKS = Counter("apportion_give_backs", "Allocations that were given back.", ["reason"])
+PREEMPTIONS = Counter("apportion_preemptions", "Preemptions, by how they ended.", ["result"])
+PREEMPTED_PODS = Counter("apportion_preempted_pods", "Pods that were evicted for others.")
 UNGATED = Counter("apportion_ungated_pods", "Pods whose scheduling gate was removed.")
 OVERLAPS = Gauge("apportion_overlaps", "Devices or counters that live allocations use twice.")
 PENDING = Gauge("apportion_pending_demands", "Demands that wait for devices.")

@@ -37,8 +37,8 @@ ENOUGH = 100_000
 """Questions: no search of a small world ends at its budget."""
 
 
-def found_in(world: World, questions: int = ENOUGH) -> VictimSet | None:
-    return find_victims(world.state, world.demand, world.nodes, wanted=world.wanted, questions=questions)
+def found_in(world: World, tries: int = ENOUGH) -> VictimSet | None:
+    return find_victims(world.state, world.demand, world.nodes, wanted=world.wanted, tries=tries)
 
 
 def test_no_set_of_victims_is_cheaper_than_the_one_that_is_found() -> None:
@@ -80,7 +80,7 @@ def test_a_search_that_ends_at_its_budget_says_so_and_its_victims_serve_all_the_
     unproven = 0
     for seed in range(300):
         world = drawn(seed)
-        found, best = found_in(world, questions=12), found_in(world)
+        found, best = found_in(world, tries=12), found_in(world)
         if found is None:
             continue
         assert best is not None
@@ -188,7 +188,7 @@ def test_the_same_cluster_gives_the_same_victims() -> None:
         world = drawn(seed)
         alike = [tuple(replace(each, pods=1, lost=0, group="") for each in n.victims) for n in world.nodes]
         world.nodes = [replace(n, victims=own) for n, own in zip(world.nodes, alike, strict=True)]
-        found = found_in(world, questions=40)
+        found = found_in(world, tries=40)
         return [each.key for each in found.victims] if found is not None else []
 
     for seed in range(200):

@@ -125,7 +125,7 @@ def test_a_sick_device_serves_nobody_and_a_held_one_will() -> None:
         assert shown(world) == expected
 
 
-def test_what_claims_hold_is_held_again_afterwards() -> None:
+def test_what_claims_hold_is_held_afterwards() -> None:
     """The question changes nothing: the next claim gets what was free before."""
     world = ObservedCluster()
     world.device_class("gpu")

@@ -139,6 +139,29 @@ class Queue(Model):
     seconds. Never: it keeps the gate until it has its devices."""
 
 
+class PreemptionMode(StrEnum):
+    """Whose pods go for a claim that waits."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+
+
+class Preemption(Model):
+    """Whether pods are evicted for claims that wait."""
+
+    mode: PreemptionMode = PreemptionMode.NEVER
+    """Never: nobody is evicted. LowerPriority: a claim that waits gets the devices of pods with a lower priority, the fewest that
+    are enough, and only of pods all of whose claims obey policies with this mode. PodDisruptionBudgets and a pod's preemptionPolicy: Never are
+    respected."""
+    after: Duration = duration.default("30s")
+    """How long a claim waits before pods are evicted for it, as a duration (30s, 5m)."""
+    min_runtime: Duration = duration.default("10m")
+    """How long a pod has had its devices before it may be evicted."""
+    cooldown: Duration = duration.default("10m")
+    """After evictions that were in vain, how long a namespace waits before pods are evicted for it again; doubled each time, up to
+    a day."""
+
+
 class SharingStrategy(StrEnum):
     """What divides a GPU among claims."""
 
@@ -194,6 +217,8 @@ class AllocationPolicySpec(Model):
     of a pod that no scheduler takes is given back after the same time if others wait for its devices. Claims with the annotation apportion.dev/allocation: Immediate keep theirs."""
     queue: Queue = Queue()
     """The order of pending claims, and when autoscalers see their pods."""
+    preemption: Preemption = Preemption()
+    """Whether pods are evicted for claims that wait. Default: nobody is."""
     sharing: Annotated[tuple[NodeSharing, ...], listed("atomic", most=16)] = ()
     """Nodes whose whole GPUs are shared, whatever their DeviceClass: claims ask for a part of one (`capacity.requests`). The
     first entry that selects a node counts; of two policies with one, the older policy. Default: none."""

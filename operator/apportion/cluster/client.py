@@ -110,9 +110,11 @@ class Client:
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
         return await self._call("GET", kind.path(), accept=accept, patience=_LIST_PATIENCE)
 
-    async def create(self, kind: ResourceKind, body: Object, *, namespace: str = "") -> Object:
-        """Create an object; raises Overtaken when the name is taken."""
-        return await self._call("POST", kind.path(namespace=namespace), body=body)
+    async def create(
+        self, kind: ResourceKind, body: Object, *, namespace: str = "", under: str = "", **params: str
+    ) -> Object:
+        """Create an object, or `under` one (NAME/eviction) a subresource; raises Overtaken when the name is taken."""
+        return await self._call("POST", kind.path(under, namespace=namespace), body=body, params=params)
 
     async def replace(self, kind: ResourceKind, name: str, body: Object, *, namespace: str = "") -> Object:
         """Replace an object; raises Overtaken when its resourceVersion is stale."""
@@ -282,7 +284,10 @@ def _error(method: str, path: str, response: aiohttp.ClientResponse, answer: byt
 
 def _refusal(method: str, path: str, status: int, answer: bytes) -> ApiError:
     try:
-        message = str(orjson.loads(answer).get("message") or "")
+        said = orjson.loads(answer)
+        # Of a refused eviction only the causes name the PodDisruptionBudget.
+        causes = said.get("details", {}).get("causes", ()) if status == 429 else ()
+        message = " ".join(str(each.get("message") or "") for each in (said, *causes))
     except (orjson.JSONDecodeError, AttributeError):
         message = answer[:200].decode(errors="replace")
     if status == 429:

@@ -43,6 +43,7 @@ EVENTS = ResourceKind("", "v1", "events", "Event", namespaced=True)
 VOLUME_CLAIMS = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 VOLUMES = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume")
 STORAGE_CLASSES = ResourceKind("storage.k8s.io", "v1", "storageclasses", "StorageClass")
+BUDGETS = ResourceKind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 LEASES = ResourceKind("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 CLAIMS = ResourceKind(RESOURCE, "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 CLAIM_TEMPLATES = ResourceKind(

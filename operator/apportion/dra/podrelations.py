@@ -116,11 +116,15 @@ def _ports(spec: Json) -> Iterator[HostPort]:
 
 
 def _labels(row: Json, at: str) -> tuple[Requirement, ...] | None:
-    """Read a label selector (meta/v1): absent selects nothing, empty everything."""
-    if row.get("labelSelector") is None:
+    return label_selector(row, "labelSelector", at=at)
+
+
+def label_selector(row: Json, name: str, *, at: str) -> tuple[Requirement, ...] | None:
+    """Read a label selector (meta/v1) in the field of this name: absent (None) selects nothing, empty everything."""
+    if row.get(name) is None:
         return None
-    path = reading.join(at, "labelSelector")
-    selector = reading.table(row, "labelSelector", at=at)
+    path = reading.join(at, name)
+    selector = reading.table(row, name, at=at)
     equal = reading.table(selector, "matchLabels", at=path)
     found = [Requirement(key, "In", (str(value),)) for key, value in sorted(equal.items())]
     for where, each in reading.rows(selector, "matchExpressions", at=path):

@@ -18,7 +18,7 @@ from apportion.scheduling.waiting import WaitingDemand, ready
 
 PATIENCE = 10.0
 """Seconds for which a demand waits before anybody asks: an agent that starts anew has no slices for a moment."""
-_AGAIN = 10.0
+_REPEATED = 10.0
 """Seconds after which all is asked anew, if nodes or slices changed."""
 _AT_ONCE = 64
 """Demands that are looked at in one pass."""
@@ -81,7 +81,7 @@ class Autoscaling:
                     self._unanswered[shape] = None
                 self._groups.setdefault(shape, {})[key] = demand
         at, epoch = self._asked
-        if now - at >= _AGAIN and epoch != self._empty.epoch:
+        if now - at >= _REPEATED and epoch != self._empty.epoch:
             self._asked = now, self._empty.epoch
             self._unanswered.update(dict.fromkeys(self._groups))
         for shape in tuple(self._unanswered):

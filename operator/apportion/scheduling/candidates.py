@@ -4,7 +4,7 @@ In: a demand, the capacity of nodes, the node of claims that are allocated alrea
 allocator's Demand with the names of the candidate nodes; or why there is none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apportion.allocator.allocate import serving
 from apportion.allocator.demand import Demand
@@ -81,16 +81,9 @@ class Candidates:
 
     def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
         """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""
-        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
-            return (
-                "its devices were given back, because no scheduler took the pod and others waited for them: its other"
-                " Events say why; it is tried again after a pause, which doubles each time up to an hour"
-            )
-        if any(self._still_prepared.may_bind(claim.uid) for claim in demand.claims):
-            return (
-                "its claim lost its devices a moment ago, and kube-scheduler may still bind a pod by them; it is tried"
-                " again after a few seconds"
-            )
+        paused = self._paused(demand)
+        if paused is not None:
+            return paused
         pods = unplaced(demand, self._snapshot)
         nodes, reasons = self._nodes(demand, pods, capacity)
         if not nodes:
@@ -104,6 +97,30 @@ class Candidates:
             host=HostDemand(requested(pods), capacity.taken) if pods else None,
             seed=f"{demand.key}/{self._pass}",
         )
+
+    def ask_with_victims(
+        self, demand: WaitingDemand, capacity: HostCapacity, nodes: Iterable[str]
+    ) -> Demand | None:
+        """Return what to ask about these nodes, if they had room beside devices; None where none of them suits the pods otherwise."""
+        if self._paused(demand) is not None:
+            return None
+        suiting = self.possible(demand, capacity).intersection(nodes)
+        excluded = self._exclusions.devices()
+        return Demand(demand.asked, suiting, excluded, TOLERATIONS, seed=demand.key) if suiting else None
+
+    def _paused(self, demand: WaitingDemand) -> str | None:
+        """Return why a demand waits for a while whatever is free; None if it does not."""
+        if any(self._exclusions.rests(claim.uid) for claim in demand.claims):
+            return (
+                "its devices were given back, because no scheduler took the pod and others waited for them: its other"
+                " Events say why; it is tried again after a pause, which doubles each time up to an hour"
+            )
+        if any(self._still_prepared.may_bind(claim.uid) for claim in demand.claims):
+            return (
+                "its claim lost its devices a moment ago, and kube-scheduler may still bind a pod by them; it is tried"
+                " again after a few seconds"
+            )
+        return None
 
     def shape(self, demand: WaitingDemand) -> Shape | None:
         """Return what decides the answer to a demand: demands of equal shape could stand for each other.

@@ -30,6 +30,10 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import ExtendedResources
 from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupdecider import GroupDecider
+from apportion.scheduling.preemption.eligibility import Eligibility
+from apportion.scheduling.preemption.evictions import Evicting
+from apportion.scheduling.preemption.holders import Holders
+from apportion.scheduling.preemption.preemptions import Preemptions
 from apportion.scheduling.preparing import Preparing, evaluate
 from apportion.scheduling.queuewalk import QueueWalk, Reserving
 from apportion.scheduling.reports import Reports
@@ -69,6 +73,8 @@ class Cycle:
         recorder: Recorder,
         debouncer: Debouncer,
         *,
+        evictor: Evicting,
+        eligibility: Eligibility,
         settings: CycleSettings,
         clock: Callable[[], float],
         manager: str,
@@ -98,6 +104,14 @@ class Cycle:
         self._reservations = decider.reservations
         self.quotas = decider.quotas
         self._preparing = Preparing(snapshot, budget=settings.selectors, clock=clock, wake=debouncer.wake)
+        self._preemptions = Preemptions(
+            decider,
+            Holders(snapshot, now, manager),
+            evictor,
+            eligibility,
+            clock=clock,
+            wake=debouncer.wake,
+        )
         self._deciding = False
         """Whether a pass is under way."""
         self._queue = QueueWalk(
@@ -151,6 +165,7 @@ class Cycle:
             await evaluating
         finally:
             evaluating.cancel()
+            await self._preemptions.end()
             await self._writes.finished()
 
     def once(self) -> None:
@@ -192,6 +207,7 @@ class Cycle:
             self._writes.make(self._extended.templates())
             self._reports.tell(len(demands), unservable)
             self._writes.keep(demand.key for demand in demands)
+            self._preemptions.begin(demands)
             yield None
 
             # 3. to 5. Decide one at a time; each decision is assumed before the next one is made.
@@ -203,6 +219,9 @@ class Cycle:
                     self._note_deallocations()
             if self._queue.ended_early:
                 self._debouncer.wake()
+            else:
+                self._preemptions.consider(demands)
+                yield None
 
             # 6. Let autoscalers see pods that only a new node would serve.
             shown = yield from self._autoscaling.look()

@@ -78,6 +78,10 @@ class Decider:
             self._first_seen.setdefault(key, now)
         self.refusals.refresh()
 
+    def waits_for(self, key: str) -> float:
+        """Return for how many seconds a demand has been seen to wait."""
+        return self._clock() - self._first_seen.get(key, self._clock())
+
     def rests(self, key: str) -> bool:
         """Say whether a demand backs off: its last write failed, or it was refused and nothing happened since."""
         return self.writes.paused(key) or self.refusals.stands(key)

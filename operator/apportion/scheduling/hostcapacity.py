@@ -8,7 +8,7 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
@@ -48,15 +48,8 @@ class _Fit:
         """Return it, or a copy where it is shared."""
         if not self.shared:
             return self
-        return _Fit(
-            self.pods,
-            self.wanted,
-            self.seen,
-            set(self.nodes),
-            dict(self.against),
-            self.reasons.copy(),
-            self.frozen,
-        )
+        nodes, against = set(self.nodes), dict(self.against)
+        return replace(self, nodes=nodes, against=against, reasons=self.reasons.copy(), shared=False)
 
     def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
         """Note what rules a node out; None: nothing does."""
@@ -157,6 +150,12 @@ class HostCapacity:
         """Return the cpu and memory that are promised, by node, on top of what bound pods take."""
         self._shared = True
         return self._taken
+
+    def left(self, node: str, names: Iterable[str]) -> dict[str, int]:
+        """Return what a node has left of each of these resources, below zero where it is overcommitted."""
+        allocatable, load = self.nodes[node].allocatable, self._load(node)
+        promised = self._promised.get(node, {})
+        return {name: allocatable.get(name, 0) - load.get(name, 0) - promised.get(name, 0) for name in names}
 
     def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Counter[str]]:
         """Return the nodes that could take all the pods together, and how many nodes each reason ruled out (a copy)."""

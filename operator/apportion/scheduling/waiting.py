@@ -113,6 +113,23 @@ def claims_of(pod: Pod, snapshot: Snapshot) -> tuple[Claim, ...] | None:
     return tuple(found)
 
 
+def is_current(demand: WaitingDemand, snapshot: Snapshot) -> bool:
+    """Say whether a demand still waits as it did when the queue was made."""
+    return (
+        all(
+            snapshot.claims.get(claim.uid) is claim
+            and snapshot.allocation(claim) is None
+            and snapshot.managed.owns(claim)
+            for claim in demand.claims
+        )
+        and all(snapshot.pods.get(pod.uid) is pod for pod in demand.pods)
+        and all(
+            snapshot.claims.get(claim.uid) is claim and snapshot.allocation(claim) is not None
+            for claim in demand.tied
+        )
+    )
+
+
 def priority_of(demand: WaitingDemand, managed: ManagedClasses) -> int:
     """Return the priority that counts in the queue."""
     if demand.priority and managed.policy(demand.claims[0]).queue.order == QueueOrder.FIFO:

@@ -78,7 +78,7 @@ class WaitingQueue:
         """Return all demands in queue order, and the claims and pods that cannot be served as they are.
 
         Yields after each few claims. Where the snapshot changes meanwhile, a demand may be outdated when it is decided
-        (`queuewalk.is_current`).
+        (`waiting.is_current`).
 
         Demands of higher priority go first, then older ones. For a demand whose policy says `queue.order: FIFO` the priority
         of its pods counts as 0: among such demands the older one goes first.

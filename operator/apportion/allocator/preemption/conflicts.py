@@ -139,11 +139,11 @@ def _slot(view: NodeView, alternatives: Sequence[Alternative], selectors: Select
 def _against(view: NodeView, node: NodeVictims, devices: int) -> dict[int, int]:
     """Return which victims have to go before each of the devices is free; all of them are free without any victim."""
     against = dict.fromkeys(bits(devices), 0)
-    rivals: dict[int, list[tuple[int, tuple[tuple[int, int], ...]]]] = {}
+    others: dict[int, list[tuple[int, tuple[tuple[int, int], ...]]]] = {}
     for device in against:
         if device in view.group_of:
             group, local = view.group_of[device]
-            rivals.setdefault(group, []).append((device, view.groups[group].group_type.needs[local]))
+            others.setdefault(group, []).append((device, view.groups[group].group_type.needs[local]))
     for index, victim in enumerate(node.victims):
         taken: dict[int, dict[int, int]] = {}
         for device in _devices(view, victim):
@@ -156,7 +156,7 @@ def _against(view: NodeView, node: NodeVictims, devices: int) -> dict[int, int]:
                     amounts[counter] = amounts.get(counter, 0) + amount
         for group, amounts in taken.items():
             left = view.groups[group].state.left
-            for device, need in rivals.get(group, ()):
+            for device, need in others.get(group, ()):
                 if any(
                     left[counter] - amounts.get(counter, 0) < amount for counter, amount in need if amount
                 ):

@@ -17,7 +17,7 @@ from apportion.allocator.state import State
 from apportion.allocator.terms import DEFAULT_TERMS, Terms
 from apportion.dra.device import DeviceId
 
-QUESTIONS = 256
+TRIES = 256
 """Questions that a search may ask of the allocator: some tenths of a millisecond each."""
 MOST_NODES = 32
 """Nodes of which a search takes bounds at most."""
@@ -31,16 +31,16 @@ def find_victims(
     wanted: Mapping[str, int] | None = None,
     terms: Terms = DEFAULT_TERMS,
     prefer: Mapping[DeviceId, int] | None = None,
-    questions: int = QUESTIONS,
+    tries: int = TRIES,
 ) -> VictimSet | None:
     """Return the cheapest victims; None if no node of these could serve the demand without some of its victims.
 
-    `wanted`: resources that the demand's pods request of a node, `pods` included. `questions`: with more of them more sets
+    `wanted`: resources that the demand's pods request of a node, `pods` included. `tries`: with more of them more sets
     are proven to be the cheapest. Of more than MOST_NODES nodes only the first are looked at: the caller takes turns.
 
     Raises BrokenInput if no state could serve the claims as they are written.
     """
-    budget, asked = Budget(questions), wanted or {}
+    budget, asked = Budget(tries), wanted or {}
     bounds: list[tuple[tuple[int, int], int]] = []
     for number, node in enumerate(nodes[:MOST_NODES]):
         if node.node in state.names():

@@ -144,9 +144,9 @@ class NodeSearch:
             without = released & ~(1 << index)
             if self._conflicts.holds_room(without):
                 released = without
-        in_its_way = released & ~concerned | self._conflicts.with_devices(self._devices(decision))
-        if in_its_way != released and self._serves(in_its_way & released) is not None:
-            released &= in_its_way
+        conflicting = released & ~concerned | self._conflicts.with_devices(self._devices(decision))
+        if conflicting != released and self._serves(conflicting & released) is not None:
+            released &= conflicting
         for index in self._dearest_first(released & concerned):
             without = released & ~(1 << index)
             if self._serves(without) is not None:

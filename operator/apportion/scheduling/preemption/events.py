@@ -1,0 +1,69 @@
+"""Every Event of preemption, one function each, with a fixed reason.
+
+Of an object in another namespace only kind and priority are named: its name is its tenant's business. The operator's log
+names all.
+"""
+
+from collections.abc import Iterable
+
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.cluster.recorder import About, Recorder
+from apportion.dra.pod import Pod
+from apportion.scheduling.waiting import WaitingDemand
+
+
+def preempting(recorder: Recorder, demand: WaitingDemand, victims: Iterable[Pod], node: str) -> None:
+    """Pods are evicted for the demand."""
+    pods = list(victims)
+    own = sorted(pod.name for pod in pods if pod.namespace == demand.claims[0].namespace)
+    theirs = len(pods) - len(own)
+    named = [*own, *([f"{theirs} of other namespaces"] if theirs else [])]
+    priority = max((pod.priority for pod in pods), default=0)
+    text = (
+        f"evicting {len(pods)} pod{'s' if len(pods) != 1 else ''} of priority {priority} or lower on node {node}"
+        f" ({', '.join(named)}); this pod has priority {demand.priority}, and the devices are kept for it"
+    )
+    _about(recorder, demand, "Preempting", text)
+
+
+def preempted(recorder: Recorder, victim: Pod, demand: WaitingDemand) -> None:
+    """A pod was evicted for the demand."""
+    claim = demand.claims[0]
+    who = f"claim {claim.name}" if claim.namespace == victim.namespace else "a claim of another namespace"
+    text = (
+        f"evicted, because its devices are needed for {who} of priority {demand.priority}; this pod has priority"
+        f" {victim.priority}"
+    )
+    recorder.warning(_pod(victim), "Preempted", text)
+
+
+def blocked(recorder: Recorder, demand: WaitingDemand, victim: Pod, reason: str) -> None:
+    """A pod may not be evicted for the demand now."""
+    if victim.namespace == demand.claims[0].namespace:
+        text = f"pod {victim.name} is not evicted: {reason}"
+    else:
+        text = (
+            f"a pod of priority {victim.priority} in another namespace is not evicted: a PodDisruptionBudget or the API"
+            " server forbids it now"
+        )
+    _about(recorder, demand, "PreemptionBlocked", text)
+
+
+def in_vain(recorder: Recorder, demand: WaitingDemand, seconds: float) -> None:
+    """Pods were evicted, and the demand was not served."""
+    text = (
+        "pods were evicted for this, and it could not be served all the same; for its namespace nobody is evicted for"
+        f" {seconds:.0f} s"
+    )
+    _about(recorder, demand, "PreemptionInVain", text)
+
+
+def _about(recorder: Recorder, demand: WaitingDemand, reason: str, text: str) -> None:
+    for claim in demand.claims:
+        recorder.warning(About(CLAIMS, claim.name, claim.uid, claim.namespace), reason, text)
+    for pod in demand.pods:
+        recorder.warning(_pod(pod), reason, text)
+
+
+def _pod(pod: Pod) -> About:
+    return About(PODS, pod.name, pod.uid, pod.namespace)

@@ -1,0 +1,140 @@
+"""Evictions: carries out what was decided for one demand, in the background.
+
+In: a preemption. Out: its pods, evicted one after the other once the server would let all of them go; or that it has stopped, because one
+of them may not go, or because this replica may not write.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from apportion import metrics
+from apportion.cluster.recorder import Recorder
+from apportion.dra.pod import Pod
+from apportion.errors import ApiError, NotLeading, Unanswered
+from apportion.scheduling.preemption import events
+from apportion.scheduling.preemption.cooldown import Cooldown
+from apportion.scheduling.preemption.evictor import Refused
+from apportion.scheduling.preemption.reservation import Reservation
+from apportion.scheduling.waiting import WaitingDemand
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True, eq=False)
+class Preemption:
+    """Pods that go for one demand."""
+
+    demand: WaitingDemand
+    reservation: Reservation
+    pods: tuple[Pod, ...]
+    """Those to evict, in order."""
+    began: float
+    tries: int = 1
+    evicted: int = 0
+    asked_until: float | None = None
+    """When the last eviction was asked for; None: it goes on."""
+    stopped: bool = False
+    """An eviction was refused: other victims have to be found."""
+    gone_since: float | None = None
+    """Since when all victims are gone."""
+    granted: bool = False
+    """The demand was given the devices; the watch has not shown it yet, or has shown that they were taken back."""
+    given_up: bool = False
+    """The demand was served, or is gone: nobody else is evicted for it."""
+    looked: object = None
+    """What the snapshot was when the demand was last asked about."""
+
+
+class Evicting(Protocol):
+    """Evicts single pods; see `Evictor`."""
+
+    async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
+        """Return a pod that could not be evicted now, together with the others; None if all could."""
+
+    async def evict(self, pod: Pod) -> Refused | None:
+        """Evict a pod; returns why it stays."""
+
+
+class Evictions:
+    """Those under way."""
+
+    def __init__(
+        self,
+        evictor: Evicting,
+        recorder: Recorder,
+        cooldown: Cooldown,
+        *,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` wakes the cycle when all is asked for."""
+        self._evictor = evictor
+        self._recorder = recorder
+        self._cooldown = cooldown
+        self._clock = clock
+        self._wake = wake
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, preemption: Preemption) -> None:
+        """Evict the pods of a preemption; one without pods is done."""
+        if not preemption.pods:
+            preemption.asked_until = self._clock()
+            return
+        task = asyncio.create_task(self._carry_out(preemption))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def answered(self) -> None:
+        """Wait for the answers to all that was asked so far."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _carry_out(self, preemption: Preemption) -> None:
+        """Evict the pods one after the other, once the server would let all of them go."""
+        demand = preemption.demand
+        try:
+            refused = await self._evictor.refusal(preemption.pods)
+            if refused is not None:
+                self._refused(preemption, refused)
+            elif not preemption.given_up:
+                events.preempting(self._recorder, demand, preemption.pods, preemption.reservation.node)
+                for pod in preemption.pods:
+                    refused = await self._evict(preemption, pod)
+                    if refused is not None:
+                        self._refused(preemption, refused)
+                        break
+        except (ApiError, NotLeading) as error:
+            _log.info("preemption.stopped", claim=demand.claims[0].key, error=str(error))
+            preemption.stopped = True
+        except Exception:  # noqa: BLE001 - whatever it is, the devices are not kept for ever
+            _log.exception("preemption.defect", claim=demand.claims[0].key)
+            preemption.stopped = True
+        finally:
+            preemption.asked_until = self._clock()
+            self._wake()
+
+    async def _evict(self, preemption: Preemption, pod: Pod) -> Refused | None:
+        """Evict one pod, unless the demand needs it no more."""
+        if preemption.given_up:
+            return None
+        try:
+            refused = await self._evictor.evict(pod)
+        except Unanswered as error:
+            # It ends, or it does not: the watch shows which.
+            _log.info("preemption.unanswered", pod=pod.key, error=str(error))
+            return None
+        if refused is None:
+            preemption.evicted += 1
+            metrics.PREEMPTED_PODS.inc()
+            events.preempted(self._recorder, pod, preemption.demand)
+            _log.info("pod.preempted", pod=pod.key, claim=preemption.demand.claims[0].key)
+        return refused
+
+    def _refused(self, preemption: Preemption, refused: Refused) -> None:
+        self._cooldown.spare(refused.pod.uid)
+        preemption.stopped = True
+        events.blocked(self._recorder, preemption.demand, refused.pod, refused.reason)
+        _log.info("preemption.blocked", pod=refused.pod.key, reason=refused.reason)

@@ -1,0 +1,108 @@
+"""Evictor: evicts pods through the Eviction API, which guards PodDisruptionBudgets.
+
+In: pods in the version that was decided upon. Out: evicted pods, or why one of them stays. First all are asked for without effect
+(dry run), and the budgets that several of them share are counted, because the server looks at one pod at a time. Every
+request checks the lease first and carries the pod's UID.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import BUDGETS, PODS
+from apportion.dra.pod import Pod
+from apportion.dra.podrelations import label_selector
+from apportion.errors import ApiError, BrokenInput, Missing, Overtaken, Unanswered
+
+_TOO_MANY = 429
+"""HTTP status of an eviction that a PodDisruptionBudget forbids now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A pod that may not be evicted now."""
+
+    pod: Pod
+    reason: str
+    """What the server says; names the PodDisruptionBudget."""
+
+
+class Evictor:
+    """Evicts pods."""
+
+    def __init__(self, client: Client, *, fence: Callable[[], None]) -> None:
+        """`fence` raises NotLeading when a write may not begin."""
+        self._client = client
+        self._fence = fence
+
+    async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
+        """Return a pod that could not be evicted now, together with the others; None if all could. Nothing is evicted.
+
+        Raises Unreachable when the server does not say.
+        """
+        for pod in pods:
+            refused = await self._ask(pod, dryRun="All")
+            if refused is not None:
+                return refused
+        spaces = Counter(pod.namespace for pod in pods)
+        for namespace, count in spaces.items():
+            if count > 1:
+                mine = [pod for pod in pods if pod.namespace == namespace]
+                listed = await self._client.list(BUDGETS, namespace=namespace)
+                for raw in listed["items"]:
+                    refused = _exceeded(raw, mine)
+                    if refused is not None:
+                        return refused
+        return None
+
+    async def evict(self, pod: Pod) -> Refused | None:
+        """Evict a pod; returns why it stays. One that is gone, or has another UID, counts as evicted.
+
+        Raises NotLeading before anything is asked, Unreachable when nothing was done, Unanswered when nobody knows.
+        """
+        return await self._ask(pod)
+
+    async def _ask(self, pod: Pod, **params: str) -> Refused | None:
+        self._fence()
+        body: dict[str, Any] = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        try:
+            await self._client.create(
+                PODS, body, namespace=pod.namespace, under=f"{pod.name}/eviction", **params
+            )
+        except (Missing, Overtaken):
+            return None
+        except ApiError as error:
+            # Of a pod in several budgets the server says 500, before it does anything.
+            several = isinstance(error, Unanswered) and "more than one PodDisruptionBudget" in str(error)
+            overloaded = error.status == _TOO_MANY and "disruption budget" not in str(error)
+            if several or (400 <= error.status < 500 and not overloaded):
+                return Refused(pod, str(error))
+            raise
+        return None
+
+
+def _exceeded(raw: dict[str, Any], pods: Sequence[Pod]) -> Refused | None:
+    """Return one of the pods if a PodDisruptionBudget selects more of them than may go now."""
+    name = raw["metadata"]["name"]
+    try:
+        selected = label_selector(raw.get("spec") or {}, "selector", at="spec")
+    except BrokenInput:
+        selected = ()
+    mine = [
+        pod
+        for pod in pods
+        if selected is not None and all(each.matches(pod.labels.get(each.key)) for each in selected)
+    ]
+    allowed = int((raw.get("status") or {}).get("disruptionsAllowed") or 0)
+    if len(mine) <= max(allowed, 1):
+        return None  # the server has said yes to each of them
+    return Refused(
+        mine[allowed], f"PodDisruptionBudget {name} allows {allowed} of the {len(mine)} pods to go now"
+    )

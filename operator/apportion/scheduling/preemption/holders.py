@@ -1,0 +1,215 @@
+"""Holders: the pods that could be evicted for a demand, node by node, with what they give back and what their loss costs.
+
+In: the snapshot, a demand, the rule of who may go for whom. Out: the allocator's `NodeVictims`, and the pods behind each victim.
+
+A victim is a pod whose claims we allocated in classes of policies with preemption on, on one node, with all pods that share
+these claims. Left alone: pods that have their devices for less than `minRuntime`, claims that are allocated without a pod or reserved for something
+else than pods, pods that are about to start with such a claim, claims that another allocator allocated, and who was refused
+by a PodDisruptionBudget a moment ago. (Static pods cannot name claims.) What ends already is waited for: it costs nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from apportion.allocator.preemption.victims import LEAVING, NodeVictims, Victim, VictimGroup
+from apportion.api.policy import PreemptionMode
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+from apportion.scheduling.backfill.nodeendings import seconds
+from apportion.scheduling.hostcapacity import HostCapacity, total
+from apportion.scheduling.preemption.eligibility import Eligibility, Holder
+from apportion.scheduling.waiting import WaitingDemand, immediate
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleVictims:
+    """What could be evicted for one demand."""
+
+    nodes: tuple[NodeVictims, ...]
+    pods: dict[str, tuple[Pod, ...]]
+    """The live pods of each victim, by its key."""
+    groups: dict[str, tuple[Pod, ...]]
+    """The live pods of each group, by its key, on all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsByNode:
+    """The claims whose devices could be taken back."""
+
+    claims: dict[str, list[Claim]]
+    """By node."""
+    ending: frozenset[str]
+    """Nodes where a claim loses its devices soon, because all of its pods end."""
+
+
+@dataclass(slots=True)
+class Holders:
+    """Reads who has devices."""
+
+    snapshot: Snapshot
+    now: Callable[[], float]
+    """Seconds since 1970."""
+    manager: str
+    """Our field manager: only what we wrote is taken back."""
+    _groups: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
+
+    def by_node(self) -> ClaimsByNode:
+        """Return the claims whose devices could be taken back."""
+        found: dict[str, list[Claim]] = {}
+        ending: set[str] = set()
+        for claim in self.snapshot.claims_of(self.snapshot.claim_index.allocated):
+            node = claim.allocation.node if claim.allocation is not None else None
+            if node is not None and self._may_be_taken(claim):
+                found.setdefault(node, []).append(claim)
+                if self._ends(claim):
+                    ending.add(node)
+        return ClaimsByNode(found, frozenset(ending))
+
+    def read(
+        self,
+        demand: WaitingDemand,
+        claims: Iterable[tuple[str, list[Claim]]],
+        capacity: HostCapacity,
+        rule: Eligibility,
+        spared: Callable[[str], bool],
+        wanted: Iterable[str],
+    ) -> PossibleVictims:
+        """Return the victims on these nodes; `wanted`: the resources that the demand's pods request; `rule` says who may go, `spared` of a pod's UID that it may not go now."""
+        self._groups = {}
+        nodes: list[NodeVictims] = []
+        pods: dict[str, tuple[Pod, ...]] = {}
+        for node, own in claims:
+            victims: list[Victim] = []
+            for holder in self._holders(node, own):
+                victim = self._victim(node, holder, demand, rule, spared)
+                if victim is not None:
+                    victims.append(victim)
+                    pods[victim.key] = tuple(pod for pod in holder.pods if not pod.deleting)
+            groups = {each.group: self._group(self._groups[each.group]) for each in victims if each.group}
+            nodes.append(
+                NodeVictims(node, tuple(victims), groups, capacity.left(node, wanted))
+                if node in capacity.nodes
+                else NodeVictims(node, ())
+            )
+        return PossibleVictims(tuple(nodes), pods, dict(self._groups))
+
+    def _may_be_taken(self, claim: Claim) -> bool:
+        """Say whether its policy lets its devices be taken back, and the end of its pods gives them back."""
+        snapshot = self.snapshot
+        if claim.allocated_by != self.manager or immediate(claim) or not snapshot.managed.owns(claim):
+            return False
+        if snapshot.managed.policy(claim).preemption.mode is PreemptionMode.NEVER:
+            return False
+        return all(each.resource == "pods" and not each.api_group for each in claim.reserved_for)
+
+    def _ends(self, claim: Claim) -> bool:
+        """Say whether a claim is about to lose its devices, because all pods that have reserved it are over or end."""
+        users = [self.snapshot.pods.get(each.uid) for each in claim.reserved_for]
+        return bool(users) and all(pod is None or pod.deleting or pod.finished for pod in users)
+
+    def _holders(self, node: str, claims: Iterable[Claim]) -> Iterator[Holder]:
+        """Yield the holders on a node; only such as may be taken apart as a whole."""
+        seen: set[str] = set()
+        for claim in sorted(claims, key=lambda each: each.uid):
+            if claim.uid in seen:
+                continue
+            found = self._joined(claim)
+            seen.update(each.uid for each in found.claims)
+            if self._is_whole(node, found):
+                yield found
+
+    def _joined(self, first: Claim) -> Holder:
+        """Return the claims and pods that belong together with a claim."""
+        claims, pods = {first.uid: first}, dict[str, Pod]()
+        left = [first]
+        while left:
+            for pod in self.snapshot.users(left.pop()):
+                if pod.uid in pods or pod.finished or (pod.node is None and pod.gates):
+                    continue
+                pods[pod.uid] = pod
+                for claim in self.snapshot.named_claims(pod):
+                    if claim is not None and claim.uid not in claims and claim.allocation is not None:
+                        claims[claim.uid] = claim
+                        left.append(claim)
+        live = tuple(pods[uid] for uid in sorted(pods))
+        members = [each for pod in live for each in self._members(pod)]
+        priority = max([pod.priority for pod in (*live, *members)], default=LEAVING)
+        return Holder(tuple(claims[uid] for uid in sorted(claims)), live, priority)
+
+    def _is_whole(self, node: str, holder: Holder) -> bool:
+        return all(
+            self._may_be_taken(claim) and claim.allocation is not None and claim.allocation.node == node
+            for claim in holder.claims
+        ) and all(pod.node == node for pod in holder.pods)
+
+    def _victim(
+        self,
+        node: str,
+        holder: Holder,
+        demand: WaitingDemand,
+        rule: Eligibility,
+        spared: Callable[[str], bool],
+    ) -> Victim | None:
+        live = [pod for pod in holder.pods if not pod.deleting]
+        holds = {each.uid: each.allocation.results for each in holder.claims if each.allocation is not None}
+        freed = total([pod for pod in holder.pods if pod.node == node])
+        key = min(holds)
+        if not live:
+            return Victim(key, LEAVING, 0, 0, holds, freed) if all(map(self._ends, holder.claims)) else None
+        names = {pod.uid: self._group_of(pod) for pod in live}
+        groups = set(names.values())
+        if len(groups) > 1 or not rule.may_go(holder, demand) or any(spared(uid) for uid in names):
+            return None
+        group = groups.pop()
+        if group and not all(self._is_ours(pod) for pod in self._groups[group]):
+            return None
+        age = min(self._age(claim) for claim in holder.claims)
+        if age < max(self._least_runtime(claim) for claim in holder.claims):
+            return None
+        return Victim(key, holder.priority, len(live), int(age) * len(live), holds, freed, group)
+
+    def _age(self, claim: Claim) -> float:
+        """Return for how many seconds a claim has had its devices."""
+        stamp = claim.allocation.timestamp if claim.allocation is not None else None
+        return max(0.0, self.now() - seconds(stamp)) if stamp else 0.0
+
+    def _least_runtime(self, claim: Claim) -> float:
+        return self.snapshot.managed.policy(claim).preemption.min_runtime.total_seconds()
+
+    # Groups. ----------------------------------------------------------------------------------------------------
+
+    def _group_of(self, pod: Pod) -> str:
+        """Return the key of the pod's group, if it needs a number of pods; its members are then known."""
+        if pod.group is None or not pod.group.least:
+            return ""
+        key = f"{pod.namespace}/{pod.group.name}"
+        if key not in self._groups:
+            self._groups[key] = tuple(self._members(pod))
+        return key
+
+    def _members(self, pod: Pod) -> list[Pod]:
+        """Return the live pods of a pod's group that run."""
+        if pod.group is None or not pod.group.least:
+            return []
+        uids = self.snapshot.pod_index.members(pod.namespace, pod.group.name)
+        return [
+            each
+            for each in self.snapshot.pods_of(uids)
+            if each.node is not None and not each.deleting and not each.finished
+        ]
+
+    def _is_ours(self, pod: Pod) -> bool:
+        claims = list(self.snapshot.named_claims(pod))
+        return bool(claims) and all(claim is not None and self._may_be_taken(claim) for claim in claims)
+
+    def _group(self, members: tuple[Pod, ...]) -> VictimGroup:
+        least = max([pod.group.least for pod in members if pod.group is not None], default=0)
+        ages = [
+            min(
+                [self._age(claim) for claim in self.snapshot.named_claims(pod) if claim is not None],
+                default=0.0,
+            )
+            for pod in members
+        ]
+        return VictimGroup(max(0, len(members) - least), len(members), sum(int(age) for age in ages))

@@ -1,0 +1,162 @@
+"""Preemption: pods of lower priority go for those that wait, as few as are enough, and what they give back is kept."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from testbed.binaries import Binaries
+from testbed.controlplane import ControlPlane
+from testbed.demo.nodes import DEMO_MANIFESTS, h100
+from testbed.eventually import eventually
+from testbed.installation import Installation
+from testbed.versions import OLDEST
+from tests.e2e.preemptible import FIRST, SECOND, ask, on_card, preemptible, protect
+from tests.e2e.tenant import LEASE, MANAGED, PATIENCE, Tenant, devices, serving
+
+
+class Preemption:
+    """What holds on every version."""
+
+    async def test_a_whole_card_gets_the_one_small_partition_that_blocks_it(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """The oldest pod goes: on the other card there are two; victim and preemptor can read why."""
+        async with preemptible(installation):
+            await ask(team, "alone", "1g.10gb", "low", on_card(FIRST))
+            await team.running("alone")
+            for name in ("one", "two"):
+                await ask(team, name, "1g.10gb", "low", on_card(SECOND))
+            await team.running("one", "two")
+            await ask(team, "whole", "7g.80gb", "high")
+            await team.running("whole")
+
+            assert await pods(team) == {"one": "Running", "two": "Running", "whole": "Running"}
+            await team.event("alone", "Preempted", "claim whole of priority 1000", "has priority 10")
+            await team.event("whole", "Preempting", "(alone)", "priority 1000")
+            await team.empty()
+
+    async def test_a_disruption_budget_protects_a_pod_and_others_go(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """Nobody is evicted before the server has said yes for all: the next best victims are two."""
+        async with preemptible(installation):
+            await ask(team, "alone", "1g.10gb", "low", on_card(FIRST))
+            for name in ("one", "two"):
+                await ask(team, name, "1g.10gb", "low", on_card(SECOND))
+            await team.running("alone", "one", "two")
+            await protect(team, "alone")
+            await ask(team, "whole", "7g.80gb", "high")
+            await team.running("whole")
+
+            assert await pods(team) == {"alone": "Running", "whole": "Running"}
+            await team.event("whole", "PreemptionBlocked", "pod alone is not evicted", "keep-alone")
+            await team.empty()
+
+
+class TestPreemption(Preemption):
+    """The default version."""
+
+    async def test_what_is_freed_goes_to_the_preemptor_although_others_wait_for_it(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """An older claim of low priority waits for a half of the card; the victim asks again at once, too."""
+        async with preemptible(installation, [FIRST]):
+            await ask(team, "victim", "1g.10gb", "low")
+            await team.running("victim")
+            await ask(team, "waits", "4g.40gb", "low")
+            await team.event("waits", "ClaimsNotAllocated")
+            await ask(team, "whole", "7g.80gb", "high")
+            await team.running("whole")
+            await ask(team, "again", "1g.10gb", "low")
+            await team.event("again", "ClaimsNotAllocated")
+
+            assert devices(await team.claim("waits")) == []
+            assert await pods(team) == {"waits": "Pending", "whole": "Running", "again": "Pending"}
+            await team.empty()
+
+    async def test_an_operator_that_is_killed_after_the_eviction_costs_the_preemptor_nothing(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """The victim takes its time to end; the next operator keeps its devices for the same claim, and evicts nobody."""
+        [operator] = installation.operators
+        kubelet = installation.kubelets["h100-b"]
+        async with preemptible(installation, [FIRST]):
+            kubelet.stop_seconds = 6.0
+            try:
+                await ask(team, "victim", "1g.10gb", "low")
+                await team.running("victim")
+            finally:
+                kubelet.stop_seconds = 0.0
+            await ask(team, "whole", "7g.80gb", "high")
+            await eventually(
+                lambda: team.pod("victim"), lambda found: found["metadata"].get("deletionTimestamp")
+            )
+            await operator.stop(grace=0)
+            # It fits beside the victim that ends: served, it would be in the way.
+            await ask(team, "small", "1g.10gb", "low")
+            operator.start()
+            await team.running("whole", within=2 * PATIENCE)
+
+            assert devices(await team.claim("small")) == []
+            assert "pod.preempted" not in operator.log.read_text().rpartition("operator.starting")[2]
+            await team.empty()
+
+    async def test_nobody_goes_for_a_pod_that_does_not_preempt(
+        self, installation: Installation, team: Tenant
+    ) -> None:
+        """`preemptionPolicy: Never` of its priority; it waits like any other."""
+        async with preemptible(installation, [FIRST], after="0s"):
+            await ask(team, "keeps", "1g.10gb", "low")
+            await team.running("keeps")
+            await ask(team, "polite", "7g.80gb", "polite")
+            await ask(team, "equal", "7g.80gb", "low")
+            await team.event("polite", "ClaimsNotAllocated")
+            await team.event("equal", "ClaimsNotAllocated")
+            # A search for victims is made every second.
+            await ask(team, "whole", "7g.80gb", "high")
+            await team.event("keeps", "Preempted")
+            await team.running("whole")
+            assert devices(await team.claim("polite")) == []
+            await team.empty()
+
+
+@pytest.fixture(scope="module")
+async def oldest_installation(oldest_binaries: Binaries) -> AsyncIterator[Installation]:
+    """Install on the oldest version with the right to evict, on one node."""
+    async with (
+        ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster,
+        Installation(
+            cluster, [h100("h100-b")], operator_options=LEASE, manifests=DEMO_MANIFESTS
+        ) as installed,
+    ):
+        await serving(installed)
+        yield installed
+
+
+class TestPreemptionOnOldest(Preemption):
+    """The oldest supported version."""
+
+    @pytest.fixture
+    def installation(self, oldest_installation: Installation) -> Installation:
+        """The tests' installation."""
+        return oldest_installation
+
+    @pytest.fixture
+    async def team(self, oldest_installation: Installation) -> Tenant:
+        """Make a managed namespace; it goes with the control plane."""
+        name = await oldest_installation.cluster.make_namespace("team", MANAGED)
+        return Tenant(oldest_installation, name)
+
+
+async def pods(tenant: Tenant) -> dict[str, str]:
+    """Wait until no pod of a namespace is ending, and return their phases."""
+
+    async def found() -> list[dict[str, object]]:
+        path = f"/api/v1/namespaces/{tenant.namespace}/pods"
+        every, _ = await tenant.installation.cluster.api.items(path)
+        return every
+
+    left = await eventually(
+        found, lambda every: not any("deletionTimestamp" in each["metadata"] for each in every)
+    )
+    return {each["metadata"]["name"]: each["status"]["phase"] for each in left}

@@ -1,0 +1,170 @@
+"""Pods that have devices and may be evicted, and an evictor that a test steers."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apportion.api.contract import GATE
+from apportion.cluster.client import Client
+from apportion.cluster.kinds import CLAIMS, PODS
+from apportion.dra.allocation import Allocation
+from apportion.dra.claim import Claim
+from apportion.dra.pod import Pod
+from apportion.scheduling.cycle import Cycle
+from apportion.scheduling.preemption.eligibility import Eligibility
+from apportion.scheduling.preemption.evictor import Refused
+from tests.observedcluster import Json, ObservedCluster, request
+from tests.scheduling.queued import fleet
+
+SEARCHED = 1.5
+"""Seconds after which victims are searched again."""
+
+
+@dataclass
+class SteeredEvictor:
+    """Lets pods end as the watch would show it; a protected one stays."""
+
+    world: ObservedCluster
+    protected: Collection[str] = ()
+    """Pods (names) that a budget protects."""
+    protected_late: Collection[str] = ()
+    """Those that it protects only when they are asked for in earnest."""
+    evicted: list[str] = field(default_factory=list)
+
+    async def refusal(self, pods: Sequence[Pod]) -> Refused | None:
+        found = [pod for pod in pods if pod.name in self.protected]
+        return Refused(found[0], "PodDisruptionBudget keep needs it") if found else None
+
+    async def evict(self, pod: Pod) -> Refused | None:
+        if pod.name in {*self.protected, *self.protected_late}:
+            return Refused(pod, "PodDisruptionBudget keep needs it")
+        self.evicted.append(pod.name)
+        mark_ending(self.world, pod.name)
+        return None
+
+
+@dataclass
+class Trial:
+    """A cluster of GPUs with preemption on, and what it does in passes."""
+
+    world: ObservedCluster
+    cycle: Cycle
+    evictor: SteeredEvictor
+
+    @property
+    def evicted(self) -> list[str]:
+        """Pods that were evicted, in order."""
+        return self.evictor.evicted
+
+    async def passes(self, count: int = 2) -> None:
+        """Make passes, far enough apart for a search in each."""
+        for _ in range(count):
+            self.world.clock.now += SEARCHED
+            self.cycle.once()
+            for claim in tuple(self.world.snapshot.claims.values()):
+                allocation = self.world.snapshot.allocation(claim)
+                if claim.allocation is None and allocation is not None:
+                    written(self.world, claim, allocation)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+
+def trial(
+    client: Client, gpus: int, *, nodes: int = 1, rule: Eligibility | None = None, **preemption: str
+) -> Trial:
+    """Return nodes with so many GPUs each, and a policy by which pods go at once."""
+    world = fleet({f"n{number + 1}": ("h100", gpus) for number in range(nodes)})
+    settings = {"mode": "LowerPriority", "after": "0s", "minRuntime": "0s", "cooldown": "60s", **preemption}
+    # Nothing is reserved for those that wait: what becomes of freed devices is decided by preemption alone.
+    world.policy("p", preemption=settings, queue={"mostReserved": 0})
+    evictor = SteeredEvictor(world)
+    return Trial(world, world.cycle(client, evictor=evictor, eligibility=rule), evictor)
+
+
+def holds(
+    world: ObservedCluster,
+    name: str,
+    *gpus: int,
+    priority: int = 0,
+    node: str = "n1",
+    age: float = 3600.0,
+    metadata: Json | None = None,
+    **spec: Any,
+) -> None:
+    """Let a pod on a node have GPUs, since `age` seconds."""
+    claim = world.claim(name, request("gpu", count=len(gpus)))
+    pod = world.pod(name, name, spec={"nodeName": node, "priority": priority, **spec})
+    pod["metadata"] |= metadata or {}
+    world.see(PODS, pod)
+    stamp = world.time(-age)
+    user = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+    world.allocate(claim, node, *(f"gpu-{each}" for each in gpus), timestamp=stamp, reservedFor=[user])
+
+
+def waits(world: ObservedCluster, name: str, gpus: int, priority: int = 0, **spec: Any) -> None:
+    """Let a pod wait for so many GPUs."""
+    world.claim(name, request("gpu", count=gpus))
+    world.pod(name, name, gates=(GATE,), spec={"priority": priority, **spec})
+
+
+def mark_ending(world: ObservedCluster, name: str) -> None:
+    """Show that a pod is being deleted."""
+    found = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
+    spec: Json = {"nodeName": found.node, "priority": found.priority}
+    spec["resourceClaims"] = [{"name": each.name, "resourceClaimName": each.claim} for each in found.claims]
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": found.uid,
+        "labels": dict(found.labels),
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }
+    if found.group is not None:
+        metadata["annotations"] = {"apportion.dev/pod-group-min-count": str(found.group.least)}
+    world.see(PODS, {"metadata": metadata, "spec": spec})
+
+
+def ends(world: ObservedCluster, *names: str) -> None:
+    """Show that pods are gone and their claims with them, as those of a template are."""
+    for name in names:
+        pod = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
+        world.gone(PODS, {"metadata": {"name": name, "namespace": "team", "uid": pod.uid}})
+        world.gone_claim(name)
+
+
+def written(world: ObservedCluster, claim: Claim, allocation: Allocation) -> None:
+    """Show that a decision was written, as of now."""
+    raw = {"metadata": {"name": claim.name, "namespace": "team", "uid": claim.uid}}
+    requests = [request("gpu", count=len(allocation.results))]
+    raw["spec"] = {"devices": {"requests": requests}}
+    world.allocate(
+        raw, str(allocation.node), *(each.device.name for each in allocation.results), timestamp=world.time()
+    )
+
+
+def loses_its_devices(world: ObservedCluster, name: str) -> None:
+    """Show that kube-scheduler reserved a claim, could not place its pod, and took the allocation back."""
+    claim = world.snapshot.claim("team", name)
+    assert claim is not None
+    assert claim.allocation is not None
+    [pod] = world.snapshot.users(claim)
+    if pod.gates:
+        world.pod(pod.name, name, spec={"priority": pod.priority})
+    requests = [request("gpu", count=len(claim.allocation.results))]
+    raw: Json = {"metadata": {"name": name, "namespace": "team", "uid": claim.uid}}
+    raw["spec"] = {"devices": {"requests": requests}}
+    devices = [each.device.name for each in claim.allocation.results]
+    user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    world.allocate(raw, str(claim.allocation.node), *devices, timestamp=world.time(), reservedFor=[user])
+    world.see(CLAIMS, {"metadata": raw["metadata"], "spec": raw["spec"]})
+
+
+def starts(world: ObservedCluster, name: str) -> None:
+    """Show that the pod of a claim was bound with its devices."""
+    claim = world.snapshot.claim("team", name)
+    assert claim is not None
+    assert claim.allocation is not None
+    pod = next(pod for pod in world.snapshot.pods.values() if pod.name == name)
+    gpus = [int(each.device.name.removeprefix("gpu-")) for each in claim.allocation.results]
+    holds(world, name, *gpus, priority=pod.priority, node=str(claim.allocation.node), age=0.0)

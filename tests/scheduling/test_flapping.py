@@ -1,0 +1,98 @@
+"""No two workloads evict each other in turns (kubernetes-sigs/kueue 3779, 7101), whatever they ask for and whichever of them returns."""
+
+import random
+from dataclasses import dataclass, field
+
+from apportion.cluster.client import Client
+from tests.scheduling.evicting import Trial, ends, loses_its_devices, starts, trial, waits
+
+ROUNDS = 1000
+STEPS = 5
+
+
+@dataclass
+class Workload:
+    """Makes its pod again whenever that was evicted, as a Job does."""
+
+    name: str
+    gpus: int
+    priority: int
+    pods: int = 0
+    running: bool = False
+    evicted: list[int] = field(default_factory=list)
+    """By what step each of its pods was evicted."""
+
+    @property
+    def pod(self) -> str:
+        return f"{self.name}-{self.pods}"
+
+    def make(self, made: Trial) -> None:
+        self.pods += 1
+        self.running = False
+        waits(made.world, self.pod, self.gpus, self.priority)
+
+
+async def test_of_a_pair_each_pod_goes_at_most_once_and_never_for_the_other_one_in_turn(
+    unanswered: Client,
+) -> None:
+    """A thousand pairs on one to four GPUs, back at once when evicted, with all pauses off: one eviction settles them."""
+    went = 0
+    for seed in range(ROUNDS):
+        rng = random.Random(seed)  # noqa: S311 - a test that can be repeated
+        made = trial(unanswered, rng.randint(1, 4), cooldown="0s")
+        pair = [Workload(name, rng.randint(1, 4), rng.randint(0, 2)) for name in ("a", "b")]
+        rng.shuffle(pair)
+        for each in pair:
+            each.make(made)
+            if rng.random() < 0.7:
+                await made.passes(1)
+                start(made, pair)
+        for step in range(STEPS):
+            await made.passes(1)
+            start(made, pair)
+            end(made, pair, step, rng)
+        high, low = sorted(pair, key=lambda each: -each.priority)
+        assert high.evicted == [], seed
+        assert len(low.evicted) <= (high.priority > low.priority), seed
+        went += len(low.evicted)
+    assert went > ROUNDS / 20
+
+
+async def test_a_preemptor_that_nobody_starts_evicts_ever_more_seldom(unanswered: Client) -> None:
+    """A scheduler refuses it each time, and its victim is back at once: twelve hours cost the victim six pods, not thousands."""
+    made = trial(unanswered, 1, cooldown="10m")
+    low, high = Workload("low", 1, 0), Workload("high", 1, 5)
+    low.make(made)
+    await made.passes(1)
+    start(made, [low])
+    high.make(made)
+    rng = random.Random(0)  # noqa: S311 - a test that can be repeated
+    for step in range(12 * 60):
+        await made.passes(1)
+        made.world.clock.now += 60
+        start(made, [low])
+        end(made, [low], step, rng, always=True)
+        if high.pod in made.world.places():
+            loses_its_devices(made.world, high.pod)
+    assert 3 <= len(low.evicted) <= 7
+    gaps = [after - before for before, after in zip(low.evicted, low.evicted[1:], strict=False)]
+    assert gaps == sorted(gaps)
+
+
+def start(made: Trial, workloads: list[Workload]) -> None:
+    """Bind the pods that have their devices."""
+    for each in workloads:
+        if not each.running and each.pod in made.world.places():
+            starts(made.world, each.pod)
+            each.running = True
+
+
+def end(
+    made: Trial, workloads: list[Workload], step: int, rng: random.Random, *, always: bool = False
+) -> None:
+    """Let evicted pods be gone, sooner or later, and their workloads make new ones."""
+    for each in workloads:
+        if each.pod in made.evicted and (always or rng.random() < 0.7):
+            each.evicted.append(step)
+            ends(made.world, each.pod)
+            each.make(made)
