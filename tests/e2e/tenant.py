@@ -222,7 +222,7 @@ class Tenant:
             return [
                 {"reason": each["reason"], "message": each["message"], "type": each["type"]}
                 for each in found
-                if each["involvedObject"]["name"] == about
+                if each["involvedObject"].get("name") == about
                 and each["involvedObject"].get("namespace") in (None, self.namespace)
             ]
 

@@ -11,6 +11,7 @@ from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
+from tests.e2e.quotas import Quotas
 from tests.e2e.tenant import (
     GATE,
     LEASE,
@@ -124,3 +125,7 @@ async def test_one_partition_lives_its_whole_life(
         await team.delete(*each)
     assert await eventually(lambda: phase(name), lambda now: now == "gone", within=30) == "gone"
     assert await cut() == []
+
+
+class TestQuotasOnOldest(Quotas):
+    node = "gpus"

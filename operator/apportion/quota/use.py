@@ -81,6 +81,11 @@ class QuotaUse:
         rows = zip(self.resources, self.used, asked, ahead or [0] * len(asked), strict=True)
         return all(not more or used + first + more <= one.guaranteed for one, used, more, first in rows)
 
+    def may_reclaim(self, cohort: str) -> bool:
+        """Say whether it is of a cohort, and some of what is guaranteed to it is not used."""
+        rows = zip(self.resources, self.used, strict=True)
+        return self.quota.spec.cohort == cohort and any(used < one.guaranteed for one, used in rows)
+
     def borrowed(self, index: int) -> int:
         """Return how much of a resource is used beyond the guarantee."""
         return max(0, self.used[index] - self.resources[index].guaranteed)

@@ -106,16 +106,16 @@ class QueueWalk:
         """
         self.granted, self.ended_early = 0, False
         self._preparing.begin(number)
-        refusals, planner = self._decider.refusals, self._decider.planner
-        self._decider.begin(number, gone, came)
+        decider, refusals, planner = self._decider, self._decider.refusals, self._decider.planner
+        decider.begin(number, gone, came)
         refusals.follow(gone, self._grouped.follow(gone, came))
-        yield from self._decider.quotas.begin(gone, came)
-        single, alike = self._decider.quotas.without_waiting(*refusals.split())
+        yield from decider.quotas.begin(gone, came)
+        single, alike = decider.quotas.without_waiting(*refusals.split())
         queue = self._grouped.queue(single, self._group_decider.skips)
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         self._group_decider.begin(groups)
-        self._decider.reservations.begin(gone, came, groups, self._group_decider.skips)
+        decider.begin_reservations(gone, came, groups, self._group_decider.skips)
         former, self._groups = self._groups, frozenset(group.key for group in groups)
         refusals.forget(former - self._groups)
         capacity = self._read()
@@ -164,7 +164,7 @@ class QueueWalk:
             for each in waiting
             if not isinstance(each, CrossGroupDemand)
             and decider.refusals.was_refused(each.key)
-            and not any(demand.key in decider.quotas.over for demand in members_of(each))
+            and not decider.quotas.stands_back(members_of(each))
             and all(is_current(demand, self._snapshot) for demand in members_of(each))
             and (isinstance(each, WaitingDemand) or each.whole)
         ]

@@ -215,6 +215,34 @@ class Admission:
         use = self.use(demand.claims[0].namespace) if len(demand.pods) > 1 else None
         return parts_within(demand, use, self._snapshot, shares=self.shares) if use is not None else iter(())
 
+    def _yields(self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand]) -> bool:
+        """Say whether demands of one namespace would borrow what is guaranteed to others of their cohort that wait for it."""
+        use = self.charging.usage.of(demands[0].claims[0].namespace)
+        cohort = use.quota.spec.cohort if use is not None else None
+        before = [each for each in ahead if self.charging.usage.of(each.claims[0].namespace) is use]
+        if use is None or cohort is None or use.within_guarantee(self._expected([*before, *demands], use)):
+            return False
+        others = [each for each in self.charging.usage if each is not use and each.may_reclaim(cohort)]
+        return bool(others) and any(
+            other in others and other.within_guarantee(self._expected((each,), other))
+            for each in self.waiting.values()
+            if self._snapshot.allocation(each.claims[0]) is None
+            and (other := self.charging.usage.of(each.claims[0].namespace)) is not None
+        )
+
+    def stands_back(self, demands: Sequence[WaitingDemand], ahead: Sequence[WaitingDemand] = ()) -> bool:
+        """Say whether nothing is to be reserved for demands: they wait for their quota, or others of their cohort go first.
+
+        `ahead`: demands for which something is reserved.
+        """
+        return bool(demands) and (
+            any(each.key in self.over for each in demands) or self._yields(demands, ahead)
+        )
+
+    def _expected(self, demands: Sequence[WaitingDemand], use: QuotaUse) -> list[int]:
+        claims = [claim for demand in demands for claim in demand.claims]
+        return self.charging.expected(claims, use, shares=self.shares)
+
     def cohorts(self) -> Cohorts:
         """Return the cohorts of quotas, to be filled with what waits in a pass."""
         return Cohorts(self.charging, self.totals.of, shares=self.shares)

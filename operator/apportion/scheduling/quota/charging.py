@@ -5,13 +5,15 @@ of an allocation that its claim has lost stays charged until the pod has ended. 
 allocation is first seen, later if no slice has it then. Without quotas nothing is followed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim, RequestSlot
 from apportion.quota.charge import Charge, charges
+from apportion.quota.least import least
 from apportion.quota.usage import Usage
+from apportion.quota.use import QuotaUse
 
 AT_ONCE = 64
 """Claims that are looked at before `steps` yields."""
@@ -71,10 +73,17 @@ class Charging:
         for _ in self.steps():
             pass
 
-    def learnt(self, claim: Claim) -> tuple[Charge, ...] | None:
-        """Return what a claim with the same requests was charged last, if one was."""
-        found = self._learnt.get(id(claim.slots))
-        return found[1] if found is not None else None
+    def expected(self, claims: Iterable[Claim], use: QuotaUse, *, shares: bool) -> list[int]:
+        """Return what claims take of a quota's resources: as the last ones with the same requests, else at least.
+
+        `shares`: some devices give shares.
+        """
+        total = [0] * len(use.resources)
+        for claim in claims:
+            known = self._learnt.get(id(claim.slots))
+            own = use.amounts(known[1]) if known is not None else least((claim,), use, shares=shares)
+            total = [before + more for before, more in zip(total, own, strict=True)]
+        return total
 
     def _look(self, name: tuple[str, str]) -> None:
         """Charge the claims of this name: the one that there is, and one of that name that was deleted."""

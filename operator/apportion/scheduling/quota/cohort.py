@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from apportion.quota.least import least
 from apportion.quota.use import QuotaUse, Total
 from apportion.scheduling.groups import Queued, WaitingGroup
 from apportion.scheduling.quota.charging import Charging
@@ -108,7 +107,8 @@ class Cohort:
         if use is None:
             raise TypeError(f"namespace {namespace} has no quota")
         ahead = self._ahead.setdefault(use.name, _Ahead(use))
-        asked = self._asked(queued, use)
+        claims = [claim for demand in _demands(queued) for claim in demand.claims]
+        asked = self._charging.expected(claims, use, shares=self._shares)
         line = self._lines.setdefault((use.name, tuple(map(bool, asked))), _Line(ahead))
         line.put(namespace, (-priority, place, queued, asked))
 
@@ -136,15 +136,6 @@ class Cohort:
         if found is not None:
             _, ahead, asked = found
             ahead.add(asked, -1)
-
-    def _asked(self, queued: Queued, use: QuotaUse) -> list[int]:
-        """Return what it takes: as the last claims with the same requests, else at least."""
-        total = [0] * len(use.resources)
-        for claim in [claim for demand in _demands(queued) for claim in demand.claims]:
-            known = self._charging.learnt(claim)
-            own = use.amounts(known) if known is not None else least((claim,), use, shares=self._shares)
-            total = [before + more for before, more in zip(total, own, strict=True)]
-        return total
 
 
 class Cohorts:
