@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from apportion.allocator.state import State
-from apportion.cluster.kinds import CLAIMS, CLASSES, NODES, PODS, SLICES, ResourceKind
+from apportion.cluster.kinds import CLAIMS, CLASSES, NAMESPACES, NODES, PODS, QUOTAS, SLICES, ResourceKind
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from bench.generator import ScenarioSpec, generate
@@ -28,7 +28,7 @@ from testbed.cycle import build_cycle, now
 
 WARM = 16
 """Pods served before the timed pass, so that selectors are compiled and node classes are known."""
-WAITING = (1, 64, 512)
+WAITING = (1, 64, 512, 1000)
 ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 
 Json = dict[str, Any]
@@ -36,6 +36,10 @@ Json = dict[str, Any]
 
 def main(
     size: Annotated[str, typer.Option(help="small, large (100, 1000 nodes), or a number.")] = "large",
+    tenants: Annotated[int, typer.Option(min=1, help="Namespaces over which the pods are spread.")] = 1,
+    quotas: Annotated[  # noqa: FBT002 - typer makes a flag of it
+        bool, typer.Option("--quotas", help="Every namespace has a quota, half of them in one cohort.")
+    ] = False,
 ) -> None:
     """Time one pass for each number of waiting pods."""
     console = Console()
@@ -44,9 +48,12 @@ def main(
         table.add_column(name, justify="right")
     with refusals(console):
         world = read_json(generate("whole-gpu", ScenarioSpec(size, None, 1))[0])
+    if tenants > 1:
+        for number, claim in enumerate(world["claims"]):
+            claim["metadata"]["namespace"] = f"tenant-{number % tenants}"
     most = len(world["claims"]) - WARM
     for waiting in (*(number for number in WAITING if number < most), most):
-        found = asyncio.run(_pass(world, waiting))
+        found = asyncio.run(_pass(world, waiting, quotas=quotas))
         table.add_row(str(waiting), str(found.served), f"{found.ms:,.0f}", f"{found.ms / waiting:.2f}")
     console.print(table)
 
@@ -59,7 +66,7 @@ class Pass:
     ms: float
 
 
-class _UnansweredApi:
+class UnansweredApi:
     """A client whose writes are never answered."""
 
     def __getattr__(self, _name: str) -> Any:
@@ -69,13 +76,20 @@ class _UnansweredApi:
         return never
 
 
-async def _pass(world: Mapping[str, Any], waiting: int) -> Pass:
+async def _pass(world: Mapping[str, Any], waiting: int, *, quotas: bool) -> Pass:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     snapshot = Snapshot(State(), wake=lambda: None)
     _observe(snapshot, NODES, [row | {"status": {"allocatable": ROOM}} for row in world["nodes"]])
     _observe(snapshot, CLASSES, [_managed(row) for row in world["classes"]])
     _observe(snapshot, SLICES, world["slices"])
-    client: Any = _UnansweredApi()
+    if quotas:
+        names = sorted({claim["metadata"]["namespace"] for claim in world["claims"]})
+        _observe(
+            snapshot, NAMESPACES, [{"metadata": {"name": name, "labels": {"own": name}}} for name in names]
+        )
+        counted = [row["metadata"]["name"] for row in world["classes"]]
+        _observe(snapshot, QUOTAS, [_quota(name, number, counted) for number, name in enumerate(names)])
+    client: Any = UnansweredApi()
     recorder = Recorder(client, component="bench", clock=time.monotonic, now=now)
     cycle = build_cycle(client, snapshot, recorder)
     claims = world["claims"]
@@ -109,6 +123,15 @@ def _observe(snapshot: Snapshot, kind: ResourceKind, rows: list[Json]) -> None:
 
 def _managed(row: Json) -> Json:
     return row | {"metadata": row["metadata"] | {"labels": {"apportion.dev/managed": "true"}}}
+
+
+def _quota(name: str, number: int, classes: list[str]) -> Json:
+    resources = [
+        {"name": f"r{index}", "deviceClass": each, "guaranteed": 100, "limit": 100_000}
+        for index, each in enumerate(classes)
+    ]
+    spec = {"namespaceSelector": {"matchLabels": {"own": name}}, "resources": resources}
+    return {"metadata": {"name": name}, "spec": spec | ({"cohort": "half"} if number % 2 == 0 else {})}
 
 
 def _pod(claim: Json) -> Json:

@@ -111,7 +111,7 @@ class ProductReplay:
             self._hosts[name] = _Host(resources, resources)
             state.put_node(name, {})
             state.put_host(name, resources)
-            state.put_slice(Slice.from_json(_slice(name, node.free.model, len(node.free.free_milli))))
+            state.put_slice(Slice.from_json(node_slice(name, node.free.model, len(node.free.free_milli))))
         state.settle()
 
     def _place(self, pod: Pod, number: int) -> bool:
@@ -168,7 +168,8 @@ class ProductReplay:
         self._bound.append(name)
 
 
-def _slice(node: str, model: str, count: int) -> dict[str, object]:
+def node_slice(node: str, model: str, count: int) -> dict[str, object]:
+    """Return the slice of a node, as JSON."""
     device = {
         "attributes": {"model": {"string": model}},
         "capacity": {"milli": {"value": str(WHOLE)}},

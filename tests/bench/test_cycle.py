@@ -17,6 +17,17 @@ def test_a_pass_serves_the_waiting_pods(tmp_path: Path) -> None:
     assert 1 < counts[-1][1] <= counts[-1][0]
 
 
+def test_quotas_that_leave_room_serve_the_same_pods(tmp_path: Path) -> None:
+    """Each namespace has one, half of them in a cohort; nobody meets a limit."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "APPORTION_SHARED": str(shared("peer").parent)}
+    served = []
+    for options in ((), ("--quotas",)):
+        done = bench("bench.cycle", "--size", "8", "--tenants", "2", *options, **environment)
+        assert done.returncode == 0, done.stderr
+        served.append([line.split("│")[1:3] for line in done.stdout.splitlines() if line.startswith("│")])
+    assert served[0] == served[1]
+
+
 def test_an_unknown_size_is_refused() -> None:
     """The message names it; there is no traceback."""
     done = bench("bench.cycle", "--size", "huge")

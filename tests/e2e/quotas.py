@@ -176,7 +176,7 @@ class Quotas:
         await blocker.running("all")
         return blocker
 
-    async def test_quotas_that_cannot_work_as_written_say_so_and_harm_nobody(
+    async def test_quotas_that_cannot_work_as_written_say_so_and_others_are_served(
         self, installation: Installation, tenants: tuple[Tenant, Tenant]
     ) -> None:
         """A limit below the guarantee is refused; an unknown class and an unknown capacity get a condition, two for one namespace both."""

@@ -80,11 +80,10 @@ class Decider:
             self._first_seen.setdefault(key, now)
         self.refusals.refresh()
 
-<<<<<<< HEAD
     def waits_for(self, key: str) -> float:
         """Return for how many seconds a demand has been seen to wait."""
         return self._clock() - self._first_seen.get(key, self._clock())
-=======
+
     def begin_reservations(
         self,
         gone: Collection[str],
@@ -100,7 +99,6 @@ class Decider:
                 self.reservations.drop(key_of(each.head))
             else:
                 ahead.extend(members_of(each.head))
->>>>>>> 070a7ff (Quotas: what is reserved or borrowed stands back behind what others of the cohort are guaranteed; live tests on both versions)
 
     def rests(self, key: str) -> bool:
         """Say whether a demand backs off: its last write failed, or it was refused and nothing happened since."""
