@@ -138,7 +138,7 @@ class _Simulation:
                 "cpu": f"{node.free.cpu}m", "memory": f"{node.memory}Mi", "pods": "500"
             }  # fmt: skip
             self._observe(kinds.NODES, node.name, status={"allocatable": room})
-            raw = node_slice(node.name, node.free.model, len(node.free.free_milli))
+            raw: Json = node_slice(node.name, node.free.model, len(node.free.free_milli))
             self._observe(kinds.SLICES, node.name, spec=raw["spec"])
         for name in self._waiting:
             self._observe(kinds.NAMESPACES, name, labels={"tenant": name})

@@ -85,8 +85,7 @@ class Quotas:
             await blue.make(pod("other", "other"))
             await blue.running("other")
             words = "AcceleratorQuota red, resource gpus: used 2, asked 1, limit 2"
-            for name in ("three",):
-                await red.event(name, "ExceedsLimit", words)
+            await red.event("three", "ExceedsLimit", words)
             found = await eventually(
                 lambda: status(installation, "red"),
                 lambda now: conditions(now).get("Served") == "ExceedsLimit",
@@ -112,10 +111,11 @@ class Quotas:
         entry = {"name": "memory", "capacity": "gpu.apportion.dev/memory", "limit": "20Gi"}
         async with objects(installation, quota("memory", entry, team="red")):
             small = profile("1g.10gb")
-            for name in ("a", "b", "c"):
-                await red.make(claim(name, first_available((GPU, "true"), (MIG, small))))
-                await red.make(pod(name, name))
-            await red.running("a", "b")
+            for names in (("a", "b"), ("c",)):
+                for name in names:
+                    await red.make(claim(name, first_available((GPU, "true"), (MIG, small))))
+                    await red.make(pod(name, name))
+                await red.running("a", "b")
             await red.event("c", "ExceedsLimit", "resource memory", "limit 20Gi")
             found = [device for name in "ab" for device in devices(await red.claim(name))]
             assert ["-mig-1g10gb-" in device for device in found] == [True, True]

@@ -17,12 +17,10 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.admissible import Admissible
-from apportion.scheduling.backfill.heads import key_of, members_of
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.groups import WaitingGroup
 from apportion.scheduling.hostcapacity import HostCapacity, requested
 from apportion.scheduling.planner import Planner
 from apportion.scheduling.quota.admission import Admission
@@ -83,22 +81,6 @@ class Decider:
     def waits_for(self, key: str) -> float:
         """Return for how many seconds a demand has been seen to wait."""
         return self._clock() - self._first_seen.get(key, self._clock())
-
-    def begin_reservations(
-        self,
-        gone: Collection[str],
-        came: Collection[WaitingDemand],
-        groups: Iterable[WaitingGroup],
-        skips: Callable[[str], bool],
-    ) -> None:
-        """Start a pass of the reservations (as their `begin`); none stays that others of a cohort go before."""
-        self.reservations.begin(gone, came, groups, skips)
-        ahead: list[WaitingDemand] = []
-        for each in tuple(self.reservations.reserved):
-            if self.quotas.stands_back(members_of(each.head), ahead):
-                self.reservations.drop(key_of(each.head))
-            else:
-                ahead.extend(members_of(each.head))
 
     def rests(self, key: str) -> bool:
         """Say whether a demand backs off: its last write failed, or it was refused and nothing happened since."""

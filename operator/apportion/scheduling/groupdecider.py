@@ -5,7 +5,7 @@ none, and Events that say what is missing. Allocations of a group that cannot be
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from apportion.allocator.demand import Demand
@@ -16,7 +16,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
-from apportion.scheduling.backfill.heads import key_of
+from apportion.scheduling.backfill.heads import key_of, members_of
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groups import WaitingGroup
@@ -62,6 +62,19 @@ class GroupDecider:
         kept = {group.pod_group.key for group in groups} | self._skipped.keys()
         self._since = {key: at for key, at in self._since.items() if key in kept}
         self._rests = {key: rest for key, rest in self._rests.items() if key in kept}
+
+    def begin_reservations(
+        self, gone: Collection[str], came: Collection[WaitingDemand], groups: Iterable[WaitingGroup]
+    ) -> None:
+        """Start a pass of the reservations (as their `begin`); none stays behind which others of a cohort would wait."""
+        reservations, quotas = self._decider.reservations, self._decider.quotas
+        reservations.begin(gone, came, groups, self.skips)
+        ahead: list[WaitingDemand] = []
+        for each in tuple(reservations.reserved):
+            if quotas.stands_back(members_of(each.head), ahead):
+                reservations.drop(key_of(each.head))
+            else:
+                ahead.extend(members_of(each.head))
 
     def decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
         """Serve a group or say why not; returns how many claims were granted."""

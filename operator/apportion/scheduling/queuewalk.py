@@ -26,7 +26,7 @@ from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.turns import Turns
-from apportion.scheduling.waiting import WaitingDemand
+from apportion.scheduling.waiting import WaitingDemand, is_current
 
 _log = structlog.get_logger()
 _FRESH = 0.2
@@ -115,7 +115,7 @@ class QueueWalk:
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         self._group_decider.begin(groups)
-        decider.begin_reservations(gone, came, groups, self._group_decider.skips)
+        self._group_decider.begin_reservations(gone, came, groups)
         former, self._groups = self._groups, frozenset(group.key for group in groups)
         refusals.forget(former - self._groups)
         capacity = self._read()
@@ -277,23 +277,6 @@ class QueueWalk:
             self._decider.refusals.refuse(queued.key, "defect")
             events.defect(self._recorder, members)
             return 0
-
-
-def is_current(demand: WaitingDemand, snapshot: Snapshot) -> bool:
-    """Say whether a demand still waits as it did when the queue was made."""
-    return (
-        all(
-            snapshot.claims.get(claim.uid) is claim
-            and snapshot.allocation(claim) is None
-            and snapshot.managed.owns(claim)
-            for claim in demand.claims
-        )
-        and all(snapshot.pods.get(pod.uid) is pod for pod in demand.pods)
-        and all(
-            snapshot.claims.get(claim.uid) is claim and snapshot.allocation(claim) is not None
-            for claim in demand.tied
-        )
-    )
 
 
 def _key(queued: Queued) -> str:
