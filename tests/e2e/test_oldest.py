@@ -12,6 +12,7 @@ from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
 from tests.e2e.quotas import Quotas
+from tests.e2e.reserved import large_pod_is_served, reserving
 from tests.e2e.tenant import (
     GATE,
     LEASE,
@@ -70,6 +71,16 @@ async def test_guard_and_gate_work_there(
     for tenant in (team, plain):
         await tenant.running("waits", within=60)
         await tenant.delete("Pod", "waits")
+
+
+async def test_a_large_pod_is_overtaken_only_by_pods_that_end_before(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """What is reserved there is told and kept as on the newest version."""
+    team, _ = namespaces
+    async with reserving(installation) as reserved_class:
+        await large_pod_is_served(team, reserved_class)
+        await team.empty()
 
 
 async def test_one_partition_lives_its_whole_life(

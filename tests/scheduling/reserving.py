@@ -108,7 +108,7 @@ class Reserving:
 
     def reservations(self) -> list[Reservation]:
         """Return all reservations."""
-        return [*self.cycle._reservations.reserved]
+        return [*self.cycle.reserved]
 
     def held(self) -> dict[str, list[str]]:
         """Return the keys under which devices are reserved, with the devices, as the allocator's state has them."""

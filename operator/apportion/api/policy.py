@@ -131,7 +131,7 @@ class Queue(Model):
     """How old a pod that cannot be served is when devices are reserved for it, as a duration (60s, 10m); 0s: at once. They are
     those that it can have first, by the runtimes that other pods declare. Until then others get them only if they end before
     (annotation apportion.dev/max-runtime, or activeDeadlineSeconds of the pod), or have a higher priority."""
-    most_reserved: Annotated[int, Field(ge=0, le=64)] = 4
+    most_reserved: Annotated[int, Field(ge=0, le=64)] = 8
     """For how many pods, or pod groups, devices are reserved at once: the first of the queue. 0: for none."""
     autoscale: Autoscale = Autoscale.WHEN_NOTHING_FITS
     """When a pod that waits for devices loses its scheduling gate without them, so that cluster autoscalers see it as

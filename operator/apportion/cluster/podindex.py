@@ -3,7 +3,7 @@
 In: pods as they come and go. Out: the few that a pass has to look at, and the load of every node.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
 from apportion.dra.pod import Pod
@@ -24,6 +24,9 @@ class PodIndex:
         self._users: dict[tuple[str, str], set[str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
+        self._load_by_priority: dict[str, dict[int, dict[str, int]]] = {}
+        self._priorities: Counter[int] = Counter()
+        """How many bound pods have each priority."""
         self._cut_off: OrderedDict[str, None] = OrderedDict()
         """UIDs of bound pods that were deleted before they had ended; the newest 10,000."""
 
@@ -76,13 +79,30 @@ class PodIndex:
         """Return what pods that are bound to the node request of it, `pods` included."""
         return self._load.get(node, {})
 
+    def has_lower(self, priority: int) -> bool:
+        """Say whether a pod of lower priority is bound to any node."""
+        return any(each < priority for each in self._priorities)
+
+    def removable(self, node: str, priority: int) -> Mapping[str, int]:
+        """Return what pods of lower priority that are bound to the node request of it, `pods` included."""
+        found: Counter[str] = Counter()
+        for level, load in self._load_by_priority.get(node, {}).items():
+            if level < priority:
+                found.update(load)
+        return found
+
     def _add(self, pod: Pod | None, sign: int) -> None:
         place = _node_load(pod)
         if pod is None or place is None:
             return
+        self._priorities[pod.priority] += sign
+        if not self._priorities[pod.priority]:
+            del self._priorities[pod.priority]
         load = self._load.setdefault(place[0], {})
+        level = self._load_by_priority.setdefault(place[0], {}).setdefault(pod.priority, {})
         for resource, amount in (*pod.requests.items(), ("pods", 1)):
             load[resource] = load.get(resource, 0) + sign * amount
+            level[resource] = level.get(resource, 0) + sign * amount
 
 
 def _node_load(pod: Pod | None) -> tuple[str, Mapping[str, int]] | None:

@@ -18,14 +18,9 @@ from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import as_claim, backed
-from apportion.scheduling.hostcapacity import (
-    HostCapacity,
-    against,
-    constraints_of,
-    is_allocated,
-    requested,
-)
+from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
+from apportion.scheduling.podneeds import against, constraints_of, is_allocated, requested
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared
@@ -42,7 +37,7 @@ class Candidates:
         self._snapshot = snapshot
         self._exclusions = exclusions
         self._still_prepared = still_prepared
-        self._capacity = HostCapacity((), snapshot.pod_index.load)
+        self._capacity = HostCapacity((), snapshot.pod_index.load, snapshot.pod_index.removable)
         self._hosts = self._pods = -1
         """How far the changes of nodes and pods were read."""
         self._neighbours = Neighbours(snapshot, lambda pod: pod.node or _promised_node(pod, snapshot))
@@ -79,13 +74,16 @@ class Candidates:
                 capacity.drop(uid)
         return capacity
 
-    def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
-        """Return what to ask of the allocator; or, as text for people, why no node could take the pods."""
+    def ask(self, demand: WaitingDemand, capacity: HostCapacity, *, preempting: bool = False) -> Demand | str:
+        """Return what to ask of the allocator; or, as text for people, why no node could take the pods.
+
+        `preempting`: pods of lower priority do not count. kube-scheduler preempts them once our gate is gone.
+        """
         paused = self._paused(demand)
         if paused is not None:
             return paused
         pods = unplaced(demand, self._snapshot)
-        nodes, reasons = self._nodes(demand, pods, capacity)
+        nodes, reasons = self._nodes(demand, pods, capacity, preempting=preempting)
         if not nodes:
             counts = [f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])]
             return "no node can take the pod: " + ("; ".join(counts) or "there are no nodes")
@@ -146,7 +144,9 @@ class Candidates:
         except BrokenInput:
             return None
         version = self._snapshot.volumes.version if any(volumes) else 0
-        return Shape(query, tuple([constraints_of(pod) for pod in pods]), tuple(volumes), version)
+        constraints = tuple([constraints_of(pod) for pod in pods])
+        preempts = demand.priority if all(pod.preempts for pod in pods) else None
+        return Shape(query, (*constraints, preempts), tuple(volumes), version, demand.priority)
 
     def _conditioned(
         self, pod: Pod, allowed: frozenset[str], capacity: HostCapacity, reasons: dict[str, int]
@@ -237,13 +237,13 @@ class Candidates:
         return Demand(demand.asked, frozenset({node}), excluded, TOLERATIONS, seed=demand.key)
 
     def _nodes(
-        self, demand: WaitingDemand, pods: Sequence[Pod], capacity: HostCapacity
+        self, demand: WaitingDemand, pods: Sequence[Pod], capacity: HostCapacity, *, preempting: bool
     ) -> tuple[frozenset[str], Mapping[str, int]]:
         """Return the nodes where the demand's pods could go, and how many nodes each reason ruled out.
 
         `pods`: those of them that no node has yet.
         """
-        allowed, reasons = capacity.fitting(pods)
+        allowed, reasons = capacity.fitting(pods, preempting=preempting)
         return self._suiting(demand, allowed, reasons, capacity), reasons
 
     def possible(self, demand: WaitingDemand, capacity: HostCapacity) -> frozenset[str]:

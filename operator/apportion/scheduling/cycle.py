@@ -8,7 +8,7 @@ and forgotten when the write fails. A pass is done in slices, between which othe
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 import structlog
@@ -23,6 +23,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.scheduling import events, unservedevents
 from apportion.scheduling.autoscaling import Autoscaling
+from apportion.scheduling.backfill.reservation import Reservation
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.clearing import Overlaps
 from apportion.scheduling.decider import Decider
@@ -135,6 +136,11 @@ class Cycle:
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)
         self._overlaps = Overlaps(snapshot)
         self._last = clock()
+
+    @property
+    def reserved(self) -> Collection[Reservation]:
+        """Return what is reserved for the first of the queue."""
+        return self._reservations.reserved
 
     def age(self) -> float:
         """Seconds since the last pass began."""

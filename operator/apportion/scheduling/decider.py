@@ -4,25 +4,29 @@ In: a demand, the capacity of nodes. Out: a decision that is assumed at once and
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
+from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import Answer
+from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.admissible import Admissible
+from apportion.scheduling.backfill.preempting import preempting
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.exclusions import Exclusions
-from apportion.scheduling.hostcapacity import HostCapacity, requested
+from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.planner import Planner
+from apportion.scheduling.podneeds import requested
 from apportion.scheduling.quota.admission import Admission
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.refusals import Refusals
@@ -104,7 +108,7 @@ class Decider:
             return 0
 
     def _decide(self, demand: WaitingDemand, capacity: HostCapacity) -> int:
-        shape = self._shape(demand)
+        shape = self.shape(demand)
         try:
             return self._decide_allowed(self.quotas.check(demand, shape), shape, capacity)
         except OverLimit:
@@ -114,7 +118,7 @@ class Decider:
 
     def _decide_allowed(self, demand: WaitingDemand, as_written: Shape | None, capacity: HostCapacity) -> int:
         """Decide for what a quota leaves of a demand; `as_written`: the shape of the whole. Raises OverLimit: its devices take too much."""
-        shape = self._shape(demand)
+        shape = self.shape(demand)
         known = self.refusals.of_shape(shape)
         if known is not None:
             self.refusals.cover(demand, shape)
@@ -124,7 +128,7 @@ class Decider:
         # What is reserved for a demand was told when it was.
         explained = demand.key in self.reservations or self.refusals.is_explained(demand, shape)
         named = shape is not None and shape.named
-        asked = self.planner.no_node(demand.key) or self.candidates.ask(demand, capacity)
+        asked = self.planner.no_node(demand.key) or self.ask(demand, capacity)
         if isinstance(asked, str):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
@@ -139,14 +143,14 @@ class Decider:
         planned = answer is not None
         if answer is None and explained:
             answer = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
-            answer = answer or self.reservations.decide(demand, asked, terms)
+            answer = answer or self.otherwise(demand, asked, terms, capacity)
             if answer is None:
                 self.refusals.refuse_with_shape(demand)
                 return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
-            answer = self.reservations.decide(demand, asked, terms) or answer
+            answer = self.otherwise(demand, asked, terms, capacity) or answer
         if isinstance(answer, Refusal):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
@@ -167,6 +171,25 @@ class Decider:
     def _parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterable[WaitingDemand]:
         return self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ()
 
+    def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
+        """Return what to ask of the allocator, also where pods of lower priority have to go; or why no node could take the pods."""
+        asked = self.candidates.ask(demand, capacity)
+        if isinstance(asked, str):
+            return preempting(demand, self.candidates, capacity, self.snapshot) or asked
+        return asked
+
+    def otherwise(
+        self, demand: WaitingDemand, asked: Demand, terms: Terms, capacity: HostCapacity
+    ) -> Decision | None:
+        """Return what a demand that was refused gets of what is reserved, or where pods of lower priority have to go; None: nothing."""
+        found = self.reservations.decide(demand, asked, terms)
+        if found is not None:
+            return found
+        further = preempting(demand, self.candidates, capacity, self.snapshot, asked)
+        if further is None:
+            return None
+        return decide(self.snapshot.state, further, terms, prefer=self.candidates.idle)
+
     def _grant_part(self, parts: Iterable[WaitingDemand], capacity: HostCapacity) -> int:
         """Serve the first that can be served of some of the pods that share claims; returns how many claims were granted."""
         for part in parts:
@@ -185,67 +208,13 @@ class Decider:
                 return len(part.claims)
         return 0
 
-    def refused_among(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> frozenset[str]:
-        """Return the demands (keys) whose shape is refused; of shapes that were refused before one demand is asked about."""
-        shapes = [self._shape(demand) for demand in demands]
-        asked_about: set[Shape] = set()
-        for demand, shape in zip(demands, shapes, strict=True):
-            if shape is None or shape.named or shape in asked_about or self.refusals.is_refused_shape(shape):
-                continue
-            if not self.refusals.was_refused(demand.key) or self.rests(demand.key):
-                continue
-            asked_about.add(shape)
-            refusal = self._refusal(demand, capacity, allocate)
-            if refusal is not None:
-                self.refusals.refuse_shape(shape, refusal, named=False)
-        return frozenset(
-            demand.key
-            for demand, shape in zip(demands, shapes, strict=True)
-            if self.refusals.is_refused_shape(shape)
-        )
-
-    def stays_refused(self, demand: WaitingDemand, capacity: HostCapacity) -> bool:
-        """Say whether a demand that was refused would be refused for its shape now, too; then it is, and its shape with it.
-
-        Where it could be served, or its Event is due, nothing changes: it has to be decided.
-        """
-        shape = self._shape(demand)
-        if self.refusals.is_refused_shape(shape):
-            return True
-        if not self.refusals.is_explained(demand, shape) or self._refusal(demand, capacity, decide) is None:
-            return False
-        self.refusals.refuse_with_shape(demand)
-        return True
-
-    def _refusal(
-        self, demand: WaitingDemand, capacity: HostCapacity, how: Callable[..., Answer | None]
-    ) -> Refusal | str | None:
-        """Return why a demand cannot be served now; None where it can, or where an error is met.
-
-        `how`: `allocate`, or `decide`, which gives no reason: the text is then empty. An error, or a defect, is met again
-        when the demand is decided by itself, and reported then.
-        """
-        terms = terms_of(self.snapshot.managed.policy(demand.claims[0]))
-        try:
-            asked = self.candidates.ask(demand, capacity)
-            if isinstance(asked, str):
-                return asked
-            answer = how(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
-            if not isinstance(answer, Decision):
-                answer = self.reservations.decide(demand, asked, terms) or answer
-        except Exception:  # noqa: BLE001 - whatever it is, see above
-            return None
-        if answer is None:
-            return ""
-        return answer if isinstance(answer, Refusal) else None
-
     def refuse_costly(self, demand: WaitingDemand, error: BrokenInput) -> None:
         """Refuse a demand whose selectors cost more than one claim may spend."""
         self.refusals.refuse(demand.key, "costly")
-        self.refusals.cover(demand, self._shape(demand), costly=True)
+        self.refusals.cover(demand, self.shape(demand), costly=True)
         events.costly(self.recorder, demand, error)
 
-    def _shape(self, demand: WaitingDemand) -> Shape | None:
+    def shape(self, demand: WaitingDemand) -> Shape | None:
         """Return the shape by which a demand is refused; None where pods share claims: a part of them may fit.
 
         None, too, where devices are reserved for the demand: others of its shape may not use them.

@@ -20,7 +20,7 @@ from apportion.dra.allocation import Allocation
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
-from apportion.scheduling.hostcapacity import against, constraints_of, lacking, total
+from apportion.scheduling.podneeds import against, constraints_of, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_CLASSES = 32

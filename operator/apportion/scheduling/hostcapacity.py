@@ -14,9 +14,7 @@ from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
-from apportion.dra.taint import Taint, untolerated
-
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+from apportion.scheduling.podneeds import against, constraints_of, is_allocated, lacking, total
 
 MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""
@@ -33,6 +31,8 @@ class _Fit:
 
     pods: Sequence[Pod]
     wanted: Resources
+    above: int | None = None
+    """Pods of lower priority than this do not count; None: all do."""
     seen: int = -1
     """How far the changes of nodes were read."""
     nodes: set[str] = field(default_factory=set)
@@ -74,10 +74,16 @@ class _Fit:
 class HostCapacity:
     """What is left on every node."""
 
-    def __init__(self, nodes: Iterable[Node] = (), load: Callable[[str], Resources] = lambda _: {}) -> None:
-        """`load` returns what bound pods request of a node, by its name, `pods` included."""
+    def __init__(
+        self,
+        nodes: Iterable[Node] = (),
+        load: Callable[[str], Resources] = lambda _: {},
+        removable: Callable[[str, int], Resources] = lambda _name, _priority: {},
+    ) -> None:
+        """`load` returns what bound pods request of a node, by its name, `pods` included; `removable` those below a priority."""
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self._load = load
+        self._removable = removable
         self._pods: dict[str, tuple[str, Pod]] = {}
         """Pods that allocations send to a node, by UID."""
         self._promised: dict[str, dict[str, int]] = {}
@@ -90,7 +96,7 @@ class HostCapacity:
 
     def copy(self) -> "HostCapacity":
         """Return a copy, in which pods can be counted that are only tried."""
-        found = HostCapacity((), self._load)
+        found = HostCapacity((), self._load, self._removable)
         found.nodes, found._backed = self.nodes, self._backed
         found._pods = dict(self._pods)
         found._promised = {node: dict(used) for node, used in self._promised.items()}
@@ -157,33 +163,43 @@ class HostCapacity:
         promised = self._promised.get(node, {})
         return {name: allocatable.get(name, 0) - load.get(name, 0) - promised.get(name, 0) for name in names}
 
-    def fitting(self, pods: Sequence[Pod]) -> tuple[frozenset[str], Counter[str]]:
-        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out (a copy)."""
-        key = tuple([constraints_of(pod) for pod in pods])
+    def fitting(
+        self, pods: Sequence[Pod], *, preempting: bool = False
+    ) -> tuple[frozenset[str], Counter[str]]:
+        """Return the nodes that could take all the pods together, and how many nodes each reason ruled out (a copy).
+
+        `preempting`: as if no pods of lower priority than theirs were bound there.
+        """
+        above = min([pod.priority for pod in pods], default=None) if preempting else None
+        key = (above, *[constraints_of(pod) for pod in pods])
         fit = self._fits.get(key)
         if fit is None:
             if len(self._fits) >= MOST_KEPT:
                 del self._fits[next(iter(self._fits))]
-            fit = self._fits[key] = _Fit(tuple(pods), total(pods))
+            fit = self._fits[key] = _Fit(tuple(pods), total(pods), above)
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
             fit = self._fits[key] = fit.own()
             fit.seen = end
             for name in {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}:
                 node = self.nodes.get(name)
-                reason = self._against(node, fit.pods, fit.wanted) if node is not None else None
+                reason = self._against(node, fit) if node is not None else None
                 fit.put(name, reason, exists=node is not None)
         if fit.frozen is None:
             fit.frozen = frozenset(fit.nodes)
         return fit.frozen, fit.reasons.copy()
 
-    def _against(self, node: Node, pods: Sequence[Pod], wanted: Resources) -> str | None:
-        for pod in pods:
+    def _against(self, node: Node, fit: _Fit) -> str | None:
+        for pod in fit.pods:
             reason = against(node, pod)
             if reason is not None:
                 return reason
-        used = self._load(node.name), self._promised.get(node.name, {})
-        short = lacking(node, wanted, *used, backed=self._backed)
+        load = self._load(node.name)
+        if fit.above is not None:
+            gone = self._removable(node.name, fit.above)
+            load = {name: amount - gone.get(name, 0) for name, amount in load.items()}
+        used = load, self._promised.get(node.name, {})
+        short = lacking(node, fit.wanted, *used, backed=self._backed)
         return f"too little {short}" if short is not None else None
 
     def holds(
@@ -235,64 +251,3 @@ class HostCapacity:
             for counts in best
             if any(counts)
         ]
-
-
-def lacking(node: Node, wanted: Resources, *used: Resources, backed: Collection[str] = ()) -> str | None:
-    """Return a resource of which a node has too little beside what is used; None when it has enough of each.
-
-    `backed`: the extended resources behind which there is a DeviceClass.
-    """
-    for resource, amount in wanted.items():
-        if amount and sum(each.get(resource, 0) for each in used) + amount > node.allocatable.get(
-            resource, 0
-        ):
-            if is_allocated(resource, node, backed):
-                continue
-            return resource
-    return None
-
-
-def is_allocated(resource: str, node: Node, backed: Collection[str]) -> bool:
-    """Say whether kube-scheduler allocates devices for this resource on a node, instead of counting it.
-
-    It does where a DeviceClass is behind the resource and no device plugin offers it (`filterExtendedResources`).
-    """
-    return resource in backed and not node.allocatable.get(resource, 0)
-
-
-def against(node: Node, pod: Pod) -> str | None:
-    """Return why the node can never take the pod, whatever else runs there; None when it could."""
-    if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
-        return "unschedulable"
-    taint = untolerated(node.taints, pod.tolerations)
-    if taint is not None:
-        return f"taint {taint.key}"
-    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
-        return "nodeSelector"
-    if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
-        return "node affinity"
-    return None
-
-
-def constraints_of(pod: Pod) -> object:
-    """Return all that `HostCapacity` looks at in a pod."""
-    return (
-        tuple(sorted(pod.requests.items())),
-        tuple(sorted(pod.node_selector.items())),
-        pod.affinity,
-        pod.tolerations,
-    )
-
-
-def requested(pods: Sequence[Pod]) -> HostResources:
-    """Return the cpu and memory that the pods request together."""
-    return HostResources.of(total(pods))
-
-
-def total(pods: Sequence[Pod]) -> dict[str, int]:
-    """Return what the pods request together."""
-    wanted: dict[str, int] = {"pods": len(pods)}
-    for pod in pods:
-        for name, amount in pod.requests.items():
-            wanted[name] = wanted.get(name, 0) + amount
-    return wanted

@@ -5,7 +5,7 @@ others run. What the snapshot shows is then looked at again: a demand that chang
 nodes is read anew. A walk that lasts too long ends early; the next one begins where it stopped.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
@@ -17,14 +17,15 @@ from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
-from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
+from apportion.scheduling.headreservation import HeadReservation
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preparing import Preparing
 from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.refusedshapes import RefusedShapes
 from apportion.scheduling.turns import Turns
 from apportion.scheduling.waiting import WaitingDemand, is_current
 
@@ -69,9 +70,11 @@ class QueueWalk:
         self._partitions = partitions
         self._recorder = recorder
         self._decider = decider
+        self._refused_shapes = RefusedShapes(decider)
         self._group_decider = group_decider
         self._quotas = BatchAdmission(decider.quotas)
         self._preparing = preparing
+        self._heads = HeadReservation(snapshot, decider, preparing)
         self._clock = clock
         self._reached: frozenset[str] = frozenset()
         """The keys of the demands and groups that the former walk reached, if it ended early."""
@@ -114,10 +117,8 @@ class QueueWalk:
         queue = self._grouped.queue(single, self._group_decider.skips)
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
-        self._group_decider.begin(groups)
+        self._begin_groups(groups)
         self._group_decider.begin_reservations(gone, came, groups)
-        former, self._groups = self._groups, frozenset(group.key for group in groups)
-        refusals.forget(former - self._groups)
         capacity = self._read()
         turns = self._turns(queue, alike)
         yield None
@@ -147,6 +148,9 @@ class QueueWalk:
             turns.settle(each, refused=readiness == "waits" or refusals.is_refused(_key(each)))
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
+            # Those behind it are decided with its devices held.
+            if readiness in ("ready", "rests"):
+                self._heads.reserve_at_once(each)
             reached.add(_key(each))
             yield None
         else:
@@ -154,30 +158,13 @@ class QueueWalk:
             if evaluates and unprepared:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
-        self._reserve([*queue, *(demands[0] for demands in alike)])
+        self._heads.reserve([*queue, *(demands[0] for demands in alike)])
 
-    def _reserve(self, waiting: Iterable[Queued]) -> None:
-        """Reserve devices for the first of those that were refused and wait on."""
-        decider = self._decider
-        refused: list[Head] = [
-            each
-            for each in waiting
-            if not isinstance(each, CrossGroupDemand)
-            and decider.refusals.was_refused(each.key)
-            and not decider.quotas.stands_back(members_of(each))
-            and all(is_current(demand, self._snapshot) for demand in members_of(each))
-            and (isinstance(each, WaitingDemand) or each.whole)
-        ]
-        for each in decider.reservations.renew(refused, self._is_evaluated):
-            if isinstance(each, WaitingDemand):
-                decider.refusals.cover(each, None)
-
-    def _is_evaluated(self, demand: WaitingDemand) -> bool:
-        """Say whether no selector of a demand is still to be evaluated, or costs too much."""
-        try:
-            return not self._preparing.waits(demand)
-        except BrokenInput:
-            return False
+    def _begin_groups(self, groups: Sequence[WaitingGroup]) -> None:
+        self._group_decider.begin(groups)
+        keys = frozenset(group.key for group in groups)
+        self._decider.refusals.forget(self._groups - keys)
+        self._groups = keys
 
     def _turns(self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]]) -> Turns:
         """Return the queue of this pass; those that the former walk reached, if it ended early, come later."""
@@ -198,7 +185,7 @@ class QueueWalk:
         readiness = self._readiness(first)
         if self._decider.refusals.is_refused(first.key):
             return True
-        return readiness == "ready" and self._decider.stays_refused(first, capacity)
+        return readiness == "ready" and self._refused_shapes.stays_refused(first, capacity)
 
     def _plan(self, last: Sequence[WaitingDemand], capacity: HostCapacity) -> None:
         """Place the last of the queue together."""
@@ -208,7 +195,7 @@ class QueueWalk:
             for demand in last
             if is_current(demand, self._snapshot) and self._readiness(demand) in ("ready", "rests")
         ]
-        refused = decider.refused_among(current, capacity)
+        refused = self._refused_shapes.among(current, capacity)
         decider.planner.plan(
             current,
             capacity,

@@ -19,6 +19,8 @@ class Shape:
     """What the volumes of each of its pods ask of nodes."""
     volumes_version: int = 0
     """When that was read."""
+    priority: int = 0
+    """By that they may use devices that are reserved for others, and nodes on which others have to be preempted."""
     runtime: float | None = None
     """For how many seconds the pods run at most: by that they may use devices that are reserved for others."""
 

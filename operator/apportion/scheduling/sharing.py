@@ -11,7 +11,8 @@ from dataclasses import replace
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
-from apportion.scheduling.hostcapacity import HostCapacity, against, lacking, total
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.podneeds import against, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 

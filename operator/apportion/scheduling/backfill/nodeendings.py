@@ -16,7 +16,7 @@ from apportion.dra.allocation import DeviceResult
 from apportion.dra.claim import Claim
 from apportion.dra.node import Resources
 from apportion.dra.pod import Pod
-from apportion.scheduling.hostcapacity import total
+from apportion.scheduling.podneeds import total
 
 _Name: TypeAlias = tuple[str, str]
 """Namespace and name of a claim."""

@@ -16,7 +16,8 @@ from apportion.scheduling.backfill.heads import Head, members_of
 from apportion.scheduling.backfill.nodeendings import NodeEnding, NodeEndings
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.groups import WaitingGroup
-from apportion.scheduling.hostcapacity import HostCapacity, total
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.podneeds import total
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_MEMBERS = 256

@@ -17,7 +17,8 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.pod import Pod
 from apportion.scheduling.backfill.nodeendings import seconds
-from apportion.scheduling.hostcapacity import HostCapacity, total
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.waiting import WaitingDemand, immediate
 

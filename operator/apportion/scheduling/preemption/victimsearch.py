@@ -14,7 +14,8 @@ from apportion.dra.pod import Pod
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import unplaced
 from apportion.scheduling.decider import Decider
-from apportion.scheduling.hostcapacity import HostCapacity, total
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.holders import ClaimsByNode, Holders

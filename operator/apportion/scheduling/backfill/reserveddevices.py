@@ -1,0 +1,122 @@
+"""ReservedDevices: holds for reservations, and who may use the devices until then.
+
+In: reservations. Out: holds in the allocator's state under `reserve:<key>`, which others see as taken (ADR 4); and, for those that
+may use them, the state as it is without.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.terms import Terms
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.backfill.heads import Head, key_of, members_of
+from apportion.scheduling.backfill.reservation import STARTED, Reservation
+from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.waiting import WaitingDemand, priority_of
+
+
+class ReservedDevices:
+    """The devices that are reserved."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        candidates: Candidates,
+        *,
+        now: Callable[[], float] = time.time,
+        is_preempted: Callable[[WaitingDemand, Head], bool] = lambda _demand, _head: False,
+    ) -> None:
+        """`now`: seconds since 1970, in which pods say when they started.
+
+        `is_preempted`: whether a demand, once it runs, is preempted where a head's reservation begins: it may use its devices.
+        """
+        self._snapshot = snapshot
+        self._candidates = candidates
+        self._now = now
+        self._is_preempted = is_preempted
+        self._reserved: dict[str, Reservation] = {}
+        """By key of the head."""
+        self._exceeding: frozenset[str] = frozenset()
+        """Namespaces of which a pod runs longer than it declared."""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._reserved
+
+    @property
+    def reserved(self) -> Collection[Reservation]:
+        """All reservations."""
+        return self._reserved.values()
+
+    def drop(self, key: str) -> None:
+        """End a reservation: its head has its devices, waits no more, or comes behind others."""
+        each = self._reserved.pop(key, None)
+        if each is not None:
+            self._snapshot.state.release(each.key)
+            self._snapshot.retry_epoch += 1
+
+    def runtime(self, demand: WaitingDemand) -> float | None:
+        """Return for how many seconds a demand's pods run at most; None: nobody knows.
+
+        As long as a pod of a namespace runs longer than its annotation says, no annotation there is believed.
+        """
+        if not demand.pods:
+            return None
+        ends = [pod.runtime.longest(believed=pod.namespace not in self._exceeding) for pod in demand.pods]
+        known = [end for end in ends if end is not None]
+        return max(known) if len(known) == len(ends) else None
+
+    @contextmanager
+    def lifted(self, head: Head) -> Iterator[frozenset[str]]:
+        """Let the state show what is reserved, within the block, where these may use it; yields the nodes.
+
+        They are its own reservation's, those of heads of lower priority, those that begin after it has ended, and those
+        whose head preempts it.
+        """
+        usable = [each for each in self._reserved.values() if self._may_use(head, each)]
+        with self._released(usable):
+            yield frozenset().union(*(each.plan.nodes for each in usable))
+
+    def decide(self, demand: WaitingDemand, asked: Demand, terms: Terms) -> Decision | None:
+        """Return what a demand that was refused gets of devices that are reserved and that it may use; None: nothing."""
+        with self.lifted(demand) as nodes:
+            if asked.nodes is None or nodes.isdisjoint(asked.nodes):
+                return None
+            reserved = replace(asked, nodes=nodes & asked.nodes)
+            return decide(self._snapshot.state, reserved, terms, prefer=self._candidates.idle)
+
+    @contextmanager
+    def all_lifted(self) -> Iterator[None]:
+        """Let the state show, within the block, what is held by claims."""
+        with self._released(list(self._reserved.values())):
+            yield
+
+    @contextmanager
+    def _released(self, reservations: Sequence[Reservation]) -> Iterator[None]:
+        for each in reservations:
+            self._snapshot.state.release(each.key)
+        try:
+            yield
+        finally:
+            for each in reservations:
+                if key_of(each.head) in self._reserved:
+                    self._snapshot.state.hold(each.key, each.plan.results)
+
+    def _may_use(self, head: Head, reservation: Reservation) -> bool:
+        own = members_of(head)
+        if key_of(head) == key_of(reservation.head):
+            return True
+        managed = self._snapshot.managed
+        if priority_of(own[0], managed) > priority_of(members_of(reservation.head)[0], managed):
+            return True
+        start = reservation.plan.start
+        if start is not None:
+            runtimes = [self.runtime(demand) for demand in own]
+            latest = start - self._now() - STARTED
+            if all(runtime is not None and runtime <= latest for runtime in runtimes):
+                return True
+        return all(self._is_preempted(demand, reservation.head) for demand in own)

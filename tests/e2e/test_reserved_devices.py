@@ -1,0 +1,81 @@
+"""Backfill: the first of the queue gets its devices, and others use them as long as they end before."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from testbed.installation import Installation
+from tests.e2e.clusterobjects import objects
+from tests.e2e.reserved import comes, large_pod_is_served, reserving
+from tests.e2e.tenant import NPU, Tenant, chip, claim, devices, pod, request
+
+
+@pytest.fixture
+async def reserved_class(installation: Installation) -> AsyncIterator[str]:
+    """Return a class of eight devices of one node, whose policy reserves devices at once."""
+    async with reserving(installation) as name:
+        yield name
+
+
+async def test_a_large_pod_is_overtaken_only_by_pods_that_end_before_and_starts_when_its_devices_are_free(
+    team: Tenant, reserved_class: str
+) -> None:
+    """Its Event says what is reserved, since when, when it is expected to start, and for the end of which pods it waits."""
+    await large_pod_is_served(team, reserved_class)
+
+
+async def test_a_runtime_that_nobody_can_read_is_told_on_the_pod_which_runs_all_the_same(
+    team: Tenant, reserved_class: str
+) -> None:
+    """It counts as a pod that declares nothing."""
+    await comes(team, "soon", reserved_class, 1, "soon")
+    await team.event("soon", "BadRuntime", "apportion.dev/max-runtime", "'soon'", "not a duration")
+    await team.running("soon")
+
+
+async def test_a_new_leader_reserves_what_its_predecessor_did(
+    installation: Installation, team: Tenant, reserved_class: str
+) -> None:
+    """Nothing of it is written; a pod that comes meanwhile gets none of it."""
+    await comes(team, "old", reserved_class, 5)
+    await team.running("old")
+    await comes(team, "large", reserved_class, 8)
+    await team.event("large", "Reserved", "is not known", f"{team.namespace}/old declare no runtime")
+    [operator] = installation.operators
+    await operator.stop()
+    await comes(team, "small", reserved_class, 1)
+    operator.start()
+    await team.event("small", "ClaimsNotAllocated")
+    assert devices(await team.claim("small")) == []
+    await team.delete("Pod", "old")
+    await team.running("large")
+
+
+async def test_a_pod_of_high_priority_runs_where_kube_scheduler_preempts_pods_without_devices_for_it(
+    installation: Installation, team: Tenant
+) -> None:
+    """Its gate goes although there is too little cpu: kube-scheduler sees it, and takes the cpu from pods of lower priority."""
+    node = "ascend-910b4-a"
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 1000,
+    }
+    found = await installation.cluster.api.get(f"/api/v1/nodes/{node}")
+    cores = int(found["status"]["allocatable"]["cpu"])
+    there = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    async with objects(installation, ("/apis/scheduling.k8s.io/v1/priorityclasses", urgent)):
+        await team.make(_asking(pod("low", **there), cores - 1))
+        await team.running("low")
+        await team.make(claim("urgent", request(NPU, chip("910B4", 0))))
+        await team.make(_asking(pod("urgent", "urgent", priorityClassName="urgent", **there), 2))
+        await team.running("urgent")
+        assert await team.allocated("urgent") == [f"{node}/npu-0"]
+        await team.delete("Pod", "urgent")
+
+
+def _asking(raw: dict[str, Any], cores: int) -> dict[str, Any]:
+    raw["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(cores)
+    return raw
