@@ -79,7 +79,7 @@ async def test_a_pod_that_ends_costs_a_look_at_the_nodes_for_each_shape_only(
     cycle.once()
     world.gone(PODS, pod)
 
-    assert calls(cycle, "against") <= (shapes + 8) * NODES
+    assert calls(cycle, "against") <= (shapes + 12) * NODES
 
 
 async def test_what_becomes_free_goes_to_the_first_that_waits(unanswered: Client) -> None:

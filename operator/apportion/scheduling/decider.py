@@ -10,16 +10,14 @@ from dataclasses import replace
 from apportion import metrics
 from apportion.allocator.allocate import allocate, decide
 from apportion.allocator.decision import Decision, Refusal
-from apportion.allocator.demand import Demand
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.queue import Answer
-from apportion.allocator.terms import Terms
 from apportion.cluster.recorder import Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.admissible import Admissible
-from apportion.scheduling.backfill.preempting import preempting
+from apportion.scheduling.backfill.furthernodes import FurtherNodes
 from apportion.scheduling.backfill.reservations import Reservations
 from apportion.scheduling.backgroundwrites import BackgroundWrites
 from apportion.scheduling.candidates import Candidates, unplaced
@@ -60,6 +58,7 @@ class Decider:
         self.refusals = Refusals(snapshot, exclusions, still_prepared, clock=clock)
         self.planner = Planner(snapshot, self.candidates)
         self.reservations = Reservations(snapshot, self.candidates, recorder, clock=clock, now=now)
+        self.further = FurtherNodes(snapshot, self.candidates, self.reservations)
         self.quotas = Admission(snapshot, recorder, clock)
         self.admissible = Admissible(snapshot, self.candidates, self.quotas)
         self._tied = TiedClaims(snapshot, writes, manager=manager)
@@ -128,7 +127,7 @@ class Decider:
         # What is reserved for a demand was told when it was.
         explained = demand.key in self.reservations or self.refusals.is_explained(demand, shape)
         named = shape is not None and shape.named
-        asked = self.planner.no_node(demand.key) or self.ask(demand, capacity)
+        asked = self.further.ask(demand, capacity, self.planner.no_node(demand.key))
         if isinstance(asked, str):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
@@ -143,14 +142,14 @@ class Decider:
         planned = answer is not None
         if answer is None and explained:
             answer = decide(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
-            answer = answer or self.otherwise(demand, asked, terms, capacity)
+            answer = answer or self.further.decide(demand, asked, terms, capacity)
             if answer is None:
                 self.refusals.refuse_with_shape(demand)
                 return 0
         if answer is None:
             answer = allocate(self.snapshot.state, asked, terms, prefer=self.candidates.idle)
         if isinstance(answer, Refusal):
-            answer = self.otherwise(demand, asked, terms, capacity) or answer
+            answer = self.further.decide(demand, asked, terms, capacity) or answer
         if isinstance(answer, Refusal):
             if granted := self._grant_part(self._parts(demand, capacity), capacity):
                 return granted
@@ -170,25 +169,6 @@ class Decider:
 
     def _parts(self, demand: WaitingDemand, capacity: HostCapacity) -> Iterable[WaitingDemand]:
         return self.candidates.parts(demand, capacity) if len(demand.pods) > 1 else ()
-
-    def ask(self, demand: WaitingDemand, capacity: HostCapacity) -> Demand | str:
-        """Return what to ask of the allocator, also where pods of lower priority have to go; or why no node could take the pods."""
-        asked = self.candidates.ask(demand, capacity)
-        if isinstance(asked, str):
-            return preempting(demand, self.candidates, capacity, self.snapshot) or asked
-        return asked
-
-    def otherwise(
-        self, demand: WaitingDemand, asked: Demand, terms: Terms, capacity: HostCapacity
-    ) -> Decision | None:
-        """Return what a demand that was refused gets of what is reserved, or where pods of lower priority have to go; None: nothing."""
-        found = self.reservations.decide(demand, asked, terms)
-        if found is not None:
-            return found
-        further = preempting(demand, self.candidates, capacity, self.snapshot, asked)
-        if further is None:
-            return None
-        return decide(self.snapshot.state, further, terms, prefer=self.candidates.idle)
 
     def _grant_part(self, parts: Iterable[WaitingDemand], capacity: HostCapacity) -> int:
         """Serve the first that can be served of some of the pods that share claims; returns how many claims were granted."""

@@ -46,14 +46,21 @@ class GroupDecider:
         """When a group was first seen incomplete."""
         self._skipped: dict[str, float] = {}
         """Until when a large group that was not served is not looked at, by group."""
+        self._now = 0.0
+        """When this pass began, by the clock."""
         self.resumes = math.inf
         """When the first of the groups that this pass skips is looked at, by the clock."""
         self._rests: dict[str, tuple[float, float]] = {}
         """Until when a large group that was refused rests, and for how many seconds, by group."""
 
     def skips(self, key: str) -> bool:
-        """Say whether a group (`namespace/name`) is not looked at now: it is large and was not served."""
-        return self._skipped.get(key, 0.0) > self._clock()
+        """Say whether a group (`namespace/name`) is not looked at in this pass: it is large and was not served."""
+        return self._skipped.get(key, 0.0) > self._now
+
+    def start(self) -> Callable[[str], bool]:
+        """Start a pass; returns `skips`, which gives the same answer until its end: a group that its queue leaves out stays skipped."""
+        self._now = self._clock()
+        return self.skips
 
     def begin(self, groups: Iterable[WaitingGroup]) -> None:
         """Start a pass over these groups; all others but those that are skipped are forgotten."""

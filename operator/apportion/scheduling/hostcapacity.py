@@ -8,12 +8,12 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
+from apportion.scheduling.nodefit import NodeFit
 from apportion.scheduling.podneeds import against, constraints_of, is_allocated, lacking, total
 
 MOST_KEPT = 64
@@ -23,52 +23,6 @@ MOST_CHANGES = 16_384
 
 _TRIES = 8
 """How many choices among pods that do not fit together are looked at."""
-
-
-@dataclass(slots=True)
-class _Fit:
-    """Which nodes could take some pods."""
-
-    pods: Sequence[Pod]
-    wanted: Resources
-    above: int | None = None
-    """Pods of lower priority than this do not count; None: all do."""
-    seen: int = -1
-    """How far the changes of nodes were read."""
-    nodes: set[str] = field(default_factory=set)
-    against: dict[str, str] = field(default_factory=dict)
-    """What rules the others out, by node."""
-    reasons: Counter[str] = field(default_factory=Counter)
-    frozen: frozenset[str] | None = None
-    """The nodes as they were last returned; None: they changed since."""
-    shared: bool = False
-    """Whether a copy of the capacity reads it too: it is then replaced, not changed."""
-
-    def own(self) -> "_Fit":
-        """Return it, or a copy where it is shared."""
-        if not self.shared:
-            return self
-        nodes, against = set(self.nodes), dict(self.against)
-        return replace(self, nodes=nodes, against=against, reasons=self.reasons.copy(), shared=False)
-
-    def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
-        """Note what rules a node out; None: nothing does."""
-        before = self.against.pop(node, None)
-        if before is not None:
-            self.reasons[before] -= 1
-            if not self.reasons[before]:
-                del self.reasons[before]
-        if exists and reason is None:
-            if node not in self.nodes:
-                self.nodes.add(node)
-                self.frozen = None
-            return
-        if node in self.nodes:
-            self.nodes.discard(node)
-            self.frozen = None
-        if exists and reason is not None:
-            self.against[node] = reason
-            self.reasons[reason] += 1
 
 
 class HostCapacity:
@@ -91,7 +45,7 @@ class HostCapacity:
         self._shared = False
         """Whether a caller of `taken` holds the dict: it is then replaced, not changed."""
         self._changes: ChangeLog[str] = ChangeLog()
-        self._fits: dict[object, _Fit] = {}
+        self._fits: dict[object, NodeFit] = {}
         self._backed: Collection[str] = ()
 
     def copy(self) -> "HostCapacity":
@@ -176,7 +130,7 @@ class HostCapacity:
         if fit is None:
             if len(self._fits) >= MOST_KEPT:
                 del self._fits[next(iter(self._fits))]
-            fit = self._fits[key] = _Fit(tuple(pods), total(pods), above)
+            fit = self._fits[key] = NodeFit(tuple(pods), total(pods), above)
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
             fit = self._fits[key] = fit.own()
@@ -189,7 +143,7 @@ class HostCapacity:
             fit.frozen = frozenset(fit.nodes)
         return fit.frozen, fit.reasons.copy()
 
-    def _against(self, node: Node, fit: _Fit) -> str | None:
+    def _against(self, node: Node, fit: NodeFit) -> str | None:
         for pod in fit.pods:
             reason = against(node, pod)
             if reason is not None:

@@ -114,7 +114,7 @@ class QueueWalk:
         refusals.follow(gone, self._grouped.follow(gone, came))
         yield from decider.quotas.begin(gone, came)
         single, alike = decider.quotas.without_waiting(*refusals.split())
-        queue = self._grouped.queue(single, self._group_decider.skips)
+        queue = self._grouped.queue(single, self._group_decider.start())
         yield None
         groups = [each for each in queue if isinstance(each, WaitingGroup)]
         self._begin_groups(groups)

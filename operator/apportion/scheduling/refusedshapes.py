@@ -65,12 +65,12 @@ class RefusedShapes:
         """
         terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
         try:
-            asked = self._decider.ask(demand, capacity)
+            asked = self._decider.further.ask(demand, capacity)
             if isinstance(asked, str):
                 return asked
             answer = how(self._snapshot.state, asked, terms, prefer=self._decider.candidates.idle)
             if not isinstance(answer, Decision):
-                answer = self._decider.otherwise(demand, asked, terms, capacity) or answer
+                answer = self._decider.further.decide(demand, asked, terms, capacity) or answer
         except Exception:  # noqa: BLE001 - whatever it is, see above
             return None
         if answer is None:

@@ -1,8 +1,7 @@
 """Heads: for which of those that wait devices are reserved.
 
-In: demands and groups that were refused. Out: the first of them, for each policy as many as it says (`queue.mostReserved`):
-higher priority first; within equal priority namespaces take turns, each with its oldest (ADR 14); by age alone where the
-policy says `queue.order: FIFO`.
+In: demands and groups that were refused. Out: those that waited long enough (`queue.reserveAfter`), in order: higher priority first; within
+equal priority namespaces take turns, each with its oldest (ADR 14); by age alone where the policy says `queue.order: FIFO`.
 """
 
 from collections import Counter
@@ -34,7 +33,7 @@ def queue_of(head: Head, managed: ManagedClasses) -> Queue:
 
 
 def heads(waiting: Iterable[Head], managed: ManagedClasses, now: float) -> list[Head]:
-    """Return those for which devices are to be reserved, the first of the queue first.
+    """Return those that have waited long enough for devices to be reserved for them, the first of the queue first.
 
     `waiting`: those that were refused. `now`: seconds since 1970.
     """
@@ -51,11 +50,4 @@ def heads(waiting: Iterable[Head], managed: ManagedClasses, now: float) -> list[
             own = priority, members_of(each)[0].claims[0].namespace
             turn, turns[own] = turns[own], turns[own] + 1
         ordered.append(((priority, turn, since, key), each))
-    found: list[Head] = []
-    counts: Counter[int] = Counter()
-    for _, each in sorted(ordered, key=lambda row: row[0]):
-        policy = managed.policy(members_of(each)[0].claims[0])
-        if counts[id(policy)] < policy.queue.most_reserved:
-            counts[id(policy)] += 1
-            found.append(each)
-    return found
+    return [each for _, each in sorted(ordered, key=lambda row: row[0])]

@@ -3,13 +3,13 @@
 In: demands and groups that were refused, as passes go by. Out: reservations, made, moved and ended.
 
 A reservation is made for a head (`heads.py`) where it will fit first (`planning.py`). It is planned anew when its nodes change,
-and from time to time on all nodes; it ends with its demand, and when others come before it. Nothing of it is written anywhere:
+and from time to time on all nodes; it ends with its demand, or gives way to one of higher priority. Nothing of it is written anywhere:
 the next leader plans it anew.
 """
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import structlog
 
@@ -101,14 +101,14 @@ class Reservations(ReservedDevices):
                 self._plan_on_its_nodes(key, each)
 
     def has_place(self, head: Head) -> bool:
-        """Say whether devices may be reserved for one more, and this one has waited long enough."""
+        """Say whether devices may be reserved for one more of its policy, and this one has waited long enough."""
         now = self._clock()
         if now < self._resumes or key_of(head) in self._reserved or not members_of(head):
             return False
-        queue = queue_of(head, self._snapshot.managed)
+        managed = self._snapshot.managed
         return (
-            len(self._reserved) < queue.most_reserved
-            and bool(heads((head,), self._snapshot.managed, self._now()))
+            len(self._of_policy(head)) < queue_of(head, managed).most_reserved
+            and bool(heads((head,), managed, self._now()))
             and self._is_due(key_of(head), now)
         )
 
@@ -117,25 +117,46 @@ class Reservations(ReservedDevices):
 
         `refused`: those that were refused and still wait. `is_evaluated`: whether a demand's selectors were.
         """
+        managed = self._snapshot.managed
         waiting = {key_of(each): each for each in refused}
-        for key, each in self._reserved.items():
+        for key, each in tuple(self._reserved.items()):
             waiting.setdefault(key, each.head)
-        first = heads(waiting.values(), self._snapshot.managed, self._now())
-        kept = {key_of(each) for each in first}
-        for key in [key for key in self._reserved if key not in kept]:
-            self.drop(key)
+            if len(self._of_policy(each.head)) > queue_of(each.head, managed).most_reserved:
+                self.drop(key)  # the policy says less than before
         began = self._clock()
         if began < self._resumes:
             return []
         self._follow()
         # Those without one first, then the one that was planned the longest ago.
-        for head in sorted(first, key=self._planned_at):
-            if self._is_due(key_of(head), began) and all(map(is_evaluated, members_of(head))):
+        for head in sorted(heads(waiting.values(), managed, self._now()), key=self._planned_at):
+            if (
+                self._is_due(key_of(head), began)
+                and self._has_slot(head)
+                and all(map(is_evaluated, members_of(head)))
+            ):
                 made = self._plan(head)
                 if not made:
                     self._resumes = self._clock() + (self._clock() - began) * _OTHERS
                 return made
         return []
+
+    def _of_policy(self, head: Head) -> list[Reservation]:
+        """Return the reservations of a head's policy."""
+        managed = self._snapshot.managed
+        own = queue_of(head, managed)
+        return [each for each in self._reserved.values() if queue_of(each.head, managed) is own]
+
+    def _below(self, head: Head) -> list[Reservation]:
+        """Return the reservations for heads of lower priority, the newest first: only these give way to others."""
+        own = self._priority(head)
+        found = [each for each in reversed(self._reserved.values()) if self._priority(each.head) < own]
+        return sorted(found, key=lambda each: self._priority(each.head))
+
+    def _has_slot(self, head: Head) -> bool:
+        most, others = queue_of(head, self._snapshot.managed).most_reserved, self._of_policy(head)
+        if key_of(head) in self._reserved or len(others) < most:
+            return True
+        return bool(most) and any(each in others for each in self._below(head))
 
     def _planned_at(self, head: Head) -> float:
         known = self._reserved.get(key_of(head))
@@ -162,6 +183,8 @@ class Reservations(ReservedDevices):
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
             self._nowhere[key] = self._epoch(), self._clock() + REPLANNED
             return []
+        for each in self._giving_way(head):
+            self.drop(key_of(each.head))
         made = Reservation(head, found, self._now(), self._clock())
         self._reserved[key] = made
         self._put(made, found)
@@ -176,8 +199,16 @@ class Reservations(ReservedDevices):
             self._put(reservation, found)
 
     def _planned(self, head: Head, only: frozenset[str] | None) -> ReservationPlan | None:
-        own = self._reserved.get(key_of(head))
-        with self._released([own] if own is not None else []):
+        """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
+        own = [each for key, each in self._reserved.items() if key == key_of(head)]
+        found = self._plan_without([*own, *self._giving_way(head)], head, only)
+        below = self._below(head)
+        return self._plan_without([*own, *below], head, only) if found is None and below else found
+
+    def _plan_without(
+        self, released: Sequence[Reservation], head: Head, only: frozenset[str] | None
+    ) -> ReservationPlan | None:
+        with self._released(released):
             try:
                 return plan(head, self._endings, self._candidates, self._snapshot, now=self._now(), only=only)
             except BrokenInput:
@@ -186,10 +217,24 @@ class Reservations(ReservedDevices):
                 _log.exception("reservation.defect", head=key_of(head))
                 return None
 
+    def _giving_way(self, head: Head) -> list[Reservation]:
+        """Return the reservation that ends if a head gets its first one, because its policy has no place for one more."""
+        others = self._of_policy(head)
+        if (
+            key_of(head) in self._reserved
+            or len(others) < queue_of(head, self._snapshot.managed).most_reserved
+        ):
+            return []
+        return [each for each in self._below(head) if each in others][:1]
+
     def _put(self, reservation: Reservation, found: ReservationPlan) -> None:
         if found is not reservation.plan:
             # Others may get what it leaves, or end before it begins.
             self._snapshot.retry_epoch += 1
+        devices = {result.device for result in found.results}
+        for each in self._below(reservation.head):
+            if not devices.isdisjoint(result.device for result in each.plan.results):
+                self.drop(key_of(each.head))
         reservation.plan = found
         self._snapshot.state.hold(reservation.key, found.results)
         demands = members_of(reservation.head)

@@ -110,8 +110,7 @@ class ReservedDevices:
         own = members_of(head)
         if key_of(head) == key_of(reservation.head):
             return True
-        managed = self._snapshot.managed
-        if priority_of(own[0], managed) > priority_of(members_of(reservation.head)[0], managed):
+        if self._priority(head) > self._priority(reservation.head):
             return True
         start = reservation.plan.start
         if start is not None:
@@ -120,3 +119,6 @@ class ReservedDevices:
             if all(runtime is not None and runtime <= latest for runtime in runtimes):
                 return True
         return all(self._is_preempted(demand, reservation.head) for demand in own)
+
+    def _priority(self, head: Head) -> int:
+        return priority_of(members_of(head)[0], self._snapshot.managed)

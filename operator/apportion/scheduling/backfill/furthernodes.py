@@ -1,0 +1,58 @@
+"""FurtherNodes: what a demand may have that does not fit beside all others: reserved devices, and nodes where pods have to go.
+
+In: a demand, the capacity of nodes. Out: what to ask of the allocator, or a decision. Where only pods of lower priority take the cpu
+and memory, our gate goes with the allocation, and kube-scheduler preempts as it would without us; where it does not, the allocation
+is stalled and given back (`stalled.py`).
+"""
+
+from dataclasses import replace
+
+from apportion.allocator.allocate import decide
+from apportion.allocator.decision import Decision
+from apportion.allocator.demand import Demand
+from apportion.allocator.terms import Terms
+from apportion.cluster.snapshot import Snapshot
+from apportion.scheduling.backfill.reserveddevices import ReservedDevices
+from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.waiting import WaitingDemand
+
+
+class FurtherNodes:
+    """Looks further for demands that were refused."""
+
+    def __init__(self, snapshot: Snapshot, candidates: Candidates, reserved: ReservedDevices) -> None:
+        self._snapshot = snapshot
+        self._candidates = candidates
+        self._reserved = reserved
+
+    def ask(self, demand: WaitingDemand, capacity: HostCapacity, no_node: str | None = None) -> Demand | str:
+        """Return what to ask of the allocator, if need be about nodes where pods have to go; or, for people, why no node could take the pods.
+
+        `no_node`: the latter, if it is known already.
+        """
+        asked = no_node or self._candidates.ask(demand, capacity)
+        return asked if isinstance(asked, Demand) else self._preempting(demand, capacity) or asked
+
+    def decide(
+        self, demand: WaitingDemand, asked: Demand, terms: Terms, capacity: HostCapacity
+    ) -> Decision | None:
+        """Return what a demand gets of what is reserved, or where pods have to go; None: nothing. `asked`: about what it was refused."""
+        found = self._reserved.decide(demand, asked, terms)
+        if found is not None:
+            return found
+        further = self._preempting(demand, capacity, asked.nodes or frozenset())
+        if further is None:
+            return None
+        return decide(self._snapshot.state, further, terms, prefer=self._candidates.idle)
+
+    def _preempting(
+        self, demand: WaitingDemand, capacity: HostCapacity, without: frozenset[str] = frozenset()
+    ) -> Demand | None:
+        pods, has_lower = unplaced(demand, self._snapshot), self._snapshot.pod_index.has_lower
+        if not pods or not all(pod.preempts and has_lower(pod.priority) for pod in pods):
+            return None
+        wider = self._candidates.ask(demand, capacity, preempting=True)
+        if isinstance(wider, str) or wider.nodes is None or wider.nodes <= without:
+            return None
+        return replace(wider, nodes=wider.nodes - without)

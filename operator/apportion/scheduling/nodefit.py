@@ -1,0 +1,62 @@
+"""NodeFit: which nodes could take some pods, as far as the changes of nodes were read, and what rules the others out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from apportion.dra.node import Resources
+from apportion.dra.pod import Pod
+
+
+@dataclass(slots=True)
+class NodeFit:
+    """Which nodes could take some pods."""
+
+    pods: Sequence[Pod]
+    wanted: Resources
+    above: int | None = None
+    """Pods of lower priority than this do not count; None: all do."""
+    seen: int = -1
+    """How far the changes of nodes were read."""
+    nodes: set[str] = field(default_factory=set)
+    against: dict[str, str] = field(default_factory=dict)
+    """What rules the others out, by node."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    frozen: frozenset[str] | None = None
+    """The nodes as they were last returned; None: they changed since."""
+    shared: bool = False
+    """Whether a copy of the capacity reads it too: it is then replaced, not changed."""
+
+    def own(self) -> "NodeFit":
+        """Return it, or a copy where it is shared."""
+        if not self.shared:
+            return self
+        return NodeFit(
+            self.pods,
+            self.wanted,
+            self.above,
+            self.seen,
+            set(self.nodes),
+            dict(self.against),
+            self.reasons.copy(),
+            self.frozen,
+        )
+
+    def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
+        """Note what rules a node out; None: nothing does."""
+        before = self.against.pop(node, None)
+        if before is not None:
+            self.reasons[before] -= 1
+            if not self.reasons[before]:
+                del self.reasons[before]
+        if exists and reason is None:
+            if node not in self.nodes:
+                self.nodes.add(node)
+                self.frozen = None
+            return
+        if node in self.nodes:
+            self.nodes.discard(node)
+            self.frozen = None
+        if exists and reason is not None:
+            self.against[node] = reason
+            self.reasons[reason] += 1
