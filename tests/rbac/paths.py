@@ -38,6 +38,31 @@ class Paths:
 
         await eventually(left, lambda left: not left, within=60)
 
+    async def a_preemption(self) -> None:
+        """The class of the example is one card: two pods that halve it go together for one of higher priority that needs all of it."""
+        short = {"spec": {"partitions": {"idleTimeout": "1s"}}}
+        await self.api.patch(f"{OWN}/allocationpolicies/example-preemption", short)
+        for name in ("urgent", "background-1", "background-2"):
+            await self.api.delete(f"{self.pods}/{name}")
+        await self._runs("halved-1", "3g.40gb")
+        await self._runs("halved-2", "3g.40gb")
+        await self._runs("whole", "7g.80gb", priorityClassName="example-urgent")
+
+    async def _runs(self, name: str, profile: str, **spec: str) -> None:
+        """Make a pod on the example's card, and wait until it runs."""
+        body = claim(name, profile=profile)
+        body["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "example-preemption"
+        await self.api.create(self.claims, body)
+        await self.api.create(
+            self.pods, pod(name, name, nodeSelector={"kubernetes.io/hostname": "h100-b"}, **spec)
+        )
+
+        async def runs() -> bool:
+            found = await self.api.get(f"{self.pods}/{name}")
+            return bool(found["status"].get("phase") == "Running")
+
+        await eventually(runs, within=30)
+
     async def a_policy(self) -> None:
         """Its status is written; what follows goes by its short times."""
         names = ["gpu.apportion.dev", "mig.apportion.dev"]

@@ -50,6 +50,7 @@ async def asked(binaries: Binaries) -> AsyncIterator[tuple[ControlPlane, list[Re
             namespace = await cluster.make_namespace("rights", {"apportion.dev/managed": "true"})
             paths = Paths(installation, namespace)
             await paths.examples()
+            await paths.a_preemption()
             await paths.a_policy()
             await asyncio.gather(
                 paths.an_allocation_that_nobody_uses(),
