@@ -12,6 +12,7 @@ from apportion.scheduling.preemption.eligibility import AnyOf, Eligibility, Hold
 from apportion.scheduling.waiting import WaitingDemand
 from tests.clock import Clock
 from tests.observedcluster import request
+from tests.quota.tenants import namespace, quota
 from tests.scheduling.evicting import (
     ends,
     holds,
@@ -258,6 +259,21 @@ async def test_nobody_goes_for_a_pod_of_a_group_yet(unanswered: Client) -> None:
     made.world.see(PODS, raw)
     await made.passes(4)
     assert made.evicted == []
+
+
+async def test_nobody_goes_for_what_waits_for_its_quota(unanswered: Client) -> None:
+    """The devices would not help it; when the limit is raised, they do."""
+    made = trial(unanswered, 1)
+    namespace(made.world, "team", team="team")
+    limits = quota(made.world, "team", limit=1)
+    holds(made.world, "low", 0)
+    waits(made.world, "high", 1, priority=5)
+    await made.passes(4)
+    assert made.evicted == []
+    limits["spec"]["resources"][0]["limit"] = 2
+    made.world.see(QUOTAS, limits)
+    await made.passes(12)
+    assert made.evicted == ["low"]
 
 
 # Who may go for whom. -----------------------------------------------------------------------------------------------

@@ -130,6 +130,10 @@ class Preemptions:
 
     def _serve(self, preemption: Preemption, capacity: HostCapacity) -> None:
         demand, decider = preemption.demand, self._decider
+        try:
+            decider.quotas.check(demand)
+        except OverLimit:
+            return  # the walk through the queue says so
         asked = decider.candidates.ask(demand, capacity)
         if isinstance(asked, str) or preemption.reservation.node not in (asked.nodes or ()):
             if preemption.granted and not isinstance(asked, str):
@@ -139,10 +143,10 @@ class Preemptions:
         terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
         try:
             with decider.reservations.lifted(demand), preemption.reservation.lifted():
-                decision = decide(self._snapshot.state, here, terms, prefer=decider.candidates.idle)
-            if decision is None:
-                return
-            decision = decider.admissible.of(demand, here, terms, decision, None)
+                found = decide(self._snapshot.state, here, terms, prefer=decider.candidates.idle)
+                if found is None:
+                    return
+                decision = decider.admissible.of(demand, here, terms, found, None)
         except (BrokenInput, OverLimit):
             return  # the walk through the queue meets it again, and says so
         # What was decided is kept until the watch shows it: the write may fail, and then it is decided again.
@@ -208,9 +212,11 @@ class Preemptions:
             and all(pod.preempts for pod in demand.pods)
         )
 
-    def _start(self, demand: WaitingDemand, chosen: Chosen, now: float, tries: int = 1) -> None:
+    def _start(
+        self, demand: WaitingDemand, chosen: Chosen, now: float, tries: int = 1, evicted: int = 0
+    ) -> None:
         reservation = Reservation(self._snapshot.state, demand.key, chosen.victims.decision)
-        made = self._active[demand.key] = Preemption(demand, reservation, chosen.pods, now, tries)
+        made = self._active[demand.key] = Preemption(demand, reservation, chosen.pods, now, tries, evicted)
         _log.info(
             "preemption.begins" if chosen.pods else "preemption.waits",
             claim=demand.claims[0].key,
@@ -225,6 +231,8 @@ class Preemptions:
         """End a preemption that has been in vain; choose other victims where some of them stay."""
         if preemption.asked_until is None:
             return
+        if any(self._snapshot.allocation(claim) is not None for claim in preemption.demand.claims):
+            return  # it is being written
         live = [self._snapshot.pods.get(pod.uid) for pod in preemption.pods]
         stays = now - preemption.asked_until >= _SHOWN and any(
             pod is not None and not pod.deleting and not pod.finished for pod in live
@@ -249,7 +257,7 @@ class Preemptions:
             found = self._search.claims()
             chosen = self._search.search(demand, found, found.claims.keys(), capacity, evicts=True)
         if chosen is not None:
-            self._start(demand, chosen, now, preemption.tries + 1)
+            self._start(demand, chosen, now, preemption.tries + 1, preemption.evicted)
         elif preemption.evicted:
             self._give_up(preemption)
         else:

@@ -19,6 +19,7 @@ from apportion.scheduling.podneeds import total
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import Eligibility, Holder
 from apportion.scheduling.preemption.holders import ClaimsByNode, Holders
+from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -66,6 +67,10 @@ class VictimSearch:
         evicts: bool,
     ) -> Chosen | None:
         """Return the cheapest victims; None if there are none, or if the demand needs none."""
+        try:
+            self._decider.quotas.check(demand)
+        except OverLimit:
+            return None  # what waits for its quota takes nothing from anybody
         asked = self._decider.candidates.ask_with_victims(demand, capacity, nodes)
         if asked is None:
             return None
@@ -89,8 +94,9 @@ class VictimSearch:
                 )
             if victims is None:
                 return None
+            self._decider.quotas.within(demand, victims.decision, lambda _: None)
             self._decider.admissible.check(demand, victims.decision)
-        except BrokenInput:
+        except (BrokenInput, OverLimit):
             return None  # the one who decides about the demand meets it again, and says so
         pods = {pod.uid: pod for each in victims.victims for pod in possible.pods[each.key]}
         pods |= {pod.uid: pod for group in sorted(victims.groups) for pod in possible.groups[group]}
