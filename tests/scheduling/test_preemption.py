@@ -6,7 +6,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
-from apportion.cluster.kinds import PODS
+from apportion.cluster.kinds import PODS, QUOTAS
 from apportion.scheduling.preemption.cooldown import Cooldown
 from apportion.scheduling.preemption.eligibility import AnyOf, Eligibility, Holder, LowerPriority
 from apportion.scheduling.waiting import WaitingDemand
