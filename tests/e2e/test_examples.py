@@ -23,7 +23,9 @@ async def test_an_example_reaches_its_expected_end_and_leaves_nothing(
     differences = await eventually(look, lambda found: not found, within=PATIENCE)
     assert differences == []
 
-    await cluster.kubectl("delete", "-n", namespace, "-f", str(example.path), "--wait=false")
+    # A pod of an example may have been evicted for another one.
+    gone = ("--wait=false", "--ignore-not-found")
+    await cluster.kubectl("delete", "-n", namespace, "-f", str(example.path), *gone)
 
     async def left() -> list[str]:
         partitions, _ = await cluster.api.items(PARTITIONS)

@@ -65,7 +65,7 @@ class Paths:
 
     async def a_policy(self) -> None:
         """Its status is written; what follows goes by its short times."""
-        names = ["gpu.apportion.dev", "mig.apportion.dev"]
+        names = ["gpu.apportion.dev", "mig.apportion.dev", "mig-1g-20gb.apportion.dev"]
         spec = {
             "deviceClasses": {"names": names},
             "partitions": {"idleTimeout": "1s"},
@@ -166,13 +166,13 @@ class Paths:
         await self.api.delete_all(self.claims)
         await self.api.delete_all(f"{OWN}/partitionlayouts")
 
-        async def left() -> int:
+        async def left() -> list[str]:
             claims, _ = await self.api.items(self.claims)
             partitions, _ = await self.api.items(f"{OWN}/partitions")
             mig = [each for each in partitions if each["spec"]["driver"].startswith("gpu")]
-            return len(claims) + len(mig)
+            return [each["metadata"]["name"] for each in (*claims, *mig)]
 
-        await eventually(left, lambda count: count == 0, within=40)
+        await eventually(left, lambda names: not names, within=40)
 
     async def _said(self, node: str) -> int:
         found, _ = await self.api.items("/api/v1/events", fieldSelector=f"involvedObject.name={node}")

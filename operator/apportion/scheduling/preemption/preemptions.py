@@ -171,6 +171,8 @@ class Preemptions:
         keys = {demand.key for demand in demands} if self._asked else set()
         self._asked = {key: at for key, at in self._asked.items() if key in keys}
         for demand in self._first(demands, now) if found.claims else ():
+            if self._decider.quotas.stands_back((demand,)):
+                continue  # it waits for its quota, or others go before it
             evicts = self._may_evict(demand)
             if evicts or found.ending:
                 nodes = found.claims.keys() if evicts else found.ending
@@ -193,7 +195,6 @@ class Preemptions:
             if demand.key not in self._active
             and demand.pods
             and not demand.members
-            and demand.key not in self._decider.quotas.over
             and self._settings(demand).mode is not PreemptionMode.NEVER
             and now - self._asked.get(demand.key, -_RETRIED) >= _RETRIED
             and all(self._snapshot.allocation(claim) is None for claim in demand.claims)
