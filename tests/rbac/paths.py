@@ -65,7 +65,7 @@ class Paths:
 
     async def a_policy(self) -> None:
         """Its status is written; what follows goes by its short times."""
-        names = ["gpu.apportion.dev", "mig.apportion.dev", "mig-1g-20gb.apportion.dev"]
+        names = ["gpu.apportion.dev", "mig.apportion.dev", "mig-1g.20gb.apportion.dev"]
         spec = {
             "deviceClasses": {"names": names},
             "partitions": {"idleTimeout": "1s"},
