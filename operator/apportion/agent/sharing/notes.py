@@ -4,7 +4,7 @@ In: the journal's rows, before anything of them is done. Out: the same, for an a
 folder that a reboot empties, as it takes back what was set up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from apportion.agent import files
@@ -32,9 +32,11 @@ class SetupNotes:
         except OSError as error:
             raise NotReady(f"{self._folder} cannot be changed: {error}") from None
 
-    def rows(self) -> Iterator[SharingRow]:
-        """Yield what is noted; a file that is no row is passed over."""
-        for path in sorted(self._folder.glob("*.json")):
+    def beyond(self, known: Iterable[SharingRow]) -> Iterator[SharingRow]:
+        """Yield what is noted of other claims than these; a file that is no row is passed over."""
+        for path in sorted(
+            {*self._folder.glob("*.json")} - {self._path(row.uid, row.driver) for row in known}
+        ):
             try:
                 yield SharingRow.from_json(path.read_text(encoding="utf-8"))
             except (OSError, ValueError, TypeError, KeyError):

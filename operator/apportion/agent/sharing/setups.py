@@ -123,11 +123,8 @@ class Setups:
     async def _recover(self) -> None:
         """Take from the notes what the journal has lost, unless its claim is not known and may run all the same."""
         journal = self._context.journal
-        known = {(row.uid, row.driver) for row in journal.sharing()}
-        for row in self._notes.rows():
-            if (row.uid, row.driver) in known or (
-                journal.claim(row.uid, row.driver) is None and self._cdi.mentions(row.uid)
-            ):
+        for row in self._notes.beyond(journal.sharing()):
+            if journal.claim(row.uid, row.driver) is None and self._cdi.mentions(row.uid):
                 continue
             try:
                 async with self._locked(row):
