@@ -37,6 +37,7 @@ TABLES = (
     "pricing.demandhistory",
     "pricing.freeworth",
     "pricing.prices",
+    "pricing.scarcity",
     "pricing.shareprices",
     "pricing.stranding",
     "ranking.querycache",

@@ -6,13 +6,12 @@ would strand. Used under LeastFragmentation only; nodes with enough of both are 
 
 from collections.abc import Set as AbstractSet
 
-from apportion.allocator.equivalence.nodestate import NodeState
-from apportion.allocator.facts.host import HostDemand, HostResources
+from apportion.allocator.facts.host import HostDemand
 from apportion.allocator.pricing.scarcity import Scarcity
 from apportion.allocator.pricing.stranding import Stranding
 from apportion.allocator.ranking.ranking import SortKey
 from apportion.allocator.rules.query import Query
-from apportion.allocator.search.outcome import Solved
+from apportion.allocator.search.outcome import Contention, Solved
 from apportion.allocator.state import State
 
 
@@ -24,7 +23,6 @@ class HostComparison:
         "_query",
         "_scarcity",
         "_state",
-        "_stranded",
         "_stranding",
         "nodes",
         "requested",
@@ -40,8 +38,6 @@ class HostComparison:
         self._host = host
         self._stranding = stranding
         self._scarcity = scarcity
-        self._stranded: dict[tuple[NodeState, int, HostResources], int] = {}
-        """Stranded value by node state, identity of the outcome (which outlives this object), and free cpu and memory."""
         self.requested = host.requested
         self.taken = host.taken
         """Amounts by node, taken in addition to what the state knows."""
@@ -58,29 +54,24 @@ class HostComparison:
             self._state, self._query, HostDemand(self.requested), self._stranding, self._scarcity
         )
 
-    def contending(self, name: str, outcome: Solved) -> Solved:
-        """Return the outcome with the places that it takes there, cpu and memory included."""
-        left = self._state.hosts.left_for(name, self._host)
+    def contention(self, name: str, outcome: Solved) -> Contention:
+        """Return the contention with the places that the outcome takes there, cpu and memory included."""
+        left = self._state.hosts.left_for(name, self._host) if name in self.nodes else None
         if left is None:
-            return outcome
-        contention = self._scarcity.with_host(outcome.contention, name, left, self.requested)
-        if contention == outcome.contention:
-            return outcome
-        return Solved(outcome.ranks, outcome.score, outcome.picks, contention, has_picks=outcome.has_picks)
+            return outcome.contention
+        return self._scarcity.with_host(outcome.contention, name, left, self.requested)
 
     def sort_key(self, key: SortKey, outcome: Solved) -> SortKey:
-        """Return the key with the stranded value added to the lost value."""
+        """Return the key with the stranded value added to the lost value. Hot path."""
         ranks, score, name = key
-        left = self._state.hosts.left_for(name, self._host)
+        state, requested = self._state, self.requested
+        left = state.hosts.left_for(name, self._host)
         if left is None:
             return key
-        state = self._state
-        node_state = state.node_states.of(name)
-        known = node_state, id(outcome), left
-        more = self._stranded.get(known)
-        if more is None:
-            more = self._stranded[known] = self._stranding.change(
-                self.requested, left, node_state, state.view(name), self._query, outcome.picks
-            )
-        # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
-        return (ranks, (*score[:-2], score[-2] + more, score[-1]), name) if more else key
+        more = self._stranding.change(
+            name, requested, left, state.node_states.of(name), state.view(name), self._query, outcome.picks
+        )
+        if more:
+            # The lost value is the last but one part of a score, after the levels of a ladder; what is left over is the last.
+            key = ranks, (*score[:-2], score[-2] + more, score[-1]), name
+        return key

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from apportion.allocator.facts.host import HostResources
-from apportion.allocator.ranking.ranking import SortKey, sort_key
+from apportion.allocator.ranking.ranking import SortKey, with_cost
 from apportion.allocator.search.outcome import Contention, Score, Solved
 from apportion.allocator.search.scorer import Scorer
 from apportion.allocator.state import State
@@ -21,20 +21,39 @@ Candidate: TypeAlias = tuple[SortKey, str, Solved]
 Entry: TypeAlias = tuple[tuple[int, ...], Score, str, int, Solved]
 """Ranks, score with the stranded value, node name; a stamp; the outcome."""
 
-Rate: TypeAlias = Callable[[str], Candidate | None]
-"""Rates a node without the cost of contention; None where it cannot serve."""
+Rated: TypeAlias = tuple[SortKey, Solved]
+"""A node's sort key without the cost of contention, and its outcome."""
+
+Rate: TypeAlias = Callable[[str], Rated | None]
+"""Rates a node; None where it cannot serve."""
+
+Contend: TypeAlias = Callable[[str, Solved], Contention]
+"""Returns the contention of an outcome on a node, cpu and memory included."""
 
 
 class HostRanking:
     """One query, scorer and request of cpu and memory."""
 
-    __slots__ = ("_cursors", "_followers", "_heaps", "_requested", "_stamp", "_stamps", "_version", "unfit")
+    __slots__ = (
+        "_cursors",
+        "_followers",
+        "_heaps",
+        "_requested",
+        "_rest",
+        "_stamp",
+        "_stamps",
+        "_version",
+        "unfit",
+    )
 
     def __init__(self, requested: HostResources) -> None:
         self._requested = requested
         self._cursors = -1, -1
         self._version: object = None
         self._heaps: dict[Contention, list[Entry]] = {}
+        """Nodes that have led, by their contention."""
+        self._rest: list[Entry] = []
+        """The other nodes: contention only adds to a key, so nobody asks for it before a node leads."""
         self._stamps: dict[str, int] = {}
         """The stamp of each node's current entry; its other entries are out of date."""
         self._followers: dict[int, list[str]] = {}
@@ -55,6 +74,7 @@ class HostRanking:
         if devices is None or hosts is None or version != self._version:
             self._version = version
             self._heaps.clear()
+            self._rest.clear()
             self._stamps.clear()
             self._followers.clear()
             self.unfit.clear()
@@ -88,32 +108,37 @@ class HostRanking:
             return
         found = rate(names[0])
         if found is not None:
-            (ranks, score, _), _, outcome = found
-            self._push(ranks, score, names, outcome)
+            self._push(found, names)
 
-    def best(self, scorer: Scorer, allowed: Callable[[str], bool]) -> Candidate | None:
+    def best(self, scorer: Scorer, allowed: Callable[[str], bool], contend: Contend) -> Candidate | None:
         """Return the best of the nodes that are allowed, if any can serve."""
         best: Candidate | None = None
-        for heap in self._heaps.values():
+        for contention, heap in self._heaps.items():
             found = self._first(heap, allowed)
             if found is not None:
-                ranks, score, name, _, outcome = found
-                key = sort_key(scorer, outcome, name)
-                if outcome.contention:
-                    more = key[1][1] - outcome.score[1]
-                    key = ranks, (score[0], score[1] + more, *score[2:]), name
-                else:
-                    key = ranks, score, name
-                if best is None or key < best[0]:
-                    best = key, name, outcome
+                best = _better(best, found, contention, scorer)
+        rest = self._rest
+        passed: list[Entry] = []
+        while rest and (best is None or rest[0][:3] < best[0]):
+            entry = heappop(rest)
+            current = self._stamps.get(entry[2]) == entry[3]
+            if current and allowed(entry[2]):
+                contention = contend(entry[2], entry[4])
+                self._queue(self._heaps.setdefault(contention, []), entry)
+                best = _better(best, entry, contention, scorer)
+                continue
+            self._follow(rest, entry)
+            if current:
+                passed.append(entry)
+        for entry in passed:
+            heappush(rest, entry)
         return best
 
-    def correct(self, name: str, candidate: Candidate | None) -> None:
+    def correct(self, name: str, rated: Rated | None) -> None:
         """Replace the estimate of a node by its searched outcome."""
         del self._stamps[name]
-        if candidate is not None:
-            (ranks, score, _), _, outcome = candidate
-            self._push(ranks, score, [name], outcome)
+        if rated is not None:
+            self._push(rated, [name])
 
     def _first(self, heap: list[Entry], allowed: Callable[[str], bool]) -> Entry | None:
         passed: list[Entry] = []
@@ -141,7 +166,8 @@ class HostRanking:
             if not followers:
                 del self._followers[stamp]
 
-    def _push(self, ranks: tuple[int, ...], score: Score, names: list[str], outcome: Solved) -> None:
+    def _push(self, rated: Rated, names: list[str]) -> None:
+        (ranks, score, _), outcome = rated
         self._stamp += 1
         stamp = self._stamp
         first = names[0]
@@ -152,13 +178,18 @@ class HostRanking:
             self._followers[stamp] = names
             self._stamps.update(dict.fromkeys(names, stamp))
         self._stamps[first] = stamp
-        heap = self._heaps.setdefault(outcome.contention, [])
-        heappush(heap, (ranks, score, first, stamp, outcome))
+        self._queue(self._rest, (ranks, score, first, stamp, outcome))
+
+    def _queue(self, heap: list[Entry], entry: Entry) -> None:
+        heappush(heap, entry)
         if len(heap) > 64 + 2 * len(self._stamps):
-            alive = [
-                entry
-                for entry in heap
-                if self._stamps.get(entry[2]) == entry[3] or entry[3] in self._followers
-            ]
-            heapify(alive)
-            self._heaps[outcome.contention] = alive
+            stamps, followers = self._stamps, self._followers
+            heap[:] = [one for one in heap if stamps.get(one[2]) == one[3] or one[3] in followers]
+            heapify(heap)
+
+
+def _better(best: Candidate | None, entry: Entry, contention: Contention, scorer: Scorer) -> Candidate:
+    """Return the better of a candidate and an entry with the present cost of its contention."""
+    ranks, score, name, _, outcome = entry
+    key = with_cost(scorer, (ranks, score, name), contention)
+    return (key, name, outcome) if best is None or key < best[0] else best

@@ -11,10 +11,10 @@ from heapq import heapify, heappop, heappush
 from apportion.allocator.decision import Refusal, Verdict
 from apportion.allocator.explain.explain import EXAMINED, explain
 from apportion.allocator.hostcomparison import HostComparison
-from apportion.allocator.hostranking import Candidate, HostRanking
+from apportion.allocator.hostranking import Candidate, HostRanking, Rated
 from apportion.allocator.nodeoutcomes import NodeOutcomes
 from apportion.allocator.ranking.rankedstates import RankedStates
-from apportion.allocator.ranking.ranking import sort_key
+from apportion.allocator.ranking.ranking import SortKey, sort_key, with_cost
 from apportion.allocator.rules.query import NodeError
 from apportion.allocator.search.outcome import BROKEN, EXHAUSTED, NOTHING, Outcome, Solved
 from apportion.allocator.search.search import Pick
@@ -149,17 +149,16 @@ class NodeChoice(NodeOutcomes):
             return name in nodes and name not in exceptions
 
         candidates = self._rated([name for name in exceptions if name in known and name in nodes], comparison)
-        while (best := ranking.best(self.ranking.scorer, allowed)) is not None and not best[2].has_picks:
+        scorer, contend = self.ranking.scorer, lasting.contention
+        while (best := ranking.best(scorer, allowed, contend)) is not None and not best[2].has_picks:
             name = best[1]
             ranking.correct(name, rate(name, lasting, self.solve(name)))
         if best is not None:
             candidates.append(best)
         return candidates
 
-    def _rate_lasting(
-        self, name: str, comparison: HostComparison, outcome: Outcome | None
-    ) -> Candidate | None:
-        """Return a node with a key that is true for every demand: without preferred devices and the present cost of contention."""
+    def _rate_lasting(self, name: str, comparison: HostComparison, outcome: Outcome | None) -> Rated | None:
+        """Return a node's outcome with a key that is true for every demand: without preferred devices and the present cost of contention."""
         if not isinstance(outcome, Solved):
             return None
         constrained = name in comparison.nodes
@@ -168,10 +167,10 @@ class NodeChoice(NodeOutcomes):
             if not isinstance(searched, Solved):
                 return None
             outcome = searched
-        key = outcome.ranks, outcome.score, name
+        key: SortKey = outcome.ranks, outcome.score, name
         if not constrained:
-            return key, name, outcome
-        return comparison.sort_key(key, outcome), name, comparison.contending(name, outcome)
+            return key, outcome
+        return comparison.sort_key(key, outcome), outcome
 
     def _rated(self, names: Iterable[str], comparison: HostComparison | None) -> list[Candidate]:
         """Return the candidates among these nodes."""
@@ -183,12 +182,11 @@ class NodeChoice(NodeOutcomes):
             if constrained and isinstance(outcome, Solved) and not outcome.has_picks:
                 outcome = self.solve(name)
             if isinstance(outcome, Solved):
-                if comparison is None or not constrained:
-                    candidates.append((sort_key(scorer, outcome, name), name, outcome))
-                    continue
-                found = comparison.contending(name, outcome)
-                key = comparison.sort_key(sort_key(scorer, found, name), outcome)
-                candidates.append((key, name, found))
+                key: SortKey = outcome.ranks, outcome.score, name
+                contention = outcome.contention
+                if comparison is not None and constrained:
+                    key, contention = comparison.sort_key(key, outcome), comparison.contention(name, outcome)
+                candidates.append((with_cost(scorer, key, contention), name, outcome))
         return candidates
 
     def _cheapest(self, candidates: list[Candidate]) -> tuple[str, Solved] | None:

@@ -65,13 +65,15 @@ more possible placements wins, above all of large pieces, which are the hardest 
 class CutPrices:
     """Values of the states of one cut device under one demand."""
 
-    __slots__ = ("_values", "prices", "states")
+    __slots__ = ("_choices", "_values", "prices", "states")
 
     def __init__(self, states: CutStates, demand: Sequence[int]) -> None:
         self.states = states
         self.prices = _prices(states, demand)
         """Price of each piece; 0 without demand, or where the piece fits nowhere."""
         self._values: list[int] = []
+        self._choices: dict[int, int] = {}
+        """By row what the placements still possible add."""
 
     def worth(self, left: Vector) -> int | None:
         """Return the value of a state; None where there are too many states."""
@@ -80,9 +82,12 @@ class CutPrices:
             return None
         if row >= len(self._values):
             self._values = self.states.values(self.prices, self._values)
-        prices = self.prices
-        choice = sum(prices[piece] * prices[piece] for piece, _ in self.states.moves[row])
-        return self._values[row] + choice // (UNIT * LITTLE)
+        choice = self._choices.get(row)
+        if choice is None:
+            prices = self.prices
+            total = sum([prices[piece] * prices[piece] for piece, _ in self.states.moves[row]])
+            choice = self._choices[row] = total // (UNIT * LITTLE)
+        return self._values[row] + choice
 
 
 def _prices(states: CutStates, demand: Sequence[int]) -> list[int]:

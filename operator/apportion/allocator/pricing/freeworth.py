@@ -31,8 +31,8 @@ class FreeWorth:
         self._prices = prices
         self._share_prices = share_prices
         self._free: Memo[NodeState, int] = Memo(MOST_KEPT)
-        self._taken: Memo[tuple[NodeState, tuple[Pick, ...], Query | None], int] = Memo(MOST_KEPT)
-        """Equal picks take the same for every query, except of devices to share: there the query says how much."""
+        self._taken: Memo[tuple[NodeState, tuple[Pick, ...], Query], int] = Memo(MOST_KEPT)
+        """The query says how much equal picks take of devices to share."""
         self._typical: Memo[Query, tuple[int, int]] = Memo(MOST_KEPT)
         """Per query: the classes looked at, and the value that it takes on one of them."""
         self._epoch = -1
@@ -56,12 +56,12 @@ class FreeWorth:
 
     def taken(self, node_state: NodeState, view: NodeView, query: Query, picks: tuple[Pick, ...]) -> int:
         """Return the part of that value which these picks take."""
-        if not query.counted:
-            return self._worth_taken(view, query, picks)
-        key = node_state, picks, query if view.shareable else None
+        key = node_state, picks, query
         found = self._taken.get(key)
         if found is None:
-            found = self._taken[key] = self._worth_taken(view, query, picks)
+            found = self._worth_taken(view, query, picks)
+            if query.counted:
+                self._taken[key] = found
         return found
 
     def typical(self, query: Query, node_classes: NodeClasses) -> int:

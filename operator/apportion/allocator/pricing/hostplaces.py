@@ -53,6 +53,9 @@ class Row(NamedTuple):
     cpu: int
     """Requested beside each place."""
     memory: int
+    all_cpu: int
+    """Requested beside all places."""
+    all_memory: int
 
 
 class HostPlaces:
@@ -103,8 +106,12 @@ class HostPlaces:
         if rows is None:
             return found
         cpu, memory = left.cpu - requested.cpu, left.memory - requested.memory
-        for kind, number, most, count, asked_cpu, asked_memory in rows:
-            after = most - lost.count(number) if lost else most
+        for kind, number, most, count, asked_cpu, asked_memory, all_cpu, all_memory in rows:
+            after = most
+            if lost:
+                after -= lost.count(number)
+            if after >= count and all_cpu <= cpu and all_memory <= memory:
+                continue
             if after * asked_cpu > cpu:
                 after = cpu // asked_cpu
             if after * asked_memory > memory:
@@ -144,7 +151,8 @@ class HostPlaces:
             if most and left is not None:
                 count = _fitting(most, left, asked.cpu, asked.memory)
             if count:
-                rows.append(Row(kind, number, most, count, asked.cpu, asked.memory))
+                cpu, memory = asked
+                rows.append(Row(kind, number, most, count, cpu, memory, count * cpu, count * memory))
                 self.left[kind] += count
         if rows:
             self._rows[name] = rows

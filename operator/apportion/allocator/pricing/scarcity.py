@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from apportion.allocator.equivalence.nodestate import NodeStates
 from apportion.allocator.facts.host import HostResources
+from apportion.allocator.memo import Memo
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.node.nodeview import NodeView
 from apportion.allocator.pricing.cutprices import UNIT
@@ -30,6 +31,9 @@ PLACE = 0.1
 
 EASE = 6.0
 """Slack, in standard deviations, above which a set costs almost nothing."""
+
+MOST_SPLITS = 1024
+"""Contentions kept with their sets and places apart."""
 
 
 class ClusterState(HostedCluster, Protocol):
@@ -74,6 +78,7 @@ class Scarcity:
         self._expected: list[float] = []
         """Claims expected per request for several shared devices."""
         self._costs: dict[int, int] = {}
+        self._splits: Memo[Contention, tuple[Contention, Contention]] = Memo(MOST_SPLITS)
         self.host_places = HostPlaces(prices)
         """Places with the cpu and memory that pods beside them request."""
 
@@ -215,13 +220,21 @@ class Scarcity:
         host_places = self.host_places
         if not host_places.kinds:
             return contention
-        lost = [number - self._size for number in contention if number >= self._size] if contention else []
+        sets, lost = self._split(contention) if contention else ((), ())
         taken = host_places.taken(name, left, requested, lost)
         if not lost and not taken:
             return contention
         first = self._size + self._several
-        sets = contention[: len(contention) - len(lost)]
         return (*sets, *[first + kind for kind in taken])
+
+    def _split(self, contention: Contention) -> tuple[Contention, Contention]:
+        """Return the sets of a contention, and the requests for several shared devices, which come last."""
+        found = self._splits.get(contention)
+        if found is None:
+            sets = tuple([number for number in contention if number < self._size])
+            lost = tuple([number - self._size for number in contention[len(sets) :]])
+            found = self._splits[contention] = sets, lost
+        return found
 
     def _cost(self, number: int) -> int:
         if number >= self._size + self._several:

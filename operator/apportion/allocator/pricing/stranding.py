@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from itertools import accumulate
+from typing import NamedTuple
 
 from apportion.allocator.equivalence.nodeclasses import NodeClasses
 from apportion.allocator.equivalence.nodestate import NodeState
@@ -70,9 +71,19 @@ MOVED = 0.02
 A curve drawn from `demandhistory.LATEST` pods errs by about as much."""
 
 MOST_KEPT = 1 << 16
-"""Pairs of free value and resources whose stranded value is kept."""
+"""Nodes whose stranded value is kept."""
 
 NO_NODES: AbstractSet[str] = frozenset()
+
+
+class NodeBefore(NamedTuple):
+    """The stranded value of a node as it is."""
+
+    node_state: NodeState
+    left: HostResources
+    free: int
+    """Value of its free devices."""
+    stranded: int
 
 
 class Stranding:
@@ -85,7 +96,8 @@ class Stranding:
         self._typical: TypicalHostDemand | None = None
         self._cpu = self._memory = HostCurve(())
         self._short_hosts = ShortHosts(devices, SufficientResources(0, 0))
-        self._known: Memo[tuple[int, HostResources], int] = Memo(MOST_KEPT)
+        self._before: Memo[str, NodeBefore] = Memo(MOST_KEPT)
+        """By node: every request of cpu and memory compares with the same value before."""
 
     def update(self, typical: TypicalHostDemand, node_classes: NodeClasses) -> None:
         """Take over what recent pods requested, if it changed."""
@@ -103,7 +115,7 @@ class Stranding:
             return
         self._cpu, self._memory = cpu, memory
         self.version += 1
-        self._known.clear()
+        self._before.clear()
         enough = SufficientResources.of(self._cpu.most, self._memory.most)
         if enough != self._short_hosts.enough:
             self._short_hosts = ShortHosts(self._devices, enough)
@@ -123,6 +135,7 @@ class Stranding:
 
     def change(
         self,
+        name: str,
         requested: HostResources,
         left: HostResources,
         node_state: NodeState,
@@ -134,14 +147,15 @@ class Stranding:
 
         `requested`: of the demand's pods; `left`: the node's cpu and memory before. Hot path.
         """
-        free = self._devices.free(node_state, view)
-        # Every request of cpu and memory compares with the same value before.
-        key = free, left
-        before = self._known.get(key)
-        if before is None:
-            before = self._known[key] = self._stranded(free, left.cpu, left.memory)
-        free -= self._devices.taken(node_state, view, query, picks)
-        return self._stranded(free, left.cpu - requested.cpu, left.memory - requested.memory) - before
+        before = self._before.get(name)
+        if before is None or before.node_state is not node_state or before.left != left:
+            free = self._devices.free(node_state, view)
+            stranded = self._stranded(free, left.cpu, left.memory)
+            before = self._before[name] = NodeBefore(node_state, left, free, stranded)
+        free = before.free - self._devices.taken(node_state, view, query, picks)
+        return (
+            self._stranded(free, left.cpu - requested.cpu, left.memory - requested.memory) - before.stranded
+        )
 
     def _stranded(self, free: int, cpu: int, memory: int) -> int:
         """Return the stranded part of free device value; amounts below zero count as zero."""

@@ -96,9 +96,13 @@ class Ranking(ABC):
 
 def sort_key(scorer: Scorer, outcome: Solved, name: str) -> SortKey:
     """Return the key of a node, with the present cost of contention."""
-    score = outcome.score
-    contention: Contention = outcome.contention
-    if contention:
-        # A score starts with the bonus of preferred devices; the loss follows, and contention adds to it.
-        score = (score[0], score[1] + scorer.contention_cost(contention), *score[2:])
-    return outcome.ranks, score, name
+    return with_cost(scorer, (outcome.ranks, outcome.score, name), outcome.contention)
+
+
+def with_cost(scorer: Scorer, key: SortKey, contention: Contention) -> SortKey:
+    """Return a key with the present cost of contention."""
+    if not contention:
+        return key
+    ranks, score, name = key
+    # A score starts with the bonus of preferred devices; the loss follows, and contention adds to it.
+    return ranks, (score[0], score[1] + scorer.contention_cost(contention), *score[2:]), name
