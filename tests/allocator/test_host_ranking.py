@@ -1,5 +1,9 @@
 """Where many nodes are short of cpu or memory, a claim costs a look at the nodes that changed."""
 
+import random
+
+import pytest
+
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
@@ -8,7 +12,7 @@ from apportion.allocator.hostcomparison import HostComparison
 from apportion.allocator.search.scorer import Strategy
 from apportion.allocator.state import State
 from apportion.allocator.terms import Terms
-from tests.allocator.builders import claim, cluster, device, device_request, device_slice
+from tests.allocator.builders import amounts, claim, cluster, device, device_request, device_slice
 from tests.steps import Steps
 
 LEAST = Terms(Strategy.LEAST_FRAGMENTATION)
@@ -77,3 +81,40 @@ def test_amounts_that_one_demand_takes_do_not_count_for_the_next() -> None:
     for allowed in (frozenset(left), frozenset(sorted(left)[4:])):
         demand = Demand(wanted, allowed, host=HostDemand(ASKED))
         assert allocate(state, demand, LEAST) == allocate(state, demand, LEAST, reuse=False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_ranking_chooses_the_node_that_a_comparison_of_all_nodes_chooses(seed: int) -> None:
+    """Shares and several whole devices: nodes that lose a place for lack of devices, cpu or memory cost more than they seem to."""
+    rng = random.Random(seed)  # noqa: S311 - a test that can be repeated
+    left = {f"n{number:03d}": HostResources(rng.randint(8, 32) * 1000, 64 * GIB) for number in range(24)}
+    card = {"allowMultipleAllocations": True, "capacity": amounts(units=4)}
+    rows = [device(f"gpu-{index}", **card) for index in range(4)]
+    state = cluster(*(device_slice(name, name, rows) for name in left), nodes=tuple(left))
+    shapes = [
+        (
+            device_request(count=count, capacity={"requests": {"units": str(units)}}),
+            HostResources(cores * 1000, GIB),
+        )
+        for count, units, cores in ((1, 1, 1), (1, 2, 3), (1, 4, 4), (2, 4, 8), (4, 4, 14))
+    ]
+    for _ in range(20):
+        for request, asked in shapes:
+            found = allocate(state, Demand((claim("learnt", request),)), LEAST)
+            assert found.asked is not None
+            state.learn(found.asked, asked)
+    placed = 0
+    for number in range(90):
+        request, asked = rng.choice(shapes)
+        for node, here in left.items():
+            state.put_host(node, here)
+        nodes = frozenset(node for node, here in left.items() if here.holds(asked))
+        demand = Demand((claim(f"c{number}", request),), nodes, host=HostDemand(asked))
+        answer, reference = (allocate(state, demand, LEAST, reuse=reuse) for reuse in (True, False))
+        assert type(answer) is type(reference)
+        if isinstance(answer, Decision) and isinstance(reference, Decision):
+            assert (answer.node, answer.allocations) == (reference.node, reference.allocations), number
+            state.hold(f"c{number}", answer.allocations[0].results)
+            left[answer.node] = left[answer.node].less(asked)
+            placed += 1
+    assert placed > 40
