@@ -74,14 +74,18 @@ def main(
     ] = CpuPods.KUBE,
     times: Annotated[bool, typer.Option("--times", help="Of the product: add the time of claims.")] = False,  # noqa: FBT002
     sisters: Annotated[
-        int, typer.Option(min=0, help="Replay so many variants of the pod list, with the bound and with FGD.")
+        int,
+        typer.Option(
+            min=0,
+            help="Replay so many variants of the pod list, with FGD and with the bound, or with the product if there is a strategy.",
+        ),
     ] = 0,
 ) -> None:
     """Replay a trace and print one JSON line per seed, or per variant of the pod list."""
     try:
         read = read_trace(data, trace)
         if sisters:
-            _variants(read, sisters, (seed or [42])[0], ties.value)
+            _variants(read, sisters, (seed or [42])[0], ties.value, strategy, cpu_pods)
             return
         for number in seed or [42]:
             order = read_seed(data, read, number)
@@ -108,22 +112,30 @@ def replay(trace: Trace, seed: Seed, run: Replay | ProductReplay) -> Figures:
         return measure(run.run(lambda: progress.advance(task)), trace.capacity)
 
 
-def _variants(trace: Trace, count: int, number: int, ties: Ties) -> None:
-    """Print the bound's figures, FGD's and the difference for every variant."""
+def _variants(
+    trace: Trace, count: int, number: int, ties: Ties, strategy: Strategy | None, cpu_pods: CpuPods
+) -> None:
+    """Print the figures of the bound or of the product, FGD's and the difference for every variant."""
+    mine = Choice.BOUND.value if strategy is None else "product"
     for which in range(count):
         found = variant(trace, which)
         seed = make_seed(found, number)
-        line: dict[str, object] = {"trace": found.name, "seed": number}
         figures = {
-            choice: measure(Replay(found, seed, POLICIES[choice](found), ties).run(), found.capacity)
-            for choice in (Choice.BOUND, Choice.FGD)
+            mine: measure(
+                Replay(found, seed, POLICIES[Choice.BOUND](found), ties).run()
+                if strategy is None
+                else ProductReplay(found, seed, strategy, cpu_pods).run(),
+                found.capacity,
+            ),
+            Choice.FGD.value: measure(Replay(found, seed, Fgd(found.demand()), ties).run(), found.capacity),
         }
-        for choice, figure in figures.items():
-            line[choice.value] = _line(found.name, number, figure)["allocation"]
-            line[f"{choice.value}FirstDrop"] = figure.first_drop and round(figure.first_drop, 3)
-        bound, fgd = (figures[choice].allocation for choice in (Choice.BOUND, Choice.FGD))
+        line: dict[str, object] = {"trace": found.name, "seed": number}
+        for name, figure in figures.items():
+            line[name] = _line(found.name, number, figure)["allocation"]
+            line[f"{name}FirstDrop"] = figure.first_drop and round(figure.first_drop, 3)
+        ahead, fgd = (figure.allocation for figure in figures.values())
         line["ahead"] = {
-            str(at): round(bound[at] - fgd[at], 3) for at in CHECKPOINTS if at in bound and at in fgd
+            str(at): round(ahead[at] - fgd[at], 3) for at in CHECKPOINTS if at in ahead and at in fgd
         }
         sys.stdout.write(orjson.dumps(line).decode() + "\n")
         sys.stdout.flush()

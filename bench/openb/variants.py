@@ -2,7 +2,7 @@
 
 In: the default trace and a number. Out: a trace with the same nodes, and pods drawn from the default list with another
 composition, as in the variants that the data set's owners published: more shares, more multi-device pods, no pods without
-devices, pods with accepted models.
+devices or more of them, pods with accepted models.
 """
 
 import random
@@ -80,6 +80,16 @@ def _devices_only(rng: random.Random, trace: Trace) -> list[Pod]:
     return [rng.choice(with_devices) for _ in trace.pods]
 
 
+def _without_devices(times: float) -> Draw:
+    """Draw more pods without devices: so many times those of the list."""
+
+    def make(rng: random.Random, trace: Trace) -> list[Pod]:
+        none = [pod for pod in trace.pods if not pod.request.devices]
+        return [*trace.pods, *[rng.choice(none) for _ in range(round((times - 1) * len(none)))]]
+
+    return make
+
+
 def _of(which: Callable[[PodRequest], bool], fraction: float) -> Draw:
     def make(rng: random.Random, trace: Trace) -> list[Pod]:
         mine = [pod for pod in trace.pods if pod.request.devices and which(pod.request)]
@@ -104,4 +114,5 @@ COMPOSITIONS: Mapping[str, Draw] = {
     "spec10": _spec(0.1),
     "spec20": _spec(0.2),
     "spec33": _spec(0.33),
+    "cpu250": _without_devices(2.5),
 }

@@ -57,6 +57,14 @@ def test_the_time_of_claims_is_added_on_request(data: Path) -> None:
     assert list(line)[4:] == ["claimsPerSecond", "p50Ms", "p99Ms"]
 
 
+def test_variants_are_replayed_with_the_product_and_with_fgd(data: Path) -> None:
+    """One line per variant; without a strategy the bound takes the product's place."""
+    keys = ["trace", "seed", "product", "productFirstDrop", "fgd", "fgdFirstDrop", "ahead"]
+    found = lines(data, "--strategy", "LeastFragmentation", "--sisters", "2")
+    assert [list(line) for line in found] == [keys] * 2
+    assert list(lines(data, "--sisters", "1")[0])[2] == "worth"
+
+
 def test_a_pod_gets_its_share_of_a_model_that_it_accepts_or_is_dropped() -> None:
     """Two halves share a device; the third device of model A does not exist."""
     trace = Trace(
