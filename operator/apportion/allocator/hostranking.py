@@ -103,7 +103,8 @@ class HostRanking:
 
     def _add(self, names: list[str], left: HostResources | None, rate: Rate) -> None:
         """Rate nodes with equal keys, but for their names."""
-        if left is not None and not left.holds(self._requested):
+        cpu, memory = self._requested
+        if left is not None and (left.cpu < cpu or left.memory < memory):
             self.unfit.update(names)
             return
         found = rate(names[0])
@@ -124,7 +125,10 @@ class HostRanking:
             current = self._stamps.get(entry[2]) == entry[3]
             if current and allowed(entry[2]):
                 contention = contend(entry[2], entry[4])
-                self._queue(self._heaps.setdefault(contention, []), entry)
+                heap = self._heaps.setdefault(contention, [])
+                heappush(heap, entry)
+                if len(heap) > 64 + 2 * len(self._stamps):
+                    self._sweep(heap)
                 best = _better(best, entry, contention, scorer)
                 continue
             self._follow(rest, entry)
@@ -178,14 +182,16 @@ class HostRanking:
             self._followers[stamp] = names
             self._stamps.update(dict.fromkeys(names, stamp))
         self._stamps[first] = stamp
-        self._queue(self._rest, (ranks, score, first, stamp, outcome))
+        rest = self._rest
+        heappush(rest, (ranks, score, first, stamp, outcome))
+        if len(rest) > 64 + 2 * len(self._stamps):
+            self._sweep(rest)
 
-    def _queue(self, heap: list[Entry], entry: Entry) -> None:
-        heappush(heap, entry)
-        if len(heap) > 64 + 2 * len(self._stamps):
-            stamps, followers = self._stamps, self._followers
-            heap[:] = [one for one in heap if stamps.get(one[2]) == one[3] or one[3] in followers]
-            heapify(heap)
+    def _sweep(self, heap: list[Entry]) -> None:
+        """Drop the entries that are out of date."""
+        stamps, followers = self._stamps, self._followers
+        heap[:] = [entry for entry in heap if stamps.get(entry[2]) == entry[3] or entry[3] in followers]
+        heapify(heap)
 
 
 def _better(best: Candidate | None, entry: Entry, contention: Contention, scorer: Scorer) -> Candidate:

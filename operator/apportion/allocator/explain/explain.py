@@ -132,15 +132,15 @@ def _sum(first: RequestReport, reports: Sequence[RequestReport]) -> RequestRepor
     """Return the first report with the counts of all nodes added; taints, holders and shortages stay the nearest node's."""
     return replace(
         first,
-        looked=sum(report.looked for report in reports),
+        looked=sum([report.looked for report in reports]),
         steps=tuple(
-            Step(step.owner, step.number, step.text, sum(report.steps[number].passed for report in reports))
+            Step(step.owner, step.number, step.text, sum([report.steps[number].passed for report in reports]))
             for number, step in enumerate(first.steps)
         ),
-        matching=sum(report.matching for report in reports),
-        untainted=sum(report.untainted for report in reports),
-        unheld=sum(report.unheld for report in reports),
-        roomy=sum(report.roomy for report in reports),
-        free=sum(report.free for report in reports),
+        matching=sum([report.matching for report in reports]),
+        untainted=sum([report.untainted for report in reports]),
+        unheld=sum([report.unheld for report in reports]),
+        roomy=sum([report.roomy for report in reports]),
+        free=sum([report.free for report in reports]),
         on_one_node=max(report.on_one_node for report in reports),
     )
