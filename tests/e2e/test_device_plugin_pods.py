@@ -3,11 +3,10 @@
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from testbed.installation import Installation, product_environment
 from tests.e2e.clusterobjects import bound, objects
+from tests.e2e.deviceplugins import NVIDIA, asking
 from tests.e2e.tenant import (
     CLASSES,
     GATE,
@@ -22,15 +21,6 @@ from tests.e2e.tenant import (
     request,
 )
 from tests.e2e.tenant import profile as mig_profile
-
-NVIDIA = "nvidia.com/gpu"
-
-
-def asking(name: str, limits: Mapping[str, str], *claims: str) -> dict[str, Any]:
-    """Return a pod that asks for extended resources."""
-    made = pod(name, *claims)
-    made["spec"]["containers"][0]["resources"]["limits"] = dict(limits)
-    return made
 
 
 async def test_a_pod_written_for_a_device_plugin_runs_with_its_device(team: Tenant) -> None:

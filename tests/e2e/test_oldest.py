@@ -6,15 +6,19 @@ import pytest
 
 from testbed.binaries import Binaries
 from testbed.controlplane import ControlPlane
-from testbed.demo.nodes import ascend, h100
+from testbed.demo.nodes import DEMO_MANIFESTS, ascend, h100
 from testbed.errors import ApiError
 from testbed.eventually import eventually
 from testbed.installation import Installation
 from testbed.versions import OLDEST
+from tests.e2e.deviceplugins import NVIDIA, asking
+from tests.e2e.newnode import BLUE, comes, unbound_and_ungated
 from tests.e2e.quotas import Quotas
 from tests.e2e.reserved import large_pod_is_served, reserving
+from tests.e2e.series import ONE_CARD, keeps_its_partition
 from tests.e2e.tenant import (
     GATE,
+    GPU,
     LEASE,
     MANAGED,
     MIG,
@@ -37,7 +41,12 @@ async def installation(oldest_binaries: Binaries) -> AsyncIterator[Installation]
     """Install on the oldest version, with two nodes."""
     async with (
         ControlPlane(version=OLDEST, binaries=oldest_binaries) as cluster,
-        Installation(cluster, [h100("gpus"), ascend("npus", "910B4")], operator_options=LEASE) as installed,
+        Installation(
+            cluster,
+            [h100("gpus"), ascend("npus", "910B4")],
+            operator_options=LEASE,
+            manifests=DEMO_MANIFESTS,
+        ) as installed,
     ):
         await serving(installed)
         yield installed
@@ -136,6 +145,40 @@ async def test_one_partition_lives_its_whole_life(
         await team.delete(*each)
     assert await eventually(lambda: phase(name), lambda now: now == "gone", within=30) == "gone"
     assert await cut() == []
+
+
+async def test_a_pod_written_for_a_device_plugin_runs_there(namespaces: tuple[Tenant, Tenant]) -> None:
+    """Rewritten and served where the namespace has the label; elsewhere it says what to do."""
+    team, plain = namespaces
+    await team.make(asking("trains", {NVIDIA: "1"}))
+    await plain.make(asking("waits", {NVIDIA: "1"}))
+
+    await team.running("trains")
+    await plain.event("waits", "ExtendedResource", NVIDIA)
+    assert "cannot allocate all claims" in await plain.unschedulable("waits")
+    for tenant, name in ((team, "trains"), (plain, "waits")):
+        await tenant.delete("Pod", name)
+
+
+async def test_a_pod_that_no_node_could_serve_is_seen_and_served_by_a_new_node_there(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """As on the newest version."""
+    team, _ = namespaces
+    await team.make(claim("blue", request(GPU, BLUE)))
+    await team.make(pod("blue", "blue"))
+
+    await unbound_and_ungated(team, "blue")
+    assert (await comes(installation, team, "blue"))["spec"]["nodeName"] == "new"
+    await team.end_by_force("blue")
+
+
+async def test_a_claim_keeps_its_partition_between_pods_there(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """As on the newest version."""
+    team, _ = namespaces
+    await keeps_its_partition(installation, team, "gpus", *ONE_CARD)
 
 
 class TestQuotasOnOldest(Quotas):

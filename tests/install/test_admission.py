@@ -80,6 +80,7 @@ class Admission:
         "annotations",
         [
             pytest.param({"apportion.dev/allocation": "Immediate"}, id="allocated without a pod"),
+            pytest.param({"apportion.dev/keep-for": "10m"}, id="kept between pods"),
             pytest.param(
                 {"resource.kubernetes.io/extended-resource-claim": "true"}, id="made by the scheduler"
             ),

@@ -8,13 +8,15 @@ was once reserved, so an allocation whose pod was deleted before it was schedule
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
+from apportion.errors import BrokenInput
 from apportion.scheduling.consumers import is_taken_up, unbound_user
 from apportion.scheduling.followedclaims import FollowedClaims
-from apportion.scheduling.waiting import immediate
+from apportion.scheduling.waiting import immediate, kept_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,15 @@ def _overlap(what: str, snapshot: Snapshot, uids: Iterable[str]) -> Overlap:
     return Overlap(what, tuple(sorted(claims, key=rank)), taken_up)
 
 
+def keeping(claim: Claim, otherwise: timedelta) -> timedelta:
+    """Return how long a claim keeps devices that it does not use; `otherwise`: where it says nothing of it."""
+    try:
+        said = kept_for(claim)
+    except BrokenInput:
+        return otherwise  # it changed since it was allocated
+    return otherwise if said is None else said
+
+
 class UnusedAllocations:
     """Watches how long allocations stay unused."""
 
@@ -107,13 +118,14 @@ class UnusedAllocations:
         self._unused = FollowedClaims(snapshot, clock, self._is_unused)
 
     def due(self) -> list[Claim]:
-        """Return the claims whose allocation was unused for the policy's unusedTimeout."""
+        """Return the claims whose allocation was unused for as long as they keep it, else for the policy's unusedTimeout."""
         now, managed = self._clock(), self._snapshot.managed
         self._unused.follow()
         return [
             claim
             for claim, since in self._unused.items()
-            if claim.deleting or now - since >= managed.policy(claim).unused_timeout.total_seconds()
+            if claim.deleting
+            or now - since >= keeping(claim, managed.policy(claim).unused_timeout).total_seconds()
         ]
 
     def _is_unused(self, claim: Claim) -> bool:

@@ -17,6 +17,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling.candidates import Candidates
+from apportion.scheduling.clearing import keeping
 from apportion.scheduling.consumers import unbound_user
 from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.followedclaims import FollowedClaims
@@ -87,7 +88,8 @@ class StalledAllocations:
                 self._stalled.look(claim)
 
     def _timeout(self, claim: Claim) -> float:
-        return self._snapshot.managed.policy(claim).unused_timeout.total_seconds()
+        timeout = self._snapshot.managed.policy(claim).unused_timeout
+        return max(timeout, keeping(claim, timeout)).total_seconds()
 
     def _may_stall(self, uid: str) -> bool:
         claim = self._snapshot.claims.get(uid)

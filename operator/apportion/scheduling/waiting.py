@@ -10,9 +10,11 @@ demand; a pod that comes later finds the claim allocated and is tied to its node
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TypeAlias
 
-from apportion.api.contract import GATE
+from apportion.api import duration
+from apportion.api.contract import GATE, KEEP_FOR
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
 from apportion.cluster.snapshot import Snapshot
@@ -96,6 +98,22 @@ Unservable: TypeAlias = MixedClasses | UnknownClasses | UnknownScheduler | Refus
 def immediate(claim: Claim) -> bool:
     """Say whether the claim is to be allocated without a pod (our annotation)."""
     return claim.annotations.get(GATE) == IMMEDIATE
+
+
+def is_kept(claim: Claim) -> bool:
+    """Say whether the claim keeps its devices between pods: for ever, or for a time (our annotations)."""
+    return immediate(claim) or KEEP_FOR in claim.annotations
+
+
+def kept_for(claim: Claim) -> timedelta | None:
+    """Return for how long the claim keeps its devices between pods; None: it says nothing of it. Raises BrokenInput."""
+    text = claim.annotations.get(KEEP_FOR)
+    if text is None:
+        return None
+    try:
+        return duration.parse(text)
+    except ValueError as error:
+        raise BrokenInput(str(error), field=f"metadata.annotations[{KEEP_FOR}]") from None
 
 
 def ready(pod: Pod) -> bool:

@@ -22,6 +22,7 @@ from apportion.scheduling.waiting import (
     WaitingDemand,
     claims_of,
     immediate,
+    kept_for,
     place_of,
     ready,
 )
@@ -223,9 +224,10 @@ def _component(start: Claim, snapshot: Snapshot) -> WaitingDemand | None:
 
 
 def _refused(demand: WaitingDemand, snapshot: Snapshot) -> Iterator[RefusedConfiguration]:
-    """Yield the claims of a demand with configuration, their own or of a class, that our agents would refuse."""
+    """Yield the claims of a demand with configuration, their own or of a class, that we or our agents would refuse."""
     for claim in demand.claims:
         try:
+            kept_for(claim)
             check_configuration(claim, snapshot.state.classes, snapshot.drivers)
         except BrokenInput as error:
             yield RefusedConfiguration(claim, demand.pods, error)

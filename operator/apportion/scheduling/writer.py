@@ -19,7 +19,7 @@ from apportion.dra.claim import PROTECTION_FINALIZER, Claim
 from apportion.dra.pod import Pod
 from apportion.errors import Missing, Overtaken
 from apportion.scheduling.extendedresources import Template
-from apportion.scheduling.waiting import immediate
+from apportion.scheduling.waiting import is_kept
 
 
 class Writer:
@@ -166,4 +166,4 @@ class Writer:
 
 def _finalizer(claim: Claim) -> str:
     """Return the finalizer that keeps the claim until its devices are free."""
-    return ALLOCATION_FINALIZER if immediate(claim) else PROTECTION_FINALIZER
+    return ALLOCATION_FINALIZER if is_kept(claim) else PROTECTION_FINALIZER
