@@ -1,5 +1,8 @@
 """Pods that only a new node would serve lose their gate, so that autoscalers see them."""
 
+from collections.abc import Container
+from contextlib import nullcontext
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +19,10 @@ HALF = f'device.attributes["{GPU}"].?profile.orValue("") == "3g.40gb"'
 H100, H200 = f'{MODEL} == "h100"', f'{MODEL} == "h200"'
 
 
-def shown(world: ObservedCluster, *, after: float = PATIENCE) -> set[str]:
-    """Return the names of the pods that lose their gate once they have waited so long."""
-    queue, autoscaling = WaitingQueue(world.snapshot), Autoscaling(world.snapshot, world.clock)
+def shown(world: ObservedCluster, *, after: float = PATIENCE, over: Container[str] = ()) -> set[str]:
+    """Return the names of the pods that lose their gate once they have waited so long; `over`: demands over their quota."""
+    queue = WaitingQueue(world.snapshot)
+    autoscaling = Autoscaling(world.snapshot, world.clock, over=over, lifted=nullcontext)
 
     def look() -> set[str]:
         queue.demands()
@@ -148,6 +152,32 @@ def test_a_claim_on_a_device_that_was_withdrawn_is_never_released() -> None:
     hold(world, "gone", "n1", "gpu-0-mig-1g10gb-19-0", "no-such-device")
     waits(world, "p", request("gpu", expression=H200))
     assert shown(world) == set()
+
+
+def test_a_demand_that_a_quota_keeps_waiting_keeps_its_gate() -> None:
+    """No node would help it; others of its shape lose theirs."""
+    for mode in ("WhenNothingFits", "WhenFull"):
+        world = fleet({"n1": ("h100", 1)})
+        world.policy(queue={"autoscale": mode})
+        for name in ("over", "within"):
+            waits(world, name, request("gpu", expression=H200))
+        over = world.snapshot.claim("team", "over")
+        assert over is not None
+        assert shown(world, over={over.uid}) == {"within"}
+
+
+async def test_what_is_reserved_for_the_first_of_the_queue_counts_as_free(unanswered: Client) -> None:
+    """The one behind waits for it; a new node is not what it lacks."""
+    world = fleet({"n1": ("h100", 1)})
+    hold(world, "other", "n1", "gpu-0")
+    world.policy(queue={"reserveAfter": "0s"})
+    for name in ("first", "second"):
+        waits(world, name, request("gpu"))
+    cycle = world.cycle(unanswered)
+    for _ in range(4):
+        cycle.once()
+        world.clock.now += PATIENCE
+    assert "ShownToAutoscalers" not in [reason for _, reason in world.warned]
 
 
 def test_a_claim_whose_selector_fails_is_no_business_of_autoscalers() -> None:

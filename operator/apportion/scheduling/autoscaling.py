@@ -1,11 +1,12 @@
 """Autoscaling: pods that lose their gate without devices, so that cluster autoscalers see them as unschedulable.
 
-In: the demands that wait, their policies, the clock. Out: pods, with the reason. An autoscaler looks at pods that kube-scheduler has tried in vain, and it does not
+In: the demands that wait, their policies, which of them a quota keeps waiting, the clock. Out: pods, with the reason. An autoscaler looks at pods that kube-scheduler has tried in vain, and it does not
 try a pod behind a gate. So a pod that only a new node would serve loses its gate; the guard taint still keeps kube-scheduler
 off our devices, and when devices for it appear, it gets them as every pod without a gate does. A gate is never added again.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
+from contextlib import AbstractContextManager
 from itertools import islice, takewhile
 
 from apportion.api.contract import GATE
@@ -35,10 +36,19 @@ FULL = (
 class Autoscaling:
     """Follows the demands whose pods have our gate."""
 
-    def __init__(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        clock: Callable[[], float],
+        *,
+        over: Container[str],
+        lifted: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`over`: demands (keys) that a quota keeps waiting: no node would help them. `lifted`: as `EmptyNodes` has it."""
         self._snapshot = snapshot
         self._clock = clock
-        self._empty = EmptyNodes(snapshot)
+        self._over = over
+        self._empty = EmptyNodes(snapshot, lifted)
         self._young: dict[str, tuple[float, WaitingDemand]] = {}
         """Demands by key, with the time since which they wait; the oldest first."""
         self._groups: dict[Shape, dict[str, WaitingDemand]] = {}
@@ -56,12 +66,7 @@ class Autoscaling:
             young = self._young.pop(key, None)
             if young is not None:
                 since[key] = young[0]
-            shape = self._shapes.pop(key, None)
-            if shape is not None:
-                del self._groups[shape][key]
-                if not self._groups[shape]:
-                    del self._groups[shape]
-                    self._unanswered.pop(shape, None)
+            self._drop(key)
         for demand in came:
             if any(GATE in pod.gates for pod in demand.pods) and demand.key not in self._young:
                 self._young[demand.key] = since.get(demand.key, now), demand
@@ -72,6 +77,9 @@ class Autoscaling:
         old = takewhile(lambda row: now - row[1][0] >= PATIENCE, self._young.items())
         for key, (_, demand) in tuple(islice(old, _AT_ONCE)):
             del self._young[key]
+            if key in self._over:
+                self._young[key] = now, demand
+                continue
             shape = self._empty.shape(demand)
             if self._mode(demand) is Autoscale.WHEN_FULL:
                 found |= {pod.uid: (pod, FULL) for pod in self._pods(demand)}
@@ -88,9 +96,23 @@ class Autoscaling:
             group = self._groups.get(shape, {})
             asked = [each for each in group.values() if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
             if asked and not (yield from self._empty.could_serve(asked[0], shape[0])):
-                found |= {pod.uid: (pod, NOTHING_FITS) for each in asked for pod in self._pods(each)}
+                for each in asked:
+                    if each.key in self._over:
+                        self._drop(each.key)
+                        self._young[each.key] = now, each
+                    else:
+                        found |= {pod.uid: (pod, NOTHING_FITS) for pod in self._pods(each)}
             self._unanswered.pop(shape, None)
         return {uid: row for uid, row in found.items() if self._snapshot.pods.get(uid) is row[0]}
+
+    def _drop(self, key: str) -> None:
+        """Forget what decides about a demand."""
+        shape = self._shapes.pop(key, None)
+        if shape is not None:
+            del self._groups[shape][key]
+            if not self._groups[shape]:
+                del self._groups[shape]
+                self._unanswered.pop(shape, None)
 
     def _mode(self, demand: WaitingDemand) -> Autoscale:
         return self._snapshot.managed.policy(demand.claims[0]).queue.autoscale

@@ -130,7 +130,9 @@ class Cycle:
         )
         self._waiting = WaitingQueue(snapshot)
         self._gates = Gates(snapshot)
-        self._autoscaling = Autoscaling(snapshot, clock)
+        self._autoscaling = Autoscaling(
+            snapshot, clock, over=self.quotas.over, lifted=self._reservations.all_lifted
+        )
         self._number = 0
         self._extended = ExtendedResources(snapshot, clock)
         self._reports = Reports(snapshot, recorder, self._gates, self._extended, clock, manager=manager)

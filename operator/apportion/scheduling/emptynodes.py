@@ -1,12 +1,12 @@
 """EmptyNodes: whether a demand could be served if everything were free.
 
-In: a demand, the snapshot. Out: yes or no. One node of each node class is asked, with all that claims hold there released for the
+In: a demand, the snapshot. Out: yes or no. One node of each node class is asked, with all that claims hold there, or that is reserved for the first of the queue, released for the
 moment; what layouts reserve and what was cut by hand stays taken, and sick devices stay tainted. The node has to suit the pods
 as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say), or of more classes than are looked at, is answered with yes.
 """
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
@@ -35,8 +35,10 @@ Shape = tuple[Query, tuple[object, ...]]
 class EmptyNodes:
     """Asks about nodes as if nobody used them."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, lifted: Callable[[], AbstractContextManager[None]]) -> None:
+        """`lifted`: lets the state show, within a block, nothing that is reserved for others of the queue."""
         self._snapshot = snapshot
+        self._lifted = lifted
 
     @property
     def epoch(self) -> tuple[int, int]:
@@ -72,7 +74,7 @@ class EmptyNodes:
         for node_class in asked[:MOST_CLASSES]:
             name = first[node_class]
             if name in state.names():
-                with self._emptied(name) as whole:
+                with self._lifted(), self._emptied(name) as whole:
                     if not whole:
                         return True
                     one = Demand(demand.asked, frozenset({name}), tolerations=TOLERATIONS, seed=demand.key)
