@@ -173,9 +173,9 @@ async def test_nothing_is_held_for_a_pod_whose_extended_resource_only_guarded_de
 def test_of_classes_with_one_name_the_newest_counts() -> None:
     """As kube-scheduler has it, for moving from one class to another; then the one with the lower name."""
     world = ObservedCluster()
-    named(world, "old", NVIDIA, managed=True)
+    named(world, "a", NVIDIA, managed=True)
     named(world, "b", NVIDIA, managed=True, created="2026-02-01")
     named(world, "c", NVIDIA, managed=True, created="2026-02-01")
     found = world.snapshot.managed.extended_resources
     assert found[NVIDIA] == "b"
-    assert found["deviceclass.resource.kubernetes.io/old"] == "old"
+    assert found["deviceclass.resource.kubernetes.io/a"] == "a"
