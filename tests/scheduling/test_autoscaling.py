@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from apportion.api.contract import GATE
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import PODS
+from apportion.dra.allocation import DeviceResult
+from apportion.dra.device import DeviceId
 from apportion.scheduling.autoscaling import PATIENCE, Autoscaling
 from apportion.scheduling.waitingqueue import WaitingQueue
 from tests.observedcluster import GPU, Json, ObservedCluster, request
@@ -141,6 +143,15 @@ def test_what_claims_hold_is_held_afterwards() -> None:
     before = world.snapshot.state.view("n1").holdings
     assert shown(world) == {"none"}
     assert world.snapshot.state.view("n1").holdings == before
+
+
+def test_what_is_held_for_a_demand_that_preempts_is_not_taken_for_used_up() -> None:
+    """The devices are there; who waits behind it waits for them. What a layout reserves is not there for claims."""
+    for key, expected in (("preempt:demand", set()), ("layout:l", {"p"})):
+        world = fleet({"n1": ("h100", 1)})
+        world.snapshot.state.hold(key, (DeviceResult("r", DeviceId(GPU, "n1", "gpu-0")),))
+        waits(world, "p", request("gpu"))
+        assert shown(world) == expected
 
 
 def test_a_claim_on_a_device_that_was_withdrawn_is_never_released() -> None:

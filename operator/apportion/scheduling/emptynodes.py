@@ -25,6 +25,8 @@ from apportion.scheduling.waiting import WaitingDemand
 
 MOST_CLASSES = 32
 """Node classes that are asked about, those of the most nodes first."""
+_LAYOUT = "layout:"
+"""Before the keys under which layouts hold devices (ADR 4)."""
 TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in (GUARD, HELD))
 """Who still has a device prepared will not have it for ever."""
 
@@ -98,13 +100,17 @@ class EmptyNodes:
 
     @contextmanager
     def _emptied(self, name: str) -> Generator[bool]:
-        """Release what claims hold on a node for the moment; gives False, and releases nothing, where that could not be held again."""
+        """Release what claims hold on a node for the moment.
+
+        Gives False, and releases nothing, where that could not be held again, or others than claims and layouts hold something: a demand
+        for which pods are evicted, say.
+        """
         state = self._snapshot.state
         view = state.view(name)
         keys = {key for index in range(len(view.devices)) for key in state.holders(view.id_of(index))}
         held = {key: found for key in keys if (found := self._allocation(key)) is not None}
         # What a withdrawn device takes is known only while it is held.
-        whole = all(
+        whole = all(key in held or key.startswith(_LAYOUT) for key in keys) and all(
             self._snapshot.devices.published(result.device) is not None
             for found in held.values()
             for result in found.results
