@@ -39,22 +39,23 @@ def test_the_same_gates_open(changes: list[Any]) -> None:
 
 @given(st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=30))
 def test_a_condition_holds_for_the_same_claims_since_the_same_time(changes: list[Any]) -> None:
-    """A claim of the same name is another claim."""
+    """A claim of the same name is another claim, and one that is reserved otherwise begins anew."""
     made, uids = world(), claim_uids()
 
     def is_used(claim: Claim) -> bool:
         return any(not pod.finished for pod in made.snapshot.users(claim))
 
     followed = FollowedClaims(made.snapshot, made.clock, is_used)
-    since: dict[str, float] = {}
+    since: dict[tuple[str, object], float] = {}
     for (kind, *what), seconds in changes:
         step(made, kind, what, uids)
         made.clock.now += seconds
         followed.follow()
         now = made.clock.now
-        unreserved = made.snapshot.claims_of(made.snapshot.claim_index.unreserved)
-        since = {claim.uid: since.get(claim.uid, now) for claim in unreserved if is_used(claim)}
-        found = [(claim.uid, at) for claim, at in followed.items()]
+        allocated = made.snapshot.claims_of(made.snapshot.claim_index.allocated)
+        keys = [(claim.uid, claim.reserved_for) for claim in allocated if is_used(claim)]
+        since = {key: since.get(key, now) for key in keys}
+        found = [((claim.uid, claim.reserved_for), at) for claim, at in followed.items()]
         assert dict(found) == since
         assert [at for _, at in found] == sorted(since.values())
 
@@ -68,7 +69,7 @@ def test_the_same_allocations_are_unused(changes: list[Any]) -> None:
     for kind, *what in changes:
         step(made, kind, what, uids)
         fresh = UnusedAllocations(made.snapshot, made.clock, manager="apportion-operator")
-        assert {claim.uid for claim in unused.due()} == {claim.uid for claim in fresh.due()}
+        assert {claim.uid for claim, _ in unused.due()} == {claim.uid for claim, _ in fresh.due()}
 
 
 def test_gates_cost_the_same_however_many_pods_wait() -> None:

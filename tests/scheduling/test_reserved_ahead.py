@@ -233,3 +233,33 @@ def test_the_owner_of_a_claim_is_its_pod() -> None:
     pod, claim = pod_and_claim(world)
     assert claim["metadata"]["ownerReferences"] == [owner(pod)]
     assert world.claim_value(claim).owner_pod == value(world, pod).uid
+
+
+@pytest.mark.parametrize("reserved", [True, False])
+async def test_what_is_allocated_on_another_node_than_that_of_the_pod_is_given_back(
+    unanswered: Client, *, reserved: bool
+) -> None:
+    """A scheduler bound it by a former allocation: its claim is allocated where it is, at once."""
+    world = fleet({"n1": ("h100", 1), "n2": ("h100", 1)})
+    pod, claim = reserved_ahead(world, gates=())
+    claim["status"]["reservedFor"] = [consumer(pod)] if reserved else []
+    world.see(CLAIMS, claim)
+    world.see(PODS, pod | {"spec": pod["spec"] | {"nodeName": "n2"}})
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == ["p"]
+    world.snapshot.clearing(claim["metadata"]["uid"])
+    deallocate(world, claim)
+    cycle.once()
+    assert world.places() == {"p": "n2"}
+
+
+async def test_what_a_pod_has_on_its_own_node_is_kept(unanswered: Client) -> None:
+    """Neither once it has ended: controller-manager takes it then."""
+    world = fleet({"n1": ("h100", 1)})
+    pod, _ = reserved_ahead(world, gates=())
+    bound = pod | {"spec": pod["spec"] | {"nodeName": "n1"}}
+    world.see(PODS, bound)
+    cycle = world.cycle(unanswered)
+    assert await tried(cycle) == []
+    world.see(PODS, bound | {"spec": bound["spec"] | {"nodeName": "n2"}, "status": {"phase": "Succeeded"}})
+    assert await tried(cycle) == []

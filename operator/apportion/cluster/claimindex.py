@@ -21,8 +21,6 @@ class ClaimIndex:
         self.unallocated: set[str] = set()
         """Without an allocation, and not being deleted."""
         self.allocated: set[str] = set()
-        self.unreserved: set[str] = set()
-        """Allocated, and not reserved."""
         self.leaving: set[str] = set()
         """Being deleted."""
         self.changes: ChangeLog[str] = ChangeLog()
@@ -45,7 +43,6 @@ class ClaimIndex:
         for uids, belongs in (
             (self.unallocated, new is not None and not allocated and not new.deleting),
             (self.allocated, allocated),
-            (self.unreserved, new is not None and allocated and not new.reserved_for),
             (self.leaving, new is not None and new.deleting),
         ):
             uids.add(uid) if belongs else uids.discard(uid)
@@ -77,7 +74,8 @@ class ClaimIndex:
 
     def on_device(self, device: DeviceId) -> frozenset[str]:
         """Return the claims whose live allocation has the device for itself."""
-        return frozenset(uid for uid, alone in self._on_device.get(device, {}).items() if alone)
+        holders = self._on_device.get(device)
+        return frozenset(uid for uid, alone in holders.items() if alone) if holders else frozenset()
 
     def holders(self, device: DeviceId) -> Collection[str]:
         """Return the claims whose live allocation names the device or a share of it, for other than admin access."""

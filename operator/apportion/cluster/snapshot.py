@@ -184,14 +184,14 @@ class Snapshot:
     # Keeping the indexes. -------------------------------------------------------------------------------------
 
     def _changed(self, kind: ResourceKind, uid: str, old: Any, new: Any) -> None:
+        if kind in (kinds.NODES, kinds.PODS) and old == new:
+            return  # a heartbeat, or a part of the status that counts for nothing
         match kind:
             case kinds.CLAIMS:
                 self._claim_changed(uid, old, new)
             case kinds.PODS:
                 self._pod_changed(uid, old, new)
             case kinds.NODES:
-                if old == new:
-                    return  # a heartbeat
                 self._node_changed(uid, old, new)
                 self.node_epoch += 1
                 self.partition_epoch += 1

@@ -6,7 +6,7 @@ the snapshot is checked in every pass, where something changed. controller-manag
 was once reserved, so an allocation whose pod was deleted before it was scheduled would stay for ever.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
 from apportion.errors import BrokenInput
-from apportion.scheduling.consumers import is_taken_up, unbound_user
+from apportion.scheduling.consumers import is_out_of_reach, is_taken_up, unbound_user
 from apportion.scheduling.followedclaims import FollowedClaims
 from apportion.scheduling.waiting import immediate, kept_for
 
@@ -117,20 +117,24 @@ class UnusedAllocations:
         self._manager = manager
         self._unused = FollowedClaims(snapshot, clock, self._is_unused)
 
-    def due(self) -> list[Claim]:
-        """Return the claims whose allocation was unused for as long as they keep it, else for the policy's unusedTimeout."""
+    def due(self) -> Iterator[tuple[Claim, str]]:
+        """Yield the claims whose allocation was unused for as long as they keep it, else for the policy's unusedTimeout, or can be used no more; and why for people."""
         now, managed = self._clock(), self._snapshot.managed
         self._unused.follow()
-        return [
-            claim
-            for claim, since in self._unused.items()
-            if claim.deleting
-            or now - since >= keeping(claim, managed.policy(claim).unused_timeout).total_seconds()
-        ]
+        for claim, since in self._unused.items():
+            if is_out_of_reach(claim, self._snapshot):
+                yield claim, "its pod is bound to another node"
+            elif (
+                claim.deleting
+                or now - since >= keeping(claim, managed.policy(claim).unused_timeout).total_seconds()
+            ):
+                yield claim, "nobody wants it"
 
     def _is_unused(self, claim: Claim) -> bool:
         if claim.allocated_by != self._manager:
             return False
+        if is_out_of_reach(claim, self._snapshot):
+            return True
         if claim.reserved_for:
             # controller-manager takes it from a pod that is over. A pod whose claim is being deleted cannot start.
             return claim.deleting and unbound_user(claim, self._snapshot) is not None

@@ -35,6 +35,13 @@ def unbound_user(claim: Claim, snapshot: Snapshot) -> Pod | None:
     return pod if pod is not None and pod.node is None and not pod.finished and not pod.deleting else None
 
 
+def is_out_of_reach(claim: Claim, snapshot: Snapshot) -> bool:
+    """Say whether the pod that a claim was made for is bound to another node than that of its devices: no kubelet can prepare them for it."""
+    pod, node = snapshot.pods.get(claim.owner_pod or ""), claim.allocation.node if claim.allocation else None
+    others = [user for user in claim.reserved_for if user.uid != claim.owner_pod]
+    return bool(pod and node and pod.node and pod.node != node and not pod.finished and not others)
+
+
 def is_taken_up(claim: Claim, snapshot: Snapshot) -> bool:
     """Say whether a pod may have started with a claim's devices, or may be bound by them: it is reserved, not only for a gated pod.
 

@@ -200,7 +200,6 @@ class Cycle:
         """
         self._number += 1
         self._last = self._clock()
-        log = _log.bind(cycle=self._number)
         metrics.CYCLES.inc()
         with metrics.CYCLE_SECONDS.time():
             # 1. What became of writes without an answer, and what did others do to our allocations?
@@ -249,7 +248,7 @@ class Cycle:
             if not demands:
                 precompute(self._snapshot.state)
         if self._queue.granted:
-            log.info("cycle.decided", granted=self._queue.granted, waiting=len(demands))
+            _log.info("cycle.decided", cycle=self._number, granted=self._queue.granted, waiting=len(demands))
 
     # What others did. -------------------------------------------------------------------------------------------
 

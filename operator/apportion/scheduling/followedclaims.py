@@ -28,13 +28,8 @@ class FollowedClaims:
         index = self._snapshot.claim_index
         self._cursor, changed = self._snapshot.changes.claims.since(self._cursor)
         if changed is None:
-            unreserved = self._snapshot.claims_of(index.unreserved)
-            pods = self._snapshot.pods_of(self._snapshot.pod_index.unbound)
-            changed = [
-                *self._since,
-                *((claim.namespace, claim.name) for claim in unreserved),
-                *((pod.namespace, entry.claim) for pod in pods for entry in pod.claims if entry.claim),
-            ]
+            allocated = self._snapshot.claims_of(index.allocated)
+            changed = [*self._since, *((claim.namespace, claim.name) for claim in allocated)]
         for name in dict.fromkeys(changed):
             uid = index.named(*name)
             claim = self._snapshot.claims.get(uid) if uid is not None else None

@@ -39,8 +39,8 @@ class Tidying:
 
     def tidy(self, demands: Iterable[WaitingDemand]) -> None:
         """Clear what is due; `demands`: what waited in this pass."""
-        for claim in self._unused.due():
-            self._writes.clear(claim, "nobody wants it", "unwanted")
+        for claim, why in self._unused.due():
+            self._writes.clear(claim, why, "unwanted")
         for claim in self._stalled.due(demands):
             self._writes.clear(
                 claim, "no scheduler takes its pod, and others wait for the devices", "stalled"

@@ -82,6 +82,7 @@ class Writer:
         for. A claim that is reserved for it alone first loses that reservation: from then on no kubelet prepares the claim unless
         somebody reserves it, and that refuses the clearing. Then the pod is read: it is never cleared once that is bound; and
         where the pod had no gate any more, it loses no more than the reservation, because kube-scheduler may not know that yet.
+        A pod that is bound to another node than that of the devices cannot use them.
         """
         async with self._slots:
             self._fence()
@@ -97,6 +98,13 @@ class Writer:
                 return False
             with suppress(Missing):
                 version = now.version
+                if (
+                    user is not None
+                    and user.node is not None
+                    and now.allocation.node not in (None, user.node)
+                ):
+                    await self._status(now, version, {"allocation": None, "reservedFor": None})
+                    return True
                 if reserved:
                     version = await self._status(now, version, {"reservedFor": None})
                 if user is not None and await self._may_start(user, reserved=bool(reserved)):
