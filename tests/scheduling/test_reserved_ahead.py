@@ -263,3 +263,15 @@ async def test_what_a_pod_has_on_its_own_node_is_kept(unanswered: Client) -> Non
     assert await tried(cycle) == []
     world.see(PODS, bound | {"spec": bound["spec"] | {"nodeName": "n2"}, "status": {"phase": "Succeeded"}})
     assert await tried(cycle) == []
+
+
+async def test_what_ties_a_gated_pod_to_a_node_that_cannot_serve_the_rest_is_given_back(
+    unanswered: Client,
+) -> None:
+    """The write of its other allocation was refused, and the devices went to others meanwhile."""
+    world = fleet({"n1": ("h100", 1), "n2": ("h100", 2)})
+    pod = world.pod("p", "first", "second", gates=[GATE])
+    first = world.claim("first", ownerReferences=[owner(pod)])
+    world.allocate(first, "n1", "gpu-0", reservedFor=[consumer(pod)])
+    world.claim("second", ownerReferences=[owner(pod)])
+    assert await tried(world.cycle(unanswered)) == ["first"]

@@ -6,6 +6,7 @@ In: a refused demand. Out: clears of its allocations on a node that cannot serve
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.backgroundwrites import BackgroundWrites
+from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.sharing import fits_alone
 from apportion.scheduling.waiting import WaitingDemand
 
@@ -23,11 +24,8 @@ class TiedClaims:
         """Clear allocations that tie a demand to a node that cannot serve the rest of it, unless a pod has taken them up."""
         own = {pod.uid for pod in demand.pods}
         for claim in demand.tied:
-            if (
-                claim.allocation is not None
-                and not claim.reserved_for
-                and claim.allocated_by == self._manager
-            ):
+            taken_up = is_taken_up(claim, self._snapshot)
+            if claim.allocation is not None and not taken_up and claim.allocated_by == self._manager:
                 others = (pod for pod in self._snapshot.users(claim) if pod.uid not in own)
                 if not any(self._is_served(pod) for pod in others):
                     self._writes.clear(claim, "the pod's other claims cannot be served on its node", "untied")
