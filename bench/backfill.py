@@ -122,10 +122,10 @@ class Simulation:
         self._snapshot = Snapshot(State(), wake=lambda: None)
         for row in nodes:
             self._node(row)
-        self._see(CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
+        self._observe(CLASSES, {"metadata": {"name": "gpu"}, "spec": {}})
         queue = {"reserveAfter": "60s", "mostReserved": mode.reserved}
         spec = {"deviceClasses": {"names": ["gpu"]}, "queue": queue}
-        self._see(POLICIES, {"metadata": {"name": "p"}, "spec": spec})
+        self._observe(POLICIES, {"metadata": {"name": "p"}, "spec": spec})
         client: Any = UnansweredApi()
         recorder = Recorder(
             client,
@@ -144,7 +144,7 @@ class Simulation:
             while self._running and self._running[0][0] <= self._time.now:
                 self._end(heappop(self._running)[1])
             while following is not None and following.at <= self._time.now:
-                self._come(f"p{number:06}", following)
+                self._arrive(f"p{number:06}", following)
                 number += 1
                 following = next(coming)
             self._pass(step, warm, until)
@@ -179,8 +179,8 @@ class Simulation:
             }
             pod["spec"]["nodeName"] = node
             pod["status"] = {"phase": "Running", "startTime": self._time.text()}
-            self._see(CLAIMS, claim)
-            self._see(PODS, pod)
+            self._observe(CLAIMS, claim)
+            self._observe(PODS, pod)
             heappush(self._running, (now + arrival.runs, name))
             over = min(now + arrival.runs, until) - max(now, warm)
             self.outcome.used += arrival.devices * max(over, 0.0)
@@ -191,7 +191,7 @@ class Simulation:
                 if now > expected + step:  # a pass sees an end up to a step after it
                     self.outcome.late.append(now - expected)
 
-    def _come(self, name: str, arrival: Arrival) -> None:
+    def _arrive(self, name: str, arrival: Arrival) -> None:
         declares = arrival.declares if self._mode.declares else None
         metadata = {"name": name, "namespace": "openb", "creationTimestamp": self._time.text()}
         exact = {"deviceClassName": "gpu", "count": arrival.devices}
@@ -210,7 +210,7 @@ class Simulation:
                 "containers": [{"name": "main", "resources": {"requests": requests}}],
             },
         }
-        self._objects[name] = self._see(CLAIMS, claim), self._see(PODS, pod)
+        self._objects[name] = self._observe(CLAIMS, claim), self._observe(PODS, pod)
         self._waiting[name] = arrival, claim, pod
 
     def _end(self, name: str) -> None:
@@ -221,13 +221,13 @@ class Simulation:
     def _node(self, row: Mapping[str, str]) -> None:
         name = row["sn"]
         allocatable = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi", "pods": "110"}
-        self._see(NODES, {"metadata": {"name": name}, "status": {"allocatable": allocatable}})
+        self._observe(NODES, {"metadata": {"name": name}, "status": {"allocatable": allocatable}})
         devices = [{"name": f"gpu-{number}"} for number in range(int(row["gpu"]))]
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": devices}
-        self._see(SLICES, {"metadata": {"name": name}, "spec": spec})
+        self._observe(SLICES, {"metadata": {"name": name}, "spec": spec})
 
-    def _see(self, kind: ResourceKind, raw: Json) -> Json:
+    def _observe(self, kind: ResourceKind, raw: Json) -> Json:
         self._version += 1
         metadata = raw["metadata"]
         metadata["uid"] = f"{kind.plural}-{metadata['name']}"

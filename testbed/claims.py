@@ -33,13 +33,16 @@ class _Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-def check(claim: Json, pod_uid: str) -> None:
-    """Raise ClaimNotReadyError unless the claim is allocated and reserved for the pod."""
+def check(claim: Json, pod_uid: str, group: str = "") -> None:
+    """Raise ClaimNotReadyError unless the claim is allocated and reserved for the pod, or for its PodGroup of this name."""
     name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
     status = claim.get("status", {})
     if "allocation" not in status:
         raise ClaimNotReadyError(f"ResourceClaim {name} is not allocated")
-    if all(consumer["uid"] != pod_uid for consumer in status.get("reservedFor", ())):
+    if not any(
+        consumer["uid"] == pod_uid or (consumer["resource"], consumer["name"]) == ("podgroups", group)
+        for consumer in status.get("reservedFor", ())
+    ):
         raise ClaimNotReadyError(
             f"pod {pod_uid} is not allowed to use ResourceClaim {name}: not reserved for it"
         )
@@ -62,15 +65,17 @@ class Claims:
         """UIDs of all pods that hold claims, those of before a restart included."""
         return frozenset(pod for held in self._held.values() for pod in held.pods)
 
-    async def prepare(self, pod_uid: str, claims: Iterable[Json]) -> Mapping[str, tuple[PreparedDevice, ...]]:
-        """Prepare these claims for a pod; returns the devices by claim UID.
+    async def prepare(
+        self, pod_uid: str, claims: Iterable[Json], group: str = ""
+    ) -> Mapping[str, tuple[PreparedDevice, ...]]:
+        """Prepare these claims for a pod, of the PodGroup of this name; returns the devices by claim UID.
 
         One call per driver carries all claims that are not prepared yet. Raises ClaimNotReadyError or PluginError; then
         the pod holds the claims nevertheless, and prepared claims are not prepared again.
         """
         wanted: dict[str, _Held] = {}
         for claim in claims:
-            check(claim, pod_uid)
+            check(claim, pod_uid, group)
             metadata = claim["metadata"]
             key = ClaimKey(metadata["namespace"], metadata["name"], metadata["uid"])
             results = claim["status"]["allocation"].get("devices", {}).get("results", ())

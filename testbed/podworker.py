@@ -107,7 +107,8 @@ class PodWorker:
             return None
         if record.prepared is None:
             claims = await self._read_claims(latest)
-            devices = await self._claims.prepare(record.uid, claims.values())
+            group = latest["spec"].get("schedulingGroup", {}).get("podGroupName", "")
+            devices = await self._claims.prepare(record.uid, claims.values(), group)
             record.devices = {
                 uid: frozenset((each.driver, each.pool, each.device) for each in found)
                 for uid, found in devices.items()

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[1]
 ALLOCATOR = ROOT / "operator/apportion/allocator"
 LIMIT = re.compile(r"^((?:MOST|LEAST)\w*)\s*=", re.MULTILINE)
 NO_CACHE = {
-    "allocationresult.MOST_CONFIGS", "explain.explain.MOST_GROUPS", "gang.MOST_ASKED", "gang.MOST_KINDS",
+    "allocationresult.MOST_CONFIGS", "explain.explain.MOST_GROUPS", "gang.closest.MOST_TRIED",
+    "gang.count.MOST_KINDS", "gang.place.MOST_ASKED",
     "nodeoutcomes.MOST_RANKINGS", "preemption.findvictims.MOST_NODES", "reservation.MOST_ASKED",
     "queue.LEAST_TOGETHER", "queue.MOST_TOGETHER",
     "ranking.rankedstates.MOST_POPPED", "rules.capacity.MOST", "rules.query.MOST_RESULTS",

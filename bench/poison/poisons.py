@@ -12,7 +12,7 @@ from typing import Final
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, PODS, RESOURCE, VOLUME_CLAIMS, VOLUMES, ResourceKind
-from apportion.dra.pod import GROUP, LEAST
+from apportion.dra.groupmembership import GROUP, LEAST
 from bench.endtoend.workload import TEMPLATE, pod
 from bench.h100node import CARDS
 from testbed.api import Json

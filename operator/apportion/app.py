@@ -61,8 +61,9 @@ OBSERVED = (
     kinds.QUOTAS,
     kinds.CLAIMS,
     kinds.PODS,
+    kinds.POD_GROUPS,
 )
-"""Every kind that decisions depend on. DeviceTaintRules are served from Kubernetes 1.37 on."""
+"""Every kind that decisions depend on."""
 
 _log = structlog.get_logger()
 
@@ -133,7 +134,7 @@ class App:
             reflect(kind=kind, optional=True)
             for kind in (kinds.VOLUME_CLAIMS, kinds.VOLUMES, kinds.STORAGE_CLASSES)
         ]
-        self._reflectors = [reflect(kind=kind, optional=kind == kinds.TAINT_RULES) for kind in OBSERVED]
+        self._reflectors = [reflect(kind=kind, optional=kind in kinds.OPTIONAL) for kind in OBSERVED]
         self._reflectors += self._volumes
         for reflector in self._reflectors:
             metrics.WATCH_AGE.labels(reflector.kind.plural).set_function(reflector.age)

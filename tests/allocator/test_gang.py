@@ -2,64 +2,13 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 
 from apportion.allocator.decision import Decision
-from apportion.allocator.demand import Demand
-from apportion.allocator.gang import (
-    MOST_ASKED,
-    GangRefused,
-    GangServed,
-    GangTooLarge,
-    Member,
-    allocate_gang,
-)
+from apportion.allocator.gang.members import DeviceShortage, GangRefused, GangServed, Member
+from apportion.allocator.gang.place import MOST_ASKED
 from apportion.allocator.state import State
-from apportion.dra.allocation import DeviceResult
-from apportion.dra.device import DeviceId
-from tests.allocator.builders import GPU, claim, cluster, device, device_request, device_slice
-
-
-def fleet(**free: int) -> State:
-    """Return nodes of four devices with these numbers of free devices."""
-    state = cluster(
-        *(device_slice(name, name, [device(f"gpu-{index}") for index in range(4)]) for name in free),
-        nodes=tuple(free),
-    )
-    for name, count in free.items():
-        state.hold(
-            name, [DeviceResult("r", DeviceId(GPU, name, f"gpu-{index}")) for index in range(4 - count)]
-        )
-    return state
-
-
-@dataclass
-class Demands:
-    """One claim per member, with so many devices each."""
-
-    state: State
-    counts: Sequence[int]
-    nodes: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """Allowed nodes by member."""
-    apart: bool = False
-    """At most one member per node."""
-    asked: int = 0
-    """How often a member's demand was asked for."""
-    served: dict[int, str] = field(default_factory=dict)
-
-    def of(self, member: int) -> Demand | None:
-        self.asked += 1
-        allowed = self.nodes.get(member, frozenset(self.state.names()))
-        allowed = allowed - set(self.served.values()) if self.apart else allowed
-        request = device_request(count=self.counts[member])
-        return Demand((claim(f"c{member}", request),), allowed) if allowed else None
-
-    def serve(self, member: int, node: str) -> None:
-        self.served[member] = node
-
-    def restart(self) -> None:
-        self.served.clear()
+from tests.allocator.gangs import Answer, Demands, answer_of, fleet
 
 
 def ask(
@@ -69,15 +18,13 @@ def ask(
     enough: int | None = None,
     nodes: Mapping[int, frozenset[str]] | None = None,
     apart: bool = False,
-) -> GangServed | GangRefused | GangTooLarge:
+) -> Answer:
     """Allocate one claim per member. `nodes`: allowed nodes by member; `apart`: at most one member per node."""
     demands = Demands(state, counts, nodes or {}, apart)
-    return allocate_gang(
-        state, [Member() for _ in counts], demands, enough=len(counts) if enough is None else enough
-    )
+    return answer_of(demands, [Member() for _ in counts], len(counts) if enough is None else enough)
 
 
-def nodes_of(answer: GangServed | GangRefused | GangTooLarge) -> list[str]:
+def nodes_of(answer: Answer) -> list[str]:
     """Return the nodes of the members that are served."""
     assert isinstance(answer, GangServed), answer
     return [decision.node for decision in answer.decisions if decision is not None]
@@ -128,6 +75,17 @@ def test_members_beyond_the_minimum_may_be_refused() -> None:
     assert isinstance(answer, GangServed)
     assert [decision is not None for decision in answer.decisions] == [True, True, False]
     assert free(state) == 5
+
+
+def test_no_more_members_are_served_than_may_be() -> None:
+    """Of an elastic group; a member with more pods than are left is passed over."""
+    demands = Demands(fleet(n1=4, n2=4), (1, 1, 1, 1, 1))
+    members = [Member(pods) for pods in (1, 1, 2, 1, 1)]
+
+    answer = answer_of(demands, members, 2, most=3)
+
+    assert isinstance(answer, GangServed)
+    assert [decision is not None for decision in answer.decisions] == [True, True, False, True, False]
 
 
 def test_a_refused_member_is_tried_first_in_the_next_attempt() -> None:
@@ -198,12 +156,12 @@ def test_a_gang_that_needs_more_devices_than_are_free_is_refused_by_counting() -
     state = fleet(n1=3, n2=2, n3=4)
     demands = Demands(state, (2, 2, 3, 3))
 
-    answer = allocate_gang(state, [Member(kind=count) for count in demands.counts], demands, enough=4)
+    answer = answer_of(demands, [Member(kind=count) for count in demands.counts], 4)
 
-    assert answer == GangTooLarge(needed=10, free=9)
+    assert answer == DeviceShortage(needed=10, free=9)
     assert demands.asked == 2  # one of each kind
-    assert ask(state, (4, 4, 2, 2), enough=3) != GangTooLarge(8, 9)
-    assert ask(state, (4, 4, 4, 2), enough=3) == GangTooLarge(10, 9)
+    assert ask(state, (4, 4, 2, 2), enough=3) != DeviceShortage(8, 9)
+    assert ask(state, (4, 4, 4, 2), enough=3) == DeviceShortage(10, 9)
 
 
 def test_devices_that_only_some_members_match_do_not_hide_that_the_others_find_none() -> None:
@@ -212,7 +170,7 @@ def test_devices_that_only_some_members_match_do_not_hide_that_the_others_find_n
 
     answer = ask(state, (2, 2, 2), nodes=dict.fromkeys(range(3), frozenset({"n1"})))
 
-    assert answer == GangTooLarge(needed=6, free=4)
+    assert answer == DeviceShortage(needed=6, free=4)
     assert isinstance(ask(state, (3, 3, 2), nodes=dict.fromkeys(range(2), frozenset({"n1"}))), GangRefused)
 
 
@@ -221,14 +179,14 @@ def test_a_gang_of_equal_members_is_tried_in_one_order() -> None:
     state = fleet(**{f"n{number}": 3 for number in range(20)})
     demands = Demands(state, [2] * 30)
 
-    answer = allocate_gang(state, [Member(kind="pair")] * 30, demands, enough=30)
+    answer = answer_of(demands, [Member(kind="pair")] * 30, 30)
 
     assert isinstance(answer, GangRefused)
     assert (answer.member, answer.served) == (20, 20)
     assert demands.asked <= 1 + 21
 
     demands = Demands(state, [2] * 30)
-    served = allocate_gang(state, [Member(kind="pair")] * 30, demands, enough=10)
+    served = answer_of(demands, [Member(kind="pair")] * 30, 10)
     assert len(nodes_of(served)) == 20
     assert demands.asked <= 1 + 21
 
@@ -239,7 +197,7 @@ def test_the_orders_tried_for_a_large_gang_are_bounded_by_its_members() -> None:
     state = fleet(**{f"n{number}": 4 for number in range(members // 2)})
     demands = Demands(state, [1] * (members - 2) + [4] * 2, nodes={members - 1: frozenset({"n0"})})
 
-    answer = allocate_gang(state, [Member() for _ in range(members)], demands, enough=members)
+    answer = answer_of(demands, [Member() for _ in range(members)], members)
 
     assert isinstance(answer, GangServed | GangRefused)
     assert demands.asked <= 2 * members + MOST_ASKED

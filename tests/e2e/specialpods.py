@@ -1,11 +1,14 @@
 """Pods of groups, and affinities to and against other pods."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tests.e2e.tenant import GPU, Tenant, claim, pod, request
 
 GROUP = "apportion.dev/pod-group"
 LEAST = "apportion.dev/pod-group-min-count"
+TOPOLOGY = "apportion.dev/pod-group-topology"
+MODE = "apportion.dev/pod-group-topology-mode"
 
 
 def member(name: str, group: str, least: str) -> dict[str, Any]:
@@ -16,10 +19,14 @@ def member(name: str, group: str, least: str) -> dict[str, Any]:
     return raw
 
 
-async def with_gpus(team: Tenant, name: str, group: str, least: str, count: int = 5) -> None:
-    """Make a pod of a group that asks for so many of a node's eight GPUs."""
+async def with_gpus(
+    team: Tenant, name: str, group: str, least: str, count: int = 5, said: Mapping[str, str] | None = None
+) -> None:
+    """Make a pod of a group that asks for so many of a node's eight GPUs; `said`: further annotations."""
     await team.make(claim(name, request(GPU, count=count)))
-    await team.make(member(name, group, least))
+    made = member(name, group, least)
+    made["metadata"]["annotations"] |= said or {}
+    await team.make(made)
 
 
 _NAMESPACES = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}

@@ -16,6 +16,7 @@ from tests.e2e.newnode import BLUE, comes, unbound_and_ungated
 from tests.e2e.quotas import Quotas
 from tests.e2e.reserved import large_pod_is_served, reserving
 from tests.e2e.series import ONE_CARD, keeps_its_partition
+from tests.e2e.specialpods import with_gpus
 from tests.e2e.tenant import (
     GATE,
     GPU,
@@ -179,6 +180,25 @@ async def test_a_claim_keeps_its_partition_between_pods_there(
     """As on the newest version."""
     team, _ = namespaces
     await keeps_its_partition(installation, team, "gpus", *ONE_CARD)
+
+
+async def test_a_group_gets_its_devices_together_there(
+    installation: Installation, namespaces: tuple[Tenant, Tenant]
+) -> None:
+    """By our label; the server has no PodGroups of the version that is read, and the operator does without."""
+    team, _ = namespaces
+    assert await installation.cluster.api.find("/apis/scheduling.k8s.io/v1beta1/podgroups") is None
+    for name in ("one", "two"):
+        await with_gpus(team, name, "pair", "2", count=4)
+    await team.running("one", "two")
+    for name in ("one", "two"):
+        await team.delete("Pod", name)
+        await team.delete("ResourceClaim", name)
+
+    for name in ("three", "four"):
+        await with_gpus(team, name, "large", "2")
+    await team.event("three", "ClaimsNotAllocated", "large", "8 that some of them could use are free")
+    assert [gates(await team.pod(name)) for name in ("three", "four")] == [[GATE], [GATE]]
 
 
 class TestQuotasOnOldest(Quotas):

@@ -1,6 +1,6 @@
 """Groups of pods: devices for all of them on whatever nodes, or for none, on a real control plane."""
 
-from tests.e2e.specialpods import LEAST, with_gpus
+from tests.e2e.specialpods import LEAST, MODE, TOPOLOGY, with_gpus
 from tests.e2e.tenant import Tenant, gates
 
 
@@ -33,3 +33,27 @@ async def test_a_wrong_number_is_reported_on_the_pod(team: Tenant) -> None:
 
     await team.annotate("one", {LEAST: "1"})
     await team.running("one")
+
+
+async def test_a_group_that_two_pods_describe_differently_waits_and_others_are_served(team: Tenant) -> None:
+    """The Event names pod, annotation and reason."""
+    await with_gpus(team, "says-two", "torn", "2", count=1)
+    await with_gpus(team, "says-three", "torn", "3", count=1)
+    await with_gpus(team, "alone", "other", "1", count=1)
+
+    await team.running("alone")
+    await team.event("says-two", "BrokenGroup", "torn", "pod says-", LEAST, "have to say the same")
+    assert gates(await team.pod("says-two")) == ["apportion.dev/allocation"]
+
+
+async def test_a_group_of_one_rack_waits_although_others_have_devices(team: Tenant) -> None:
+    """Two pods with five GPUs each fit on two nodes, and on none alone; preferred, they start."""
+    rack = {TOPOLOGY: "kubernetes.io/hostname", MODE: "Required"}
+    for name in "ab":
+        await with_gpus(team, name, "close", "2", said=rack)
+    await team.event("a", "ClaimsNotAllocated", "kubernetes.io/hostname", "no value has room for so many")
+
+    for name in "ab":
+        await team.annotate(name, {MODE: "Preferred"})
+    running = await team.running("a", "b")
+    assert len({each["spec"]["nodeName"] for each in running}) == 2

@@ -25,7 +25,7 @@ async def test_a_large_pod_is_overtaken_only_by_pods_that_end_before_and_starts_
     await large_pod_is_served(team, reserved_class)
 
 
-async def test_a_runtime_that_nobody_can_read_is_told_on_the_pod_which_runs_all_the_same(
+async def test_a_runtime_that_nobody_can_read_is_said_on_the_pod_which_runs_all_the_same(
     team: Tenant, reserved_class: str
 ) -> None:
     """It counts as a pod that declares nothing."""

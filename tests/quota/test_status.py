@@ -70,7 +70,7 @@ async def test_what_waits_for_devices_that_are_guaranteed_is_not_said_to_wait_fo
     assert found["conditions"][2]["message"] == "1 wait for devices, which are guaranteed"
 
 
-async def test_a_quota_that_allows_what_the_topology_does_not_is_told_apart(silent: Client) -> None:
+async def test_a_quota_that_allows_what_the_topology_does_not_is_distinguished(silent: Client) -> None:
     """Two GPUs are left of the quota and of the cluster, but not on one socket (Kueue 10815, 10089): the next tenant is served."""
     world = cluster(0, "a", "b")
     devices = [{"name": f"gpu-{number}", "attributes": {"socket": {"int": number}}} for number in range(2)]

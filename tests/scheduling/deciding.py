@@ -1,5 +1,7 @@
 """What decides in one pass, for tests that look into the middle of it."""
 
+from collections.abc import Iterator
+
 from apportion.cluster.client import Client
 from apportion.dra.node import Resources
 from apportion.scheduling.backgroundwrites import BackgroundWrites
@@ -14,6 +16,7 @@ from apportion.scheduling.writer import Writer
 from testbed.cycle import MANAGER, now
 from tests.observedcluster import ObservedCluster
 from tests.scheduling.podgroups import queue
+from tests.steps import Steps
 
 
 class Deciding:
@@ -40,13 +43,39 @@ class Deciding:
 
     def decide_groups(self) -> int:
         """Make a pass over the groups that wait; return how many claims were granted."""
+        return sum(granted for granted in self._steps() if granted)
+
+    def pieces(self) -> list[int]:
+        """Make a pass over the groups that wait; return how many functions each step of it called."""
+        steps, found, ended = self._steps(), list[int](), False
+        while not ended:
+            with Steps() as counted:
+                ended = next(steps, -1) == -1
+            found.append(counted.count)
+        return found
+
+    def begin_groups(self) -> None:
+        """Give each group that waits some turns, by a clock that ticks, so that decisions are under way."""
+        for number, granted in enumerate(self._steps(turns=10)):
+            assert not granted, number
+
+    def abandon(self) -> None:
+        """Act no longer."""
+        self._group_decider.abandon()
+
+    def _steps(self, turns: int = 1) -> Iterator[int]:
+        """Decide about each group; yields 0 between steps, and how many claims were granted at its end."""
         snapshot = self._world.snapshot
         demands, _ = waiting_demands(snapshot)
         groups = [each for each in queue(snapshot) if isinstance(each, WaitingGroup)]
         self._decider.begin(1, (), demands)
         self._group_decider.begin(groups)
         capacity = HostCapacity(snapshot.nodes.values(), self._load)
-        return sum(self._group_decider.decide(group, capacity) for group in groups)
+        yield 0
+        for group in groups * turns:
+            for _ in self._group_decider.advance(group, capacity):
+                yield 0
+            yield self._group_decider.granted
 
     def _load(self, node: str) -> Resources:
         self.looks += 1

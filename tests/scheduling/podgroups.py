@@ -1,5 +1,6 @@
 """Pods of groups, and what the queue makes of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from apportion.api.contract import GATE
@@ -10,7 +11,8 @@ from apportion.scheduling.gates import Gates
 from apportion.scheduling.groupeddemands import GroupedDemands
 from apportion.scheduling.groups import Queued, WaitingGroup
 from apportion.scheduling.waitingqueue import waiting_demands
-from tests.observedcluster import ObservedCluster
+from tests.observedcluster import ObservedCluster, request
+from tests.scheduling.queued import fleet
 
 OURS = ("apportion.dev/pod-group", "apportion.dev/pod-group-min-count")
 KUEUE = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count")
@@ -24,11 +26,12 @@ def member(
     group: str = "g",
     names: tuple[str, str] = OURS,
     gates: tuple[str, ...] = (GATE,),
+    said: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Add a pod of a group, behind our gate."""
+    """Add a pod of a group, behind our gate; `said`: further annotations."""
     raw = made.pod(name, *claims, gates=gates)
     raw["metadata"]["labels"] = {names[0]: group}
-    raw["metadata"]["annotations"] = {names[1]: least} if least is not None else {}
+    raw["metadata"]["annotations"] = ({names[1]: least} if least is not None else {}) | dict(said or {})
     return made.see(PODS, raw)
 
 
@@ -49,3 +52,14 @@ def opened(made: ObservedCluster) -> list[str]:
     """Return the pods whose gate can be removed."""
     pods = Gates(made.snapshot).open(contested=frozenset(), phase=lambda _: Phase.READY)
     return sorted(pod.name for pod in pods)
+
+
+def gang(
+    pods: int, nodes: int, *, count: int = 3, group: str = "g", into: ObservedCluster | None = None
+) -> ObservedCluster:
+    """Return a group of pods that want so many devices each, and nodes of four devices."""
+    world = into or fleet({f"n{number}": ("common", 4) for number in range(nodes)})
+    for number in range(pods):
+        world.claim(f"{group}-c{number}", request("gpu", count=count))
+        member(world, f"{group}-p{number}", f"{group}-c{number}", group=group, least=str(pods))
+    return world

@@ -10,19 +10,10 @@ from apportion.settings import CycleSettings
 from tests.clock import Ticking
 from tests.observedcluster import ObservedCluster, request
 from tests.scheduling.deciding import Deciding
-from tests.scheduling.podgroups import member
+from tests.scheduling.podgroups import gang, member
 from tests.scheduling.queued import fleet
 from tests.scheduling.sliced import between, until
 from tests.steps import steps
-
-
-def gang(pods: int, nodes: int, *, count: int = 3) -> ObservedCluster:
-    """Return a group of pods that want so many devices each, and nodes of four devices."""
-    world = fleet({f"n{number}": ("common", 4) for number in range(nodes)})
-    for number in range(pods):
-        world.claim(f"c{number}", request("gpu", count=count))
-        member(world, f"p{number}", f"c{number}", least=str(pods))
-    return world
 
 
 async def test_a_group_that_fits_looks_at_each_node_once_and_then_at_those_it_uses(
@@ -55,7 +46,7 @@ async def test_a_group_for_which_too_few_devices_are_free_says_how_many(unanswer
     world.cycle(unanswered).once()
 
     assert decisions("short") - before == 1
-    assert ("p0", "ClaimsNotAllocated") in world.warned
+    assert ("g-p0", "ClaimsNotAllocated") in world.warned
     assert world.places() == {}
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from apportion.api.contract import GATE
 from apportion.cluster.kinds import PODS
+from apportion.dra.groupmembership import KUEUE_REQUIRED, LEAST, MODE, MOST, TOPOLOGY
 from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup
 from apportion.scheduling.waiting import WaitingDemand
 from tests.scheduling.podgroups import KUEUE, OURS, member, only_group, opened, queue
@@ -106,15 +107,99 @@ def test_a_wrong_number_is_reported_by_its_field(least: str | None, words: str) 
 
 
 def test_pods_must_agree_on_how_many_they_are() -> None:
-    """The flaw names one pod for every number."""
+    """The flaw names a pod, the annotation and the reason; other groups are whole."""
+    made = world()
+    for name in ("a", "b", "c"):
+        made.claim(name)
+    member(made, "pa", "a", least="2")
+    member(made, "pb", "b", least="3")
+    member(made, "pc", "c", least="1", group="h")
+
+    found = {each.pod_group.name: each for each in queue(made.snapshot) if isinstance(each, WaitingGroup)}
+
+    assert (found["g"].whole, found["h"].whole) == (False, True)
+    assert found["g"].pod_group.flaw == (
+        "pod pb: metadata.annotations[apportion.dev/pod-group-min-count] is 3, and 2 on pod pa: all pods of a group"
+        " have to say the same"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({MOST: "1"}, "metadata.annotations[apportion.dev/pod-group-max-count] is 1, less than the 2 of"),
+        ({MOST: "many"}, "metadata.annotations[apportion.dev/pod-group-max-count] is 'many'"),
+        ({MODE: "Required"}, "metadata.annotations[apportion.dev/pod-group-topology-mode] needs"),
+        ({TOPOLOGY: "rack", MODE: "required"}, "is 'required', not Required or Preferred"),
+        ({TOPOLOGY: ""}, "metadata.annotations[apportion.dev/pod-group-topology] is empty"),
+        ({TOPOLOGY: "rack", KUEUE_REQUIRED: "block"}, "exclude each other"),
+    ],
+)
+def test_what_a_pod_says_of_its_group_is_checked(said: dict[str, str], words: str) -> None:
+    """Nobody guesses what was meant."""
     made = world()
     made.claim("a")
     made.claim("b")
-    member(made, "pa", "a", least="2")
-    member(made, "pb", "b", least="3")
+    member(made, "pa", "a")
+    member(made, "pb", "b", said=said)
 
     assert not only_group(made).whole
-    assert only_group(made).pod_group.flaw == "its pods disagree on how many it needs: pa says 2, pb says 3"
+    assert only_group(made).pod_group.flaw.startswith("pod pb: ")
+    assert words in only_group(made).pod_group.flaw
+
+
+def test_an_elastic_group_may_have_more_pods_than_it_needs_but_not_more_than_it_says() -> None:
+    """Those that run count."""
+    made = world()
+    made.allocate(made.claim("a"), "n1", "gpu-0")
+    for name in ("b", "c", "d"):
+        made.claim(name)
+    said = {MOST: "3"}
+    bound = member(made, "pa", "a", said=said)
+    bound["spec"]["nodeName"] = "n1"
+    made.see(PODS, bound)
+    for name in "bcd":
+        member(made, f"p{name}", name, said=said)
+
+    group = only_group(made)
+
+    assert (group.served, group.enough, group.more, group.whole) == (1, 1, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "key", "least"),
+    [
+        ({"leaderworkerset.sigs.k8s.io/name": "w", "leaderworkerset.sigs.k8s.io/group-index": "3"},
+         {"leaderworkerset.sigs.k8s.io/size": "4"}, "team/leaderworkerset/w-3", 4),
+        ({"leaderworkerset.sigs.k8s.io/name": "w", "leaderworkerset.sigs.k8s.io/group-index": "3"},
+         {"leaderworkerset.sigs.k8s.io/size": "4", LEAST: "1"}, "team/leaderworkerset/w-3", 1),
+        ({"jobset.sigs.k8s.io/jobset-name": "train"}, {LEAST: "6"}, "team/jobset/train", 6),
+    ],
+)  # fmt: skip
+def test_pods_of_a_leaderworkerset_and_of_a_jobset_are_groups_by_what_they_carry(
+    labels: dict[str, str], annotations: dict[str, str], key: str, least: int
+) -> None:
+    """Our annotation counts where both say a number."""
+    made = world()
+    made.claim("a")
+    raw = made.pod("pa", "a", gates=(GATE,))
+    raw["metadata"] |= {"labels": labels, "annotations": annotations}
+    made.see(PODS, raw)
+
+    found = only_group(made).pod_group
+
+    assert (found.key, found.least, found.flaw) == (key, least, "")
+
+
+def test_pods_of_a_jobset_that_says_no_size_are_decided_one_by_one() -> None:
+    """Nothing on them says how many pods the Jobs have."""
+    made = world()
+    made.claim("a")
+    raw = made.pod("pa", "a", gates=(GATE,))
+    raw["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "train"}
+    made.see(PODS, raw)
+
+    assert isinstance(queue(made.snapshot)[0], WaitingDemand)
 
 
 def test_a_claim_that_joins_two_groups_is_nobodys() -> None:

@@ -48,5 +48,27 @@ def free_devices(state: State, demands: Sequence[Demand]) -> int | None:
     return total
 
 
+def free_by_node(state: State, demand: Demand) -> dict[str, int] | None:
+    """Return how many devices the demand could be allocated now, by node, of the nodes that it may use.
+
+    None where it says nothing: a device can serve several demands, or a selector fails on one.
+    """
+    query = _query(state, demand)
+    state.settle(query)
+    found: dict[str, int] = {}
+    for name in state.names() if demand.nodes is None else state.names().keys() & demand.nodes:
+        view = state.view(name)
+        mask = 0
+        for alternative in query.alternatives:
+            matching, errors = view.selected(alternative, state.selectors)
+            if errors:
+                return None
+            mask |= matching
+        if mask & view.shareable:
+            return None
+        found[name] = (mask & view.fit & ~view.exclusive).bit_count()
+    return found
+
+
 def _query(state: State, demand: Demand) -> Query:
     return state.queries.of(demand.claims, state.classes, state.features, demand.tolerations)

@@ -16,7 +16,7 @@ from apportion.allocator.allocate import decide
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
 from apportion.allocator.devicecount import least_devices
-from apportion.allocator.gang import Member
+from apportion.allocator.gang.members import Member
 from apportion.allocator.rules.query import Query
 from apportion.allocator.state import State
 from apportion.dra.allocation import DeviceResult

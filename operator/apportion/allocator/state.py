@@ -206,6 +206,10 @@ class State:
         """Return the nodes."""
         return self._inventory.nodes_known
 
+    def labels(self, name: str) -> Mapping[str, str]:
+        """Return the labels of a node; raises KeyError for an unknown node."""
+        return self._inventory.nodes_known[name].labels
+
     def nodes_of(self, device: DeviceId) -> Iterator[str]:
         """Yield the nodes that may have the device."""
         return self._inventory.nodes_of(device)

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from apportion.api import duration
 from apportion.api.duration import Duration
+from apportion.api.groupladder import GroupLadderRung
 from apportion.api.ladder import LadderRung, LadderScope
 from apportion.api.model import ClassName, Conditions, Model, ObjectMeta, ProfileName, listed
 from apportion.api.selector import LabelSelector
@@ -208,6 +209,10 @@ class AllocationPolicySpec(Model):
     ladder_scope: LadderScope = LadderScope.CLUSTER
     """What the ladder decides. Cluster: also the node: closer devices take precedence over the strategy's choice of a
     node. Node: only the devices on the node that the strategy chooses."""
+    group_ladder: Annotated[tuple[GroupLadderRung, ...], listed("map", key="nodeLabel", most=8)] = ()
+    """Which nodes are close to each other for the pods of one group (NVLink domain, supernode, rack, block), closest level
+    first. All pods of a group go to one value of the closest label that has room for all, else to as few values as it
+    goes; this takes precedence over the strategy. A group's own annotation or PodGroup adds a level. Default: none."""
     demand: Demand = Demand()
     """The demand that LeastFragmentation keeps room for."""
     partitions: PartitionSettings = PartitionSettings()

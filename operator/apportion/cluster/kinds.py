@@ -52,7 +52,12 @@ CLAIM_TEMPLATES = ResourceKind(
 SLICES = ResourceKind(RESOURCE, "v1", "resourceslices", "ResourceSlice")
 CLASSES = ResourceKind(RESOURCE, "v1", "deviceclasses", "DeviceClass")
 TAINT_RULES = ResourceKind(RESOURCE, "v1", "devicetaintrules", "DeviceTaintRule")
+"""Served from Kubernetes 1.37 on."""
 PARTITIONS = ResourceKind(OWN, "v1alpha1", "partitions", "Partition")
 LAYOUTS = ResourceKind(OWN, "v1alpha1", "partitionlayouts", "PartitionLayout")
+POD_GROUPS = ResourceKind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True)
+"""Served from Kubernetes 1.37 on, with the feature gate GenericWorkload."""
 POLICIES = ResourceKind(OWN, "v1alpha1", "allocationpolicies", "AllocationPolicy")
 QUOTAS = ResourceKind(OWN, "v1alpha1", "acceleratorquotas", "AcceleratorQuota")
+OPTIONAL = frozenset((TAINT_RULES, POD_GROUPS))
+"""Kinds that a server may not serve: they are done without until it does."""

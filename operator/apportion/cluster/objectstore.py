@@ -25,6 +25,7 @@ from apportion.dra.deviceclass import DeviceClass
 from apportion.dra.namespace import Namespace
 from apportion.dra.node import Node
 from apportion.dra.pod import Pod
+from apportion.dra.podgroup import PodGroup
 from apportion.dra.slice import Slice
 from apportion.dra.taintrule import DeviceTaintRule
 from apportion.dra.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -49,6 +50,7 @@ _READERS: Mapping[ResourceKind, Callable[[Raw], Any]] = {
     kinds.VOLUME_CLAIMS: PersistentVolumeClaim.from_json,
     kinds.VOLUMES: PersistentVolume.from_json,
     kinds.STORAGE_CLASSES: StorageClass.from_json,
+    kinds.POD_GROUPS: PodGroup.from_json,
 }
 
 

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 
 from apportion.dra.pod import Pod
+from apportion.dra.podgroup import PodGroup
 
 _REMEMBERED = 10_000
 
@@ -21,6 +22,8 @@ class PodIndex:
         """With claims, without a node, and not finished."""
         self.gated_members: dict[tuple[str, str], set[str]] = {}
         """Gated pods of each group (namespace and name) that has any."""
+        self.groups: dict[tuple[str, str], PodGroup] = {}
+        """PodGroup objects, by namespace and name."""
         self._users: dict[tuple[str, str], set[str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._load: dict[str, dict[str, int]] = {}
@@ -55,6 +58,16 @@ class PodIndex:
             self._cut_off[uid] = None
             while len(self._cut_off) > _REMEMBERED:
                 self._cut_off.popitem(last=False)
+
+    def put_group(self, old: PodGroup | None, new: PodGroup | None) -> bool:
+        """Replace a PodGroup object; says whether it changed. `old` None: it is new; `new` None: it is deleted."""
+        if new is not None:
+            self.groups[new.namespace, new.name] = new
+        elif (
+            old is not None and (found := self.groups.get((old.namespace, old.name))) and found.uid == old.uid
+        ):
+            del self.groups[old.namespace, old.name]
+        return old != new
 
     def users(self, namespace: str, name: str) -> list[str]:
         """Return the pods that name a claim, in a stable order."""

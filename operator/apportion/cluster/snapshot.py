@@ -218,6 +218,8 @@ class Snapshot:
             case kinds.VOLUME_CLAIMS | kinds.VOLUMES | kinds.STORAGE_CLASSES:
                 self.volumes.put(kind, old, new)
                 self.retry_epoch += old != new
+            case kinds.POD_GROUPS:
+                self.retry_epoch += self.pod_index.put_group(old, new)
             case kinds.LAYOUTS:
                 self.partition_epoch += 1
             case kinds.NAMESPACES | kinds.QUOTAS:
@@ -274,8 +276,7 @@ class Snapshot:
             for pod in (old, new):
                 if pod is not None and pod.node is not None:
                     self._host_changed(pod.node)
-        if new is None or new.finished:
-            self.retry_epoch += 1
+        self.retry_epoch += new is None or new.finished
 
     def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
         if new is not None:

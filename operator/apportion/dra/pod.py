@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.dra import reading
+from apportion.dra.groupmembership import GroupMembership
 from apportion.dra.node import Resources, resources
 from apportion.dra.podrelations import PodRelations
 from apportion.dra.reading import Json, Sharing
@@ -18,40 +19,8 @@ from apportion.dra.selection import Term, term_from_json
 from apportion.dra.taint import Toleration
 
 NO_RELATIONS = PodRelations()
-GROUP = "apportion.dev/pod-group"
-"""Label: the group's name, within the namespace."""
-LEAST = "apportion.dev/pod-group-min-count"
-"""Annotation: how many pods must get their devices together."""
 DEFAULT_SCHEDULER = "default-scheduler"
 """What the API server writes into `spec.schedulerName` where a user wrote nothing."""
-_ONE_BY_ONE = ("kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving")
-"""Annotations of Kueue's groups whose pods are created one after the other: waiting for all would never end."""
-_CONVENTIONS = ((GROUP, LEAST), ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"))
-_MOST = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class PodGroup:
-    """The group of a pod, as its metadata says."""
-
-    name: str
-    least: int
-    """How many pods must get their devices together; 0: missing or invalid."""
-    flaw: str = ""
-    """Why `least` is 0, naming the annotation."""
-
-    @classmethod
-    def from_metadata(cls, metadata: Json) -> "PodGroup | None":
-        """Read a pod's labels and annotations; None for a pod of no group."""
-        labels = reading.table(metadata, "labels", at="metadata")
-        for label, annotation in _CONVENTIONS:
-            name = labels.get(label)
-            if isinstance(name, str) and name:
-                said = reading.table(metadata, "annotations", at="metadata")
-                if label != GROUP and any(said.get(key) == "true" for key in _ONE_BY_ONE):
-                    return None
-                return cls(name, *_least(annotation, said.get(annotation)))
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +66,7 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict)
     relations: PodRelations = NO_RELATIONS
     """What it asks of the pods beside it."""
-    group: PodGroup | None = None
+    group: GroupMembership | None = None
     """The pod group that it belongs to."""
     started: str = ""
     """`status.startTime` (RFC 3339), from which on its runtime counts; empty: kubelet has not seen it yet."""
@@ -146,7 +115,7 @@ class Pod:
             volumes=_volumes(metadata, spec) if spec.get("resourceClaims") else (),
             labels=_LABELS.read(metadata.get("labels"), "metadata.labels", _labels),
             relations=_relations(metadata, spec),
-            group=PodGroup.from_metadata(metadata),
+            group=GroupMembership.from_json(metadata, spec),
             started=reading.text(status, "startTime", at="status", default=""),
             runtime=Runtime.from_json(metadata, spec),
         )
@@ -249,14 +218,3 @@ def _affinity(spec: Json) -> tuple[Term, ...] | None:
         term_from_json(row, path)
         for path, row in reading.rows(reading.table(node, key, at=at), "nodeSelectorTerms", at=at)
     )
-
-
-def _least(annotation: str, text: object) -> tuple[int, str]:
-    where = f"metadata.annotations[{annotation}]"
-    if text is None:
-        return 0, f"{where} is missing: how many pods the group needs"
-    found = text if isinstance(text, str) else ""
-    # Kubernetes reads ASCII digits only.
-    if found.isascii() and found.isdecimal() and len(found) < len(str(_MOST)) and int(found) > 0:
-        return int(found), ""
-    return 0, f"{where} is {str(text)[:40]!r}, not a number from 1 to {_MOST - 1}"

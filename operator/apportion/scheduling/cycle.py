@@ -174,6 +174,7 @@ class Cycle:
         finally:
             evaluating.cancel()
             await self._preemptions.end()
+            self._queue.abandon()
             await self._writes.finished()
 
     def once(self) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from apportion.allocator.explain.explanation import Explanation
 from apportion.allocator.explain.render import summary
 from apportion.allocator.facts.inventory import Finding
+from apportion.allocator.gang.members import DomainShortage
 from apportion.cluster.kinds import CLAIMS, PODS, SLICES
 from apportion.cluster.objectstore import BrokenObject
 from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
+from apportion.dra.groupmembership import MOST
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
@@ -260,11 +262,29 @@ def group_too_large(
     not_allocated(recorder, demand, text)
 
 
-def group_without(recorder: Recorder, group: PodGroupState, demand: WaitingDemand) -> None:
-    """Enough other pods of the group are served; this demand goes on waiting."""
-    text = (
-        f"group {group.key} has the {group.least} pods that it needs; there are no devices for this one yet"
+def group_domain(
+    recorder: Recorder, group: WaitingGroup, demand: WaitingDemand, found: DomainShortage
+) -> None:
+    """No domain has room for enough pods of the group, which have to be in one."""
+    best = (
+        f"; {', '.join(found.domain)} has the most, for {found.room}" if found.domain else "; no node has it"
     )
+    not_allocated(
+        recorder,
+        demand,
+        f"group {group.pod_group.key} needs devices for {group.enough} of its waiting pods on nodes with one value of"
+        f" {', '.join(found.labels)}, and no value has room for so many{best}",
+    )
+
+
+def group_without(recorder: Recorder, group: WaitingGroup, demand: WaitingDemand) -> None:
+    """Enough other pods of the group are served; this demand goes on waiting."""
+    state = group.pod_group
+    text = (
+        f"group {state.key} has the {state.least} pods that it needs; there are no devices for this one yet"
+    )
+    if group.more is not None and group.more < len(group.pods):
+        text = f"group {state.key} may have devices for {state.most} pods at once ({MOST}); this one waits for another's end"
     for pod in demand.pods:
         recorder.warning(about_pod(pod), "ClaimsNotAllocated", text)
 

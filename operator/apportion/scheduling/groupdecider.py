@@ -1,30 +1,28 @@
-"""GroupDecider: the demands of a pod group, all or nothing.
+"""GroupDecider: the demands of pod groups, all or nothing, in turns.
 
 In: a group's waiting demands, the capacity of nodes. Out: decisions for enough of its pods, each on a node of its own; or
-none, and Events that say what is missing. Allocations of a group that cannot be completed are cleared.
+none, and Events that say what is missing. A decision that takes longer than a turn goes on at the group's next turn. Allocations of a
+group that cannot be completed are cleared.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator
 
-from apportion.allocator.demand import Demand
-from apportion.allocator.gang import GangRefused, GangServed, GangTooLarge, Member, allocate_gang
-from apportion.allocator.policyterms import terms_of
+from apportion.allocator.gang.members import DeviceShortage, DomainShortage, GangRefused
 from apportion.api.contract import GATE
-from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backfill.heads import key_of, members_of
-from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.decider import Decider
-from apportion.scheduling.groups import WaitingGroup
+from apportion.scheduling.groupdecision import GroupDecision
+from apportion.scheduling.groups import Queued, WaitingGroup, demands_of, is_current_group
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.quota.batch import BatchAdmission
 from apportion.scheduling.quota.overlimit import OverLimit
 from apportion.scheduling.waiting import WaitingDemand
 
+TURN = 0.03
+"""Seconds after which others are decided before the decision about a group goes on."""
 PATIENCE = 5.0
 """Seconds that a group may be incomplete before its users get an Event: controllers make pods one by one."""
 LARGE = 32
@@ -40,7 +38,6 @@ class GroupDecider:
 
     def __init__(self, decider: Decider, clock: Callable[[], float]) -> None:
         self._decider = decider
-        self._quotas = BatchAdmission(decider.quotas)
         self._clock = clock
         self._since: dict[str, float] = {}
         """When a group was first seen incomplete."""
@@ -50,6 +47,10 @@ class GroupDecider:
         """When this pass began, by the clock."""
         self.resumes = math.inf
         """When the first of the groups that this pass skips is looked at, by the clock."""
+        self._begun: dict[str, GroupDecision] = {}
+        """Decisions that have begun, by group."""
+        self.granted = 0
+        """Claims granted in the latest turn of a group."""
         self._rests: dict[str, tuple[float, float]] = {}
         """Until when a large group that was refused rests, and for how many seconds, by group."""
 
@@ -69,6 +70,8 @@ class GroupDecider:
         kept = {group.pod_group.key for group in groups} | self._skipped.keys()
         self._since = {key: at for key, at in self._since.items() if key in kept}
         self._rests = {key: rest for key, rest in self._rests.items() if key in kept}
+        for key in self._begun.keys() - kept:
+            self._release(key)
 
     def begin_reservations(
         self, gone: Collection[str], came: Collection[WaitingDemand], groups: Iterable[WaitingGroup]
@@ -83,113 +86,131 @@ class GroupDecider:
             else:
                 ahead.extend(members_of(each.head))
 
-    def decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
-        """Serve a group or say why not; returns how many claims were granted."""
-        began = self._clock()
-        granted = self._decide(group, capacity)
-        if not granted and len(group.pod_group.pods) >= LARGE:
-            now = self._clock()
-            rests, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
-            self._skipped[group.pod_group.key] = max(rests, now + (now - began) * _OTHERS)
-        return granted
-
-    def _decide(self, group: WaitingGroup, capacity: HostCapacity) -> int:
-        if not group.whole:
-            self._incomplete(group)
-            return 0
-        self._since.pop(group.pod_group.key, None)
-        decider = self._decider
-        if any(decider.writes.paused(demand.key) for demand in group.demands):
-            return 0
-        until, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
-        if decider.refusals.stands(group.key) or self._clock() < until:
-            self._clear(group)
-            return 0
+    def advance(self, group: WaitingGroup, capacity: HostCapacity) -> Iterator[None]:
+        """Begin to decide about a group, or go on with it, as long as its turn lasts; yields where others may run."""
+        self.granted = 0
+        key = group.pod_group.key
+        decision = self._begun.get(key)
+        if decision is None:
+            if not is_current_group(group, self._decider.snapshot) or not self._may_begin(group):
+                return
+            decision = self._begun[key] = GroupDecision(group, self._decider, capacity)
+        began, before = self._clock(), decision.granted
         try:
-            self._quotas.check_group(group.pods_by_demand, group.enough)
-            answer = self._answer(group, capacity)
-            if isinstance(answer, GangServed):
-                answer = GangServed(
-                    self._quotas.group_within(group.pods_by_demand, answer.decisions, group.enough)
-                )
-        except OverLimit as found:
-            decider.refusals.refuse(group.key, "quota")
-            decider.quotas.report(group.demands, found)
-            self._clear(group)
-            return 0
-        except BrokenInput as error:
-            decider.refusals.refuse(group.key, "broken")
-            for demand in group.demands:
-                events.broken(decider.recorder, demand, error)
-            self._clear(group)
-            return 0
-        if not isinstance(answer, GangServed):
-            with decider.reservations.lifted(group) as nodes:
-                reserved = self._answer(group, capacity) if nodes else answer
-                if isinstance(reserved, GangServed):
-                    return self._grant(group, reserved, capacity)
-        if isinstance(answer, GangTooLarge):
-            self._rest(group)
-            decider.refusals.refuse(group.key, "short")
-            for demand in group.demands:
-                events.group_too_large(decider.recorder, group, demand, answer.needed, answer.free)
-            self._clear(group)
-            return 0
-        if isinstance(answer, GangRefused):
-            self._rest(group)
-            self._refuse(group, answer, capacity)
-            return 0
-        return self._grant(group, answer, capacity)
+            for _ in decision:
+                self.granted = decision.granted - before
+                if self._clock() - began >= TURN:
+                    decision.suspended = True
+                    decision.seconds += self._clock() - began
+                    return
+                yield
+        except BaseException:
+            self._release(key)
+            raise
+        self.granted = decision.granted - before
+        decision.seconds += self._clock() - began
+        self._end(decision, capacity)
+        self._skip(group, decision.seconds if decision.refused is not None else None)
 
-    def _grant(self, group: WaitingGroup, answer: GangServed, capacity: HostCapacity) -> int:
-        decider = self._decider
-        self._rests.pop(group.pod_group.key, None)
-        decider.reservations.drop(key_of(group))
-        granted = 0
-        for demand, decision in zip(group.demands, answer.decisions, strict=True):
-            if decision is not None:
-                decider.learn(demand, decision)
-                decider.grant(demand, decision, capacity)
-                granted += len(demand.claims)
-            else:
-                events.group_without(decider.recorder, group.pod_group, demand)
-        return granted
+    @property
+    def busy(self) -> bool:
+        """Whether a decision is under way."""
+        return bool(self._begun)
 
-    def _answer(self, group: WaitingGroup, capacity: HostCapacity) -> GangServed | GangRefused | GangTooLarge:
-        """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
-        decider = self._decider
-        answer = self._allocate(group, capacity)
-        if isinstance(answer, GangTooLarge | GangRefused):
-            return answer
-        try:
-            for demand, decision in zip(group.demands, answer.decisions, strict=True):
-                if decision is not None:
-                    decider.admissible.check(demand, decision)
-        except BrokenInput:
-            whole = replace(group, demands=tuple(map(decider.admissible.without_shares, group.demands)))
-            other = self._allocate(whole, capacity)
-            if isinstance(other, GangTooLarge | GangRefused):
-                raise
-            return other
-        return answer
+    def is_begun(self, queued: Queued) -> bool:
+        """Say whether this is a group, and the decision about it goes on at its next turn."""
+        return isinstance(queued, WaitingGroup) and queued.pod_group.key in self._begun
 
-    def _allocate(
-        self, group: WaitingGroup, capacity: HostCapacity
-    ) -> GangServed | GangRefused | GangTooLarge:
-        decider = self._decider
-        return allocate_gang(
-            decider.snapshot.state,
-            [self._member(group, demand) for demand in group.demands],
-            _MemberDemands(group, decider.candidates, decider.snapshot, capacity),
-            enough=group.enough,
-            prefer=decider.candidates.idle,
+    def leaves_room(self, queued: Queued) -> bool:
+        """Say whether one may be decided now: what it asks for leaves groups that are being decided as much as they need."""
+        return self.is_begun(queued) or all(
+            decision.leaves_room(demands_of(queued)) for decision in self._other_decisions(queued)
         )
 
-    def _member(self, group: WaitingGroup, demand: WaitingDemand) -> Member:
-        terms = terms_of(self._decider.snapshot.managed.policy(demand.claims[0]))
-        shape = self._decider.candidates.shape(demand)
-        pods = len(group.own_pods(demand))
-        return Member(pods, terms, kind=None if shape is None else (shape, terms, pods))
+    def note_granted(self, queued: Queued) -> None:
+        """Note that one was served while groups are being decided."""
+        for decision in self._other_decisions(queued):
+            decision.note_granted(demands_of(queued))
+
+    def abandon(self) -> None:
+        """Give up all decisions that are under way: this replica acts no longer."""
+        for key in tuple(self._begun):
+            self._release(key)
+
+    def _other_decisions(self, queued: Queued) -> list[GroupDecision]:
+        own = queued.pod_group.key if isinstance(queued, WaitingGroup) else ""
+        return [decision for key, decision in self._begun.items() if key != own]
+
+    def _release(self, key: str) -> None:
+        """Forget a decision; who was refused beside what it held may now be served."""
+        decision = self._begun.pop(key)
+        decision.close()
+        if decision.suspended and not decision.granted:
+            self._decider.snapshot.retry_epoch += 1
+            self.resumes = min(self.resumes, self._clock())
+
+    def _skip(self, group: WaitingGroup, seconds: float | None) -> None:
+        """Let others have their turn, if a large group was looked at for so long and refused (None: it was not)."""
+        if seconds is not None and len(group.pod_group.pods) >= LARGE:
+            rests, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
+            self._skipped[group.pod_group.key] = max(rests, self._clock() + seconds * _OTHERS)
+
+    def _may_begin(self, group: WaitingGroup) -> bool:
+        began = self._clock()
+        decider = self._decider
+        if not group.whole:
+            self._incomplete(group)
+        else:
+            self._since.pop(group.pod_group.key, None)
+            if any(decider.writes.paused(demand.key) for demand in group.demands):
+                return False
+            if group.more == 0:
+                for demand in group.demands:
+                    events.group_without(decider.recorder, group, demand)
+                return False
+            until, _ = self._rests.get(group.pod_group.key, (0.0, 0.0))
+            if not decider.refusals.stands(group.key) and self._clock() >= until:
+                return True
+            self._clear(group)
+        self._skip(group, self._clock() - began)
+        return False
+
+    def _end(self, decision: GroupDecision, capacity: HostCapacity) -> None:
+        """Tell what became of a group."""
+        group, decider, refused = decision.group, self._decider, decision.refused
+        self._release(group.pod_group.key)
+        if refused is None:
+            if decision.granted:
+                self._rests.pop(group.pod_group.key, None)
+            return
+        match refused:
+            case OverLimit():
+                decider.refusals.refuse(group.key, "quota")
+                decider.quotas.report(group.demands, refused)
+                self._clear(group)
+            case BrokenInput():
+                decider.refusals.refuse(group.key, "broken")
+                for demand in group.demands:
+                    events.broken(decider.recorder, demand, refused)
+                self._clear(group)
+            case DeviceShortage():
+                self._rest(group)
+                decider.refusals.refuse(group.key, "short")
+                for demand in group.demands:
+                    events.group_too_large(decider.recorder, group, demand, refused.needed, refused.free)
+                self._clear(group)
+            case DomainShortage():
+                self._rest(group)
+                decider.refusals.refuse(group.key, "domain")
+                for demand in group.demands:
+                    events.group_domain(decider.recorder, group, demand, refused)
+                self._clear(group)
+            case GangRefused():
+                self._rest(group)
+                self._refuse(group, refused, capacity)
+        if decision.epoch != decider.snapshot.retry_epoch:
+            # Something that may let it in happened after it had been looked at in part.
+            decider.refusals.forget((group.key,))
 
     def _rest(self, group: WaitingGroup) -> None:
         """Let a large group that was refused wait, each time twice as long."""
@@ -243,32 +264,3 @@ class GroupDecider:
             and not claim.reserved_for
             and all(pod.node is None and GATE in pod.gates for pod in self._decider.snapshot.users(claim))
         )
-
-
-class _MemberDemands:
-    """The demands of a group's members, for one decision: pods are counted on the nodes of the members served so far."""
-
-    def __init__(
-        self, group: WaitingGroup, candidates: Candidates, snapshot: Snapshot, capacity: HostCapacity
-    ) -> None:
-        self._group = group
-        self._candidates = candidates
-        self._snapshot = snapshot
-        self._capacity = capacity
-        self._tried = capacity
-
-    def restart(self) -> None:
-        """Begin another try: no member is served."""
-        self._tried = self._capacity
-
-    def of(self, member: int) -> Demand | None:
-        """Return a member's demand; None: no node fits its pods."""
-        asked = self._candidates.ask(self._group.demands[member], self._tried)
-        return None if isinstance(asked, str) else asked
-
-    def serve(self, member: int, node: str) -> None:
-        """Count the pods of a member on its node."""
-        if self._tried is self._capacity:
-            self._tried = self._capacity.copy()
-        for pod in unplaced(self._group.demands[member], self._snapshot):
-            self._tried.take(node, pod)

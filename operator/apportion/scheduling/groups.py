@@ -5,14 +5,15 @@ served (bound, succeeded, or with all of its claims allocated) or when only our 
 them is whole.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.groupmembership import MOST, NATIVE, TOPOLOGY, GroupMembership, GroupTopology
 from apportion.dra.pod import Pod
-from apportion.scheduling.waiting import WaitingDemand, claims_of, ready
+from apportion.scheduling.waiting import WaitingDemand, claims_of, is_current, ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,12 @@ class PodGroupState:
     """Its pods, the oldest first; without those that failed or are being deleted."""
     least: int
     """How many must get their devices together; 0 with a flaw."""
+    most: int | None = None
+    """How many may have devices at once; None: all."""
+    topology: GroupTopology | None = None
+    """How close together they have to be; None: it says nothing."""
     flaw: str = ""
-    """What is wrong with its labels and annotations, for its users."""
+    """What is wrong with its labels, annotations or PodGroup object, for its users."""
 
     @property
     def key(self) -> str:
@@ -47,6 +52,9 @@ class WaitingGroup:
 
     def __post_init__(self) -> None:
         """Compute once what a pass reads several times."""
+        # Neighbours by index are placed one after the other, so that they get nodes close to each other.
+        ordered = tuple(sorted(self.demands, key=_index))
+        object.__setattr__(self, "demands", ordered)
         keys = [demand.key for demand in self.demands]
         object.__setattr__(self, "key", " ".join(["group", self.pod_group.key, str(self.enough), *keys]))
 
@@ -72,6 +80,12 @@ class WaitingGroup:
         return max(1, self.pod_group.least - self.served)
 
     @property
+    def more(self) -> int | None:
+        """How many pods more may get their devices now; None: all."""
+        most = self.pod_group.most
+        return None if most is None else max(0, most - self.served)
+
+    @property
     def whole(self) -> bool:
         """Whether there are enough pods to serve them together."""
         return not self.pod_group.flaw and len(self.pods) >= self.pod_group.least - self.served
@@ -89,6 +103,34 @@ Queued: TypeAlias = WaitingDemand | WaitingGroup | CrossGroupDemand
 """What is decided at once."""
 
 
+def is_current_group(group: WaitingGroup, snapshot: Snapshot) -> bool:
+    """Say whether a group still waits as it did when the queue was made."""
+    return all(is_current(demand, snapshot) for demand in group.demands) and all(
+        snapshot.pods.get(pod.uid) is pod for pod in group.pod_group.pods
+    )
+
+
+def key_of(queued: Queued) -> str:
+    """Return what stays the same as long as the same claims wait."""
+    return queued.demand.key if isinstance(queued, CrossGroupDemand) else queued.key
+
+
+def _index(demand: WaitingDemand) -> tuple[int, ...]:
+    """Return the first index among the pods of a demand; a group without indexes keeps its order."""
+    return min((pod.group.index for pod in demand.pods if pod.group is not None), default=())
+
+
+def demands_of(queued: Queued) -> tuple[WaitingDemand, ...]:
+    """Return the demands of what is decided at once."""
+    match queued:
+        case WaitingGroup():
+            return queued.demands
+        case CrossGroupDemand():
+            return (queued.demand,)
+        case _:
+            return (queued,)
+
+
 def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
     """Return the group of a pod; None for a pod of no group."""
     if pod.group is None:
@@ -101,12 +143,44 @@ def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
         )
     )
     said = [(each, each.group) for each in pods if each.group is not None]
-    flaw = next((f"pod {each.name}: {own.flaw}" for each, own in said if own.flaw), "")
-    sizes = {own.least: each for each, own in reversed(said)}
-    if not flaw and len(sizes) > 1:
-        words = ", ".join(f"{each.name} says {least}" for least, each in sorted(sizes.items()))
-        flaw = f"its pods disagree on how many it needs: {words}"
-    return PodGroupState(pod.namespace, pod.group.name, pods, 0 if flaw else max(sizes, default=0), flaw)
+    flaw = next(_flaws(said), "")
+    first = said[0][1] if said else pod.group
+    least, topology = first.least, first.topology
+    if first.native and not flaw:
+        found = snapshot.pod_index.groups.get((pod.namespace, first.name.removeprefix(NATIVE)))
+        if found is None:
+            flaw = f"pod {pod.name}: spec.schedulingGroup.podGroupName: PodGroup {first.name.removeprefix(NATIVE)} does not exist"
+        else:
+            least = found.least
+            topology = GroupTopology(found.topology, required=True) if found.topology else topology
+    if flaw:
+        return PodGroupState(pod.namespace, first.name, pods, 0, flaw=flaw)
+    return PodGroupState(pod.namespace, first.name, pods, least, first.most, topology)
+
+
+def _flaws(said: Sequence[tuple[Pod, GroupMembership]]) -> Iterator[str]:
+    """Yield what is wrong with what the pods of a group say: each names a pod, an annotation and the reason."""
+    for pod, own in said:
+        if own.flaw:
+            yield f"pod {pod.name}: {own.flaw}"
+    for pod, own in said[1:]:
+        first, others = said[0]
+        for annotation, here, there in (
+            (own.size_at, own.least, others.least),
+            (MOST, own.most, others.most),
+            (TOPOLOGY, own.topology, others.topology),
+        ):
+            if here != there:
+                yield (
+                    f"pod {pod.name}: metadata.annotations[{annotation}] is {_said(here)}, and {_said(there)} on pod"
+                    f" {first.name}: all pods of a group have to say the same"
+                )
+
+
+def _said(value: int | GroupTopology | None) -> str:
+    if isinstance(value, GroupTopology):
+        return f"{value.label} ({'Required' if value.required else 'Preferred'})"
+    return "missing" if value is None else str(value)
 
 
 def has_all(pod: Pod, snapshot: Snapshot, has: Callable[[Claim], bool]) -> bool:

@@ -7,7 +7,7 @@ are looked at by `Candidates`. An answer is kept, and only nodes that changed si
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
@@ -48,24 +48,10 @@ class HostCapacity:
         self._fits: dict[object, NodeFit] = {}
         self._backed: Collection[str] = ()
 
-    def copy(self) -> "HostCapacity":
-        """Return a copy, in which pods can be counted that are only tried."""
-        found = HostCapacity((), self._load, self._removable)
-        found.nodes, found._backed = self.nodes, self._backed
-        found._pods = dict(self._pods)
-        found._promised = {node: dict(used) for node, used in self._promised.items()}
-        found._taken = dict(self._taken)
-        # What changes in one is looked at again in both.
-        found._changes = self._changes
-        for fit in self._fits.values():
-            fit.shared = True
-        found._fits = dict(self._fits)
-        return found
-
     @property
-    def promised(self) -> list[str]:
+    def promised(self) -> KeysView[str]:
         """Return the pods (UIDs) that allocations send to a node."""
-        return list(self._pods)
+        return self._pods.keys()
 
     def back(self, resources: Collection[str]) -> None:
         """Say which extended resources DeviceClasses stand behind: a node that has none of such a one is not short of it."""
@@ -133,7 +119,6 @@ class HostCapacity:
             fit = self._fits[key] = NodeFit(tuple(pods), total(pods), above)
         end, changed = self._changes.since(fit.seen)
         if changed is None or changed:
-            fit = self._fits[key] = fit.own()
             fit.seen = end
             for name in {*self.nodes, *fit.nodes, *fit.against} if changed is None else {*changed}:
                 node = self.nodes.get(name)
@@ -142,6 +127,10 @@ class HostCapacity:
         if fit.frozen is None:
             fit.frozen = frozenset(fit.nodes)
         return fit.frozen, fit.reasons.copy()
+
+    def used(self, name: str) -> tuple[Resources, Resources]:
+        """Return what bound pods request of a node, and what pods that allocations send there do."""
+        return self._load(name), self._promised.get(name, {})
 
     def _against(self, node: Node, fit: NodeFit) -> str | None:
         for pod in fit.pods:

@@ -24,23 +24,6 @@ class NodeFit:
     reasons: Counter[str] = field(default_factory=Counter)
     frozen: frozenset[str] | None = None
     """The nodes as they were last returned; None: they changed since."""
-    shared: bool = False
-    """Whether a copy of the capacity reads it too: it is then replaced, not changed."""
-
-    def own(self) -> "NodeFit":
-        """Return it, or a copy where it is shared."""
-        if not self.shared:
-            return self
-        return NodeFit(
-            self.pods,
-            self.wanted,
-            self.above,
-            self.seen,
-            set(self.nodes),
-            dict(self.against),
-            self.reasons.copy(),
-            self.frozen,
-        )
 
     def put(self, node: str, reason: str | None, *, exists: bool = True) -> None:
         """Note what rules a node out; None: nothing does."""

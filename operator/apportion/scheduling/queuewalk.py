@@ -5,7 +5,7 @@ others run. What the snapshot shows is then looked at again: a demand that chang
 nodes is read anew. A walk that lasts too long ends early; the next one begins where it stopped.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ from apportion.scheduling import events
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecider import GroupDecider
 from apportion.scheduling.groupeddemands import GroupedDemands
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, demands_of, key_of
 from apportion.scheduling.headreservation import HeadReservation
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.preparing import Preparing
@@ -92,6 +92,10 @@ class QueueWalk:
         """When another pass is needed although nothing changes, by the clock."""
         return self._group_decider.resumes
 
+    def abandon(self) -> None:
+        """Give up what is being decided: this replica acts no longer."""
+        self._group_decider.abandon()
+
     def walk(
         self,
         number: int,
@@ -108,31 +112,27 @@ class QueueWalk:
         at its end; otherwise this is done beside the passes.
         """
         self.granted, self.ended_early = 0, False
-        self._preparing.begin(number)
-        decider, refusals, planner = self._decider, self._decider.refusals, self._decider.planner
-        decider.begin(number, gone, came)
-        refusals.follow(gone, self._grouped.follow(gone, came))
-        yield from decider.quotas.begin(gone, came)
-        single, alike = decider.quotas.without_waiting(*refusals.split())
-        queue = self._grouped.queue(single, self._group_decider.start())
-        yield None
-        groups = [each for each in queue if isinstance(each, WaitingGroup)]
-        self._begin_groups(groups)
-        self._group_decider.begin_reservations(gone, came, groups)
+        refusals, planner = self._decider.refusals, self._decider.planner
+        turns, waiting = yield from self._begin(number, gone, came)
         capacity = self._read()
-        turns = self._turns(queue, alike)
         yield None
         planned_at: int | None = None
         ends, soon = self._clock() + longest, self._clock() + _SOON
         reached: set[str] = set()
         unprepared: list[Queued] = []
         while turns:
-            if reached and (now := self._clock()) >= soon and (now >= ends or self._pressing()):
+            if (
+                (reached or self._group_decider.busy)
+                and (now := self._clock()) >= soon
+                and (now >= ends or self._pressing())
+            ):
                 self._reached |= reached
                 self.ended_early = True
                 break
             if self._is_stale():
                 capacity = self._read()
+            if not self._group_decider.busy:
+                turns.resume()
             if last := turns.last(MOST_TOGETHER, partial(self._is_refused, capacity)):
                 self._plan(last, capacity)
                 planned_at = self._snapshot.state.moment
@@ -140,25 +140,31 @@ class QueueWalk:
                 # Devices changed since, and not by these decisions.
                 planner.begin()
             each = turns.pop()
+            if not self._group_decider.leaves_room(each):
+                turns.hold(each)
+                continue
             readiness = self._readiness(each)
             if readiness == "ready":
-                self.granted += self._serve(each, capacity)
+                self.granted += yield from self._serve(each, capacity)
+                if self._group_decider.is_begun(each):
+                    turns.add(each, later=True)
+                    continue
             elif readiness == "waits":
                 unprepared.append(each)
-            turns.settle(each, refused=readiness == "waits" or refusals.is_refused(_key(each)))
+            turns.settle(each, refused=readiness == "waits" or refusals.is_refused(key_of(each)))
             if planned_at is not None:
                 planned_at = self._snapshot.state.moment
             # Those behind it are decided with its devices held.
             if readiness in ("ready", "rests"):
                 self._heads.reserve_at_once(each)
-            reached.add(_key(each))
+            reached.add(key_of(each))
             yield None
         else:
             self._reached = frozenset()
             if evaluates and unprepared:
                 yield from self._evaluate(unprepared)
             self._preparing.end()
-        self._heads.reserve([*queue, *(demands[0] for demands in alike)])
+        self._heads.reserve(waiting)
 
     def _begin_groups(self, groups: Sequence[WaitingGroup]) -> None:
         self._group_decider.begin(groups)
@@ -166,17 +172,27 @@ class QueueWalk:
         self._decider.refusals.forget(self._groups - keys)
         self._groups = keys
 
-    def _turns(self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]]) -> Turns:
-        """Return the queue of this pass; those that the former walk reached, if it ended early, come later."""
-        turns = Turns(self._snapshot.managed, self._decider.quotas.cohorts())
-        keys = [_key(each) for each in (*queue, *(demands[0] for demands in alike))]
-        if self._reached.issuperset(keys):
+    def _begin(
+        self, number: int, gone: Collection[str], came: Collection[WaitingDemand]
+    ) -> Generator[None, None, tuple[Turns, list[Queued]]]:
+        """Start the walk of a pass; returns who is to be decided, in their order, and those for whom devices may be reserved."""
+        self._preparing.begin(number)
+        refusals, quotas = self._decider.refusals, self._decider.quotas
+        self._decider.begin(number, gone, came)
+        refusals.follow(gone, self._grouped.follow(gone, came))
+        yield from quotas.begin(gone, came)
+        single, alike = quotas.without_waiting(*refusals.split())
+        queue = self._grouped.queue(single, self._group_decider.start())
+        yield
+        groups = [each for each in queue if isinstance(each, WaitingGroup)]
+        self._begin_groups(groups)
+        self._group_decider.begin_reservations(gone, came, groups)
+        waiting = [*queue, *(demands[0] for demands in alike)]
+        if self._reached.issuperset(map(key_of, waiting)):
             self._reached = frozenset()
-        for each in queue:
-            turns.add(each, later=_key(each) in self._reached)
-        for demands in alike:
-            turns.add_alike(demands, later=demands[0].key in self._reached)
-        return turns
+        turns = Turns(self._snapshot.managed, quotas.cohorts())
+        turns.fill(queue, alike, self._reached)
+        return turns, waiting
 
     def _is_refused(self, capacity: HostCapacity, first: WaitingDemand) -> bool:
         """Say whether those behind a demand, which were refused for the same shape as it, are refused now, too."""
@@ -210,24 +226,27 @@ class QueueWalk:
         yield from self._preparing.steps()
         capacity = self._read()
         for each in unprepared:
-            if self._readiness(each) == "ready":
-                self.granted += self._serve(each, capacity)
+            ready = self._readiness(each) == "ready"
+            while ready:
+                self.granted += yield from self._serve(each, capacity)
                 yield None
+                ready = self._group_decider.is_begun(each)
 
     def _readiness(self, queued: Queued) -> Readiness:
         """Say whether to decide; a demand whose selectors cost too much is refused here."""
         if isinstance(queued, WaitingDemand) and self._decider.rests(queued.key):
             return "rests"
-        if isinstance(queued, CrossGroupDemand) or self._decider.refusals.stands(queued.key):
+        begun = isinstance(queued, CrossGroupDemand) or self._group_decider.is_begun(queued)
+        if begun or self._decider.refusals.stands(key_of(queued)):
             return "ready"
-        members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
+        members = demands_of(queued)
         try:
             waits = [self._preparing.waits(demand) for demand in members]
         except BrokenInput as error:
             if isinstance(queued, WaitingDemand):
                 self._decider.refuse_costly(queued, error)
                 return "costly"
-            self._decider.refusals.refuse(queued.key, "costly")
+            self._decider.refusals.refuse(key_of(queued), "costly")
             for demand in members:
                 events.costly(self._recorder, demand, error)
             return "costly"
@@ -244,27 +263,25 @@ class QueueWalk:
     def _is_stale(self) -> bool:
         return self._clock() - self._read_at >= _FRESH and self._decider.refusals.outdated
 
-    def _serve(self, queued: Queued, capacity: HostCapacity) -> int:
-        """Decide for one; an unexpected exception is logged and counted, and the others go on."""
+    def _serve(self, queued: Queued, capacity: HostCapacity) -> Generator[None, None, int]:
+        """Decide for one, as far as its turn goes; an unexpected exception is logged and counted, and the others go on."""
         if isinstance(queued, CrossGroupDemand):
             events.cross_group(self._recorder, queued)
             return 0
-        members = queued.demands if isinstance(queued, WaitingGroup) else (queued,)
-        pods = queued.pod_group.pods if isinstance(queued, WaitingGroup) else ()
-        if not all(is_current(demand, self._snapshot) for demand in members) or any(
-            self._snapshot.pods.get(pod.uid) is not pod for pod in pods
-        ):
+        members = demands_of(queued)
+        if isinstance(queued, WaitingDemand) and not is_current(queued, self._snapshot):
             return 0
         try:
             if isinstance(queued, WaitingGroup):
-                return self._group_decider.decide(queued, capacity)
-            return self._decider.decide(queued, capacity)
+                yield from self._group_decider.advance(queued, capacity)
+                granted = self._group_decider.granted
+            else:
+                granted = self._decider.decide(queued, capacity)
         except Exception:  # noqa: BLE001 - whatever it is, it is reported, and others go on
             _log.exception("demand.defect", demand=queued.key)
             self._decider.refusals.refuse(queued.key, "defect")
             events.defect(self._recorder, members)
             return 0
-
-
-def _key(queued: Queued) -> str:
-    return queued.demand.key if isinstance(queued, CrossGroupDemand) else queued.key
+        if granted:
+            self._group_decider.note_granted(queued)
+        return granted

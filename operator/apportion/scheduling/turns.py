@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from apportion.api.policy import QueueOrder
 from apportion.cluster.managedclasses import ManagedClasses
-from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup
+from apportion.scheduling.groups import CrossGroupDemand, Queued, WaitingGroup, key_of
 from apportion.scheduling.quota.cohort import Cohort, Cohorts
 from apportion.scheduling.waiting import WaitingDemand, priority_of
 
@@ -75,10 +75,21 @@ class Turns:
         self._groups = 0
         """How many of them are not demands."""
         self._last: deque[WaitingDemand] | None = None
+        self._held: list[Queued] = []
 
     def __len__(self) -> int:
         """Return how many may still come."""
-        return self._left
+        return self._left + len(self._held)
+
+    def hold(self, queued: Queued) -> None:
+        """Let one that was taken out wait until `resume`."""
+        self._held.append(queued)
+
+    def resume(self) -> None:
+        """Let those that were held come after all others."""
+        for queued in self._held:
+            self.add(queued, later=True)
+        self._held.clear()
 
     def add(self, queued: Queued, *, later: bool = False) -> None:
         """Add one; those added as `later` come after all others. Groups without a waiting demand are the last."""
@@ -91,6 +102,18 @@ class Turns:
         self._put(demands[0], later=later)
         self._alike[demands[0].key] = _Alike(demands)
         self._left += len(demands)
+
+    def fill(
+        self, queue: Sequence[Queued], alike: Sequence[Sequence[WaitingDemand]], later: frozenset[str]
+    ) -> None:
+        """Add all of these; those whose keys are `later` come after all others."""
+        for each in queue:
+            self.add(
+                each,
+                later=key_of(each) in later,
+            )
+        for demands in alike:
+            self.add_alike(demands, later=demands[0].key in later)
 
     def pop(self) -> Queued:
         """Return the next one; raises IndexError if there is none."""

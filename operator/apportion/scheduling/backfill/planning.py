@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apportion.allocator.demand import Demand
-from apportion.allocator.gang import Member
+from apportion.allocator.gang.members import Member
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.reservation import ReservationPlan, plan_reservation
 from apportion.cluster.snapshot import Snapshot

@@ -1,0 +1,58 @@
+"""Whether a gang's members can be served at all, by counting devices: bounds that no search is needed for.
+
+In: a state, members, how many of their pods are enough. Out: the devices that they need at least, and how many are free.
+"""
+
+from collections.abc import Sequence
+
+from apportion.allocator.devicecount import free_devices, least_devices
+from apportion.allocator.gang.members import DeviceShortage, Member, MemberDemands
+from apportion.allocator.state import State
+
+MOST_KINDS = 64
+"""Kinds of members for which free devices are counted before members are tried."""
+
+
+def kind_of(members: Sequence[Member], index: int) -> object:
+    """Return what a member has in common with those that could stand for it."""
+    kind = members[index].kind
+    return index if kind is None else (kind,)
+
+
+def first_of_kinds(members: Sequence[Member]) -> dict[object, int]:
+    """Return the first member of each kind."""
+    first: dict[object, int] = {}
+    for index in range(len(members)):
+        first.setdefault(kind_of(members, index), index)
+    return first
+
+
+def count_devices(
+    state: State, members: Sequence[Member], demands: MemberDemands, *, enough: int
+) -> DeviceShortage | int | None:
+    """Return the shortage if fewer devices are free than enough members need, else how many more are free.
+
+    None where counting says nothing: too many kinds, devices that serve several claims, members that fit no node at all.
+    Raises BrokenInput if a member's claims cannot be served by any state as they are written.
+    """
+    first = first_of_kinds(members)
+    if len(first) > MOST_KINDS:
+        return None
+    asked = {kind: demands.of(index) for kind, index in first.items()}
+    least = {kind: least_devices(state, demand) for kind, demand in asked.items() if demand is not None}
+    # The fewest devices for enough pods: members that need the fewest a pod, the last of them in part.
+    rows = sorted(
+        (least[kind] / member.pods, least[kind], member.pods)
+        for index, member in enumerate(members)
+        if (kind := kind_of(members, index)) in least
+    )
+    needed, missing = 0, enough
+    for _, devices, pods in rows:
+        needed += devices if pods <= missing else devices * missing // pods
+        missing -= min(pods, missing)
+    if missing:
+        return None  # some members fit no node at all, which trying them tells
+    free = free_devices(state, [demand for demand in asked.values() if demand is not None])
+    if free is None:
+        return None
+    return DeviceShortage(needed, free) if free < needed else free - needed

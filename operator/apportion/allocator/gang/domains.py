@@ -1,0 +1,104 @@
+"""Domains above the node: nodes with equal values of a label, and how many members of a gang each could take.
+
+In: a state, members, their demands. Out: domains of a label within some nodes; bounds that no search is needed for.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+from apportion.allocator.devicecount import free_by_node, least_devices
+from apportion.allocator.gang.count import first_of_kinds, kind_of
+from apportion.allocator.gang.members import Member, MemberDemands
+from apportion.allocator.state import State
+
+_UNBOUNDED = 1_000_000
+"""Members that a node could take by its devices, where counting says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRung:
+    """One level of closeness of nodes."""
+
+    label: str
+    """Key of a node label; nodes without it are in no domain."""
+    required: bool = False
+    """Whether all members have to be in one domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLadder:
+    """Levels of closeness of a gang's nodes, closest first, and where pods of the gang run already."""
+
+    rungs: tuple[GroupRung, ...] = ()
+    occupied: frozenset[str] = frozenset()
+    """Nodes of pods that have what they need: the others have to be close to these."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The labels in whose values all members have to agree."""
+        return tuple(rung.label for rung in self.rungs if rung.required)
+
+    @property
+    def closer(self) -> tuple[str, ...]:
+        """The labels by which members are kept close within what is required, closest first."""
+        first = next((number for number, rung in enumerate(self.rungs) if rung.required), len(self.rungs))
+        return tuple(rung.label for rung in self.rungs[:first])
+
+
+def domains_of(
+    state: State, labels: Sequence[str], nodes: frozenset[str] | None = None
+) -> dict[tuple[str, ...], frozenset[str]]:
+    """Return the nodes by their values of the labels; nodes that lack one are left out."""
+    found: dict[tuple[str, ...], set[str]] = {}
+    for name in state.names() if nodes is None else state.names().keys() & nodes:
+        own = state.labels(name)
+        values = tuple(own.get(label, "") for label in labels)
+        if all(values):
+            found.setdefault(values, set()).add(name)
+    return {values: frozenset(names) for values, names in sorted(found.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRoom:
+    """How many members each node could take while none of them has devices, at most."""
+
+    by_kind: Mapping[object, Mapping[str, int]]
+    """Members, by kind and node."""
+    pods: Mapping[object, int]
+    """Pods of a member, by kind."""
+
+    def pods_in(self, nodes: frozenset[str], waiting: Mapping[object, int]) -> tuple[int, int]:
+        """Return how many pods the nodes could take of so many members that wait, by kind, and of any number of them; at most."""
+        left = {kind: count * self.pods[kind] for kind, count in waiting.items() if count}
+        of_kinds = sum(min(most, self._pods_in(kind, nodes)) for kind, most in left.items())
+        on_nodes = sum(
+            max((self.by_kind[kind].get(name, 0) * self.pods[kind] for kind in left), default=0)
+            for name in nodes
+        )
+        return min(of_kinds, on_nodes), on_nodes
+
+    def _pods_in(self, kind: object, nodes: frozenset[str]) -> int:
+        return sum(self.by_kind[kind].get(name, 0) for name in nodes) * self.pods[kind]
+
+
+def room_of(
+    state: State, members: Sequence[Member], demands: MemberDemands
+) -> Generator[None, None, DomainRoom]:
+    """Return how many members each node could take; yields between kinds.
+
+    Raises BrokenInput if a member's claims cannot be served by any state as they are written.
+    """
+    by_kind: dict[object, dict[str, int]] = {}
+    for kind, index in first_of_kinds(members).items():
+        demand = demands.of(index)
+        by_kind[kind] = {}
+        if demand is None:
+            continue
+        least, free = least_devices(state, demand), free_by_node(state, demand)
+        for name in demand.nodes if demand.nodes is not None else state.names():
+            if name in state.names():
+                devices = _UNBOUNDED if free is None or not least else free[name] // least
+                by_kind[kind][name] = min(devices, demands.room(index, name))
+        yield
+    pods = {kind_of(members, index): members[index].pods for index in range(len(members))}
+    return DomainRoom(by_kind, pods)

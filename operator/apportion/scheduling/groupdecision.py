@@ -1,0 +1,232 @@
+"""GroupDecision: one decision about a pod group, in steps between which others run and may be decided.
+
+In: a group's waiting demands, the capacity of nodes. Out: all that it gets, assumed and being written; or why it gets nothing. What it
+has found so far is held meanwhile. When something changed, it is checked that its demands still wait as they did, and pods whose node or
+devices were lost are placed anew.
+"""
+
+import math
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
+
+from apportion.allocator.gang.count import count_devices
+from apportion.allocator.gang.members import (
+    DeviceShortage,
+    DomainShortage,
+    GangAnswer,
+    GangRefused,
+    GangServed,
+    Member,
+)
+from apportion.allocator.gang.place import place_gang
+from apportion.allocator.gang.placed import PlacedMembers
+from apportion.allocator.policyterms import terms_of
+from apportion.errors import BrokenInput
+from apportion.scheduling import events
+from apportion.scheduling.backfill.heads import key_of
+from apportion.scheduling.decider import Decider
+from apportion.scheduling.groupladder import ladder_of
+from apportion.scheduling.groups import WaitingGroup, is_current_group
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.memberdemands import MemberDemands
+from apportion.scheduling.quota.batch import BatchAdmission
+from apportion.scheduling.quota.overlimit import OverLimit
+from apportion.scheduling.waiting import WaitingDemand, is_current
+
+Refused: TypeAlias = GangRefused | DeviceShortage | DomainShortage | BrokenInput | OverLimit
+
+_Result = TypeVar("_Result")
+
+
+class GroupDecision:
+    """One decision, from its beginning to its end."""
+
+    def __init__(self, group: WaitingGroup, decider: Decider, capacity: HostCapacity) -> None:
+        self.group = group
+        self.granted = 0
+        """Claims granted so far."""
+        self.refused: Refused | None = None
+        """Why the group gets nothing; None: it does, or something changed, and the next pass decides about it anew."""
+        self.suspended = False
+        """Whether others were decided before its end."""
+        self.seconds = 0.0
+        """How long it took so far."""
+        self.epoch = decider.snapshot.retry_epoch
+        """When it began."""
+        self._decider = decider
+        self._capacity = capacity
+        self._quotas = BatchAdmission(decider.quotas)
+        self._spare: float = 0
+        """Devices that are free beyond what the group needs; none before they were counted, infinite where that says nothing."""
+        self._pods = frozenset(pod.uid for pod in (*group.pod_group.pods, *group.pods))
+        self._managed = decider.snapshot.managed
+        self._seen = decider.snapshot.changes.pods.end
+        self._steps = self._decide()
+
+    def __iter__(self) -> Iterator[None]:
+        return self._steps
+
+    def close(self) -> None:
+        """Give up, and release what is held."""
+        self._steps.close()
+
+    def leaves_room(self, demands: Sequence[WaitingDemand]) -> bool:
+        """Say whether these demands, if they are served, leave the group as many devices of its classes as it needs."""
+        return device_count(demands) <= self._spare or not self._competes(demands)
+
+    def note_granted(self, demands: Sequence[WaitingDemand]) -> None:
+        """Note that these demands were served meanwhile."""
+        if self._competes(demands):
+            self._spare -= device_count(demands)
+
+    def _competes(self, demands: Iterable[WaitingDemand]) -> bool:
+        own = _classes(self.group.demands)
+        return not own.isdisjoint(_classes(demands))
+
+    def _decide(self) -> Generator[None, None, None]:
+        decider, group = self._decider, self.group
+        members = MemberDemands(group.demands, decider.candidates, decider.snapshot, self._capacity)
+        with PlacedMembers(decider.snapshot.state, members) as placed:
+            try:
+                self._quotas.check_group(group.pods_by_demand, group.enough)
+                answer = yield from self._within_quota(placed)
+                if answer is None:
+                    return
+                if isinstance(answer, GangServed):
+                    yield from self._grant(answer, placed)
+                    return
+                self.refused = answer
+                placed.clear()
+                with decider.reservations.lifted(group) as nodes:
+                    # Without a pause: others would take what is reserved.
+                    reserved = _finished(self._within_quota(placed)) if nodes else None
+                    if isinstance(reserved, GangServed):
+                        self.refused = None
+                        _finished(self._grant(reserved, placed))
+            except (OverLimit, BrokenInput) as error:
+                self.refused = error
+
+    def _within_quota(
+        self, placed: PlacedMembers
+    ) -> Generator[None, None, GangAnswer | DeviceShortage | None]:
+        """Return what the group gets, without what exceeds a limit. Raises OverLimit, BrokenInput: there is too little else."""
+        answer = yield from self._answer(self.group.demands, placed)
+        if not isinstance(answer, GangServed):
+            return answer
+        group = self.group
+        return GangServed(self._quotas.group_within(group.pods_by_demand, answer.decisions, group.enough))
+
+    def _answer(
+        self, demands: Sequence[WaitingDemand], placed: PlacedMembers
+    ) -> Generator[None, None, GangAnswer | DeviceShortage | None]:
+        """Return what the group gets, without shares where no agent would prepare them. Raises BrokenInput: there is nothing else."""
+        decider = self._decider
+        members = yield from self._members(demands)
+        counted = count_devices(decider.snapshot.state, members, placed.demands, enough=self.group.enough)
+        if isinstance(counted, DeviceShortage):
+            return counted
+        self._spare = math.inf if counted is None else counted
+        yield
+        answer = yield from self._place(members, placed)
+        if not isinstance(answer, GangServed):
+            return answer
+        try:
+            for demand, decision in zip(demands, answer.decisions, strict=True):
+                if decision is not None:
+                    decider.admissible.check(demand, decision)
+        except BrokenInput:
+            placed.clear()
+            whole = tuple(map(decider.admissible.without_shares, demands))
+            other = MemberDemands(whole, decider.candidates, decider.snapshot, self._capacity)
+            placed.demands = other
+            members = yield from self._members(whole)
+            without = yield from self._place(members, placed)
+            if not isinstance(without, GangServed):
+                raise
+            return without
+        return answer
+
+    def _place(
+        self, members: Sequence[Member], placed: PlacedMembers
+    ) -> Generator[None, None, GangAnswer | None]:
+        """Return the answer; None: something changed so that the next pass has to decide."""
+        ladder = ladder_of(
+            self.group, self._managed.policy(self.group.demands[0].claims[0]), self._decider.snapshot
+        )
+        steps = place_gang(
+            placed,
+            members,
+            enough=self.group.enough,
+            most=self.group.more,
+            prefer=self._decider.candidates.idle,
+            ladder=ladder,
+        )
+        while self._is_current():
+            try:
+                next(steps)
+            except StopIteration as end:
+                answer: GangAnswer = end.value
+                return answer
+            yield
+        return None
+
+    def _members(self, demands: Sequence[WaitingDemand]) -> Generator[None, None, list[Member]]:
+        members, kinds = [], dict[object, int]()
+        for demand in demands:
+            terms = terms_of(self._decider.snapshot.managed.policy(demand.claims[0]))
+            shape = self._decider.candidates.shape(demand)
+            pods = len(self.group.own_pods(demand))
+            # A number, because to hash a shape takes long.
+            kind = None if shape is None else kinds.setdefault((shape, terms, pods), len(kinds))
+            members.append(Member(pods, terms, kind=kind))
+            yield
+        return members
+
+    def _is_current(self) -> bool:
+        """Say whether the group waits as it did when the queue was made; looks at all of it only if some of it changed."""
+        snapshot = self._decider.snapshot
+        self._seen, changed = snapshot.changes.pods.since(self._seen)
+        if changed is not None and self._pods.isdisjoint(changed) and snapshot.managed is self._managed:
+            return True
+        self._managed = snapshot.managed
+        return is_current_group(self.group, snapshot)
+
+    def _grant(self, answer: GangServed, placed: PlacedMembers) -> Generator[None, None, None]:
+        """Grant what is held, member by member; one that has changed meanwhile goes without."""
+        decider = self._decider
+        decider.reservations.drop(key_of(self.group))
+        for number, (demand, decision) in enumerate(zip(self.group.demands, answer.decisions, strict=True)):
+            if decision is None:
+                events.group_without(decider.recorder, self.group, demand)
+            elif number in placed.decisions:
+                placed.drop(number)
+                if is_current(demand, decider.snapshot):
+                    decider.learn(demand, decision)
+                    decider.grant(demand, decision, self._capacity)
+                    self.granted += len(demand.claims)
+                yield
+                placed.drop_lost()
+
+
+def _finished(steps: Generator[None, None, _Result]) -> _Result:
+    """Return the result of steps that are done without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+
+def device_count(demands: Iterable[WaitingDemand]) -> int:
+    """Return how many devices these demands ask for at least, as far as they say a number."""
+    return sum(
+        min(alternative.count for alternative in slot.alternatives)
+        for demand in demands
+        for claim in demand.claims
+        for slot in claim.slots
+    )
+
+
+def _classes(demands: Iterable[WaitingDemand]) -> frozenset[str]:
+    return frozenset(name for demand in demands for claim in demand.claims for name in claim.classes)

@@ -1,0 +1,100 @@
+"""MemberDemands: what to ask of the allocator about the pods of a group, one demand after another.
+
+In: a group's waiting demands, the capacity of nodes. Out: the demand of each, beside the pods of those that are served before it, which
+are counted on their nodes for everybody; and those whose node cannot take them any more, because others changed it.
+"""
+
+from collections.abc import Sequence
+
+from apportion.allocator.demand import Demand
+from apportion.cluster.snapshot import Snapshot
+from apportion.dra.pod import Pod
+from apportion.scheduling.candidates import Candidates, unplaced
+from apportion.scheduling.hostcapacity import HostCapacity
+from apportion.scheduling.podneeds import against, lacking, total
+from apportion.scheduling.waiting import WaitingDemand
+
+
+class MemberDemands:
+    """The demands of a group's members (`allocator.gang.members.MemberDemands`)."""
+
+    def __init__(
+        self,
+        demands: Sequence[WaitingDemand],
+        candidates: Candidates,
+        snapshot: Snapshot,
+        capacity: HostCapacity,
+    ) -> None:
+        self._demands = demands
+        self._candidates = candidates
+        self._snapshot = snapshot
+        self._capacity = capacity
+        self._placed: dict[str, dict[int, list[Pod]]] = {}
+        """The pods of served members, by node and member."""
+        self._nodes: dict[int, str] = {}
+        self._seen = snapshot.changes.hosts.end
+
+    def of(self, member: int) -> Demand | None:
+        """Return a member's demand; None: no node fits its pods."""
+        asked = self._candidates.ask(self._demands[member], self._capacity)
+        return None if isinstance(asked, str) else asked
+
+    def serve(self, member: int, node: str) -> None:
+        """Count the pods of a member on the node that serves it."""
+        pods = unplaced(self._demands[member], self._snapshot)
+        self._nodes[member] = node
+        self._placed.setdefault(node, {})[member] = pods
+        for pod in pods:
+            self._capacity.take(node, pod)
+
+    def release(self, member: int) -> None:
+        """Count the pods of a served member no longer."""
+        node = self._nodes.pop(member)
+        members = self._placed[node]
+        for pod in members.pop(member):
+            self._capacity.drop(pod.uid)
+        if not members:
+            del self._placed[node]
+
+    def room(self, member: int, node: str) -> int:
+        """Return how often the pods of a member would fit on a node."""
+        pods = unplaced(self._demands[member], self._snapshot)
+        return _copies(self._capacity, node, pods) if pods else len(self._demands)
+
+    def lost(self) -> list[int]:
+        """Return the served members whose nodes cannot take their pods any more."""
+        self._seen, changed = self._snapshot.changes.hosts.since(self._seen)
+        if changed is not None and not changed:
+            return []
+        self._candidates.capacity()  # brings the room of the nodes up to date
+        nodes = self._placed.keys() if changed is None else self._placed.keys() & changed
+        return [
+            member
+            for node in nodes
+            for member, pods in self._placed[node].items()
+            if not _keeps(self._capacity, node, pods)
+        ]
+
+
+def _copies(capacity: HostCapacity, name: str, pods: Sequence[Pod]) -> int:
+    """Return how often all of these pods together would fit on a node, beside all that is counted there."""
+    node = capacity.nodes.get(name)
+    if node is None or any(against(node, pod) is not None for pod in pods):
+        return 0
+    used = capacity.used(name)
+    return min(
+        max(0, node.allocatable.get(resource, 0) - sum(each.get(resource, 0) for each in used)) // amount
+        for resource, amount in total(pods).items()
+        if amount
+    )
+
+
+def _keeps(capacity: HostCapacity, name: str, pods: Sequence[Pod]) -> bool:
+    """Say whether a node can still take these pods, which are counted there, and all others that are."""
+    node, (load, promised) = capacity.nodes.get(name), capacity.used(name)
+    return (
+        node is not None
+        and capacity.promised >= {pod.uid for pod in pods}
+        and all(against(node, pod) is None for pod in pods)
+        and lacking(node, promised, load) is None
+    )
