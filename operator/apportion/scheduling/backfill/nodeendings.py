@@ -50,6 +50,9 @@ class NodeEndings:
         """UID and node of each claim that has devices of one node, assumed ones included."""
         self._on_node: dict[str, dict[str, None]] = {}
         """Claims (UIDs) by node."""
+        self._kept: dict[str, tuple[float, list[NodeEnding]]] = {}
+        """The endings of nodes of which nothing changed since, and until when they are true."""
+        self._slices = -1
         self._promises: dict[_Name, tuple[Pod, ...]] = {}
         """The running pods of each claim that declare a runtime."""
 
@@ -62,6 +65,9 @@ class NodeEndings:
         touched: set[str] = set()
         for name in dict.fromkeys(changed):
             touched |= self._look(name)
+        slices, self._slices = self._slices, snapshot.slice_epoch
+        for node in touched if slices == self._slices else tuple(self._kept):
+            self._kept.pop(node, None)
         return touched
 
     def of(self, node: str, now: float) -> list[NodeEnding]:
@@ -69,6 +75,16 @@ class NodeEndings:
 
         `now`: seconds since 1970. A pod that has not started yet counts as one that starts now.
         """
+        until, kept = self._kept.get(node, (-math.inf, []))
+        if now < until:
+            return kept
+        found, until = self._read(node, now)
+        self._kept[node] = until, found
+        return found
+
+    def _read(self, node: str, now: float) -> tuple[list[NodeEnding], float]:
+        """Return the endings of a node, and until when they are true if nothing changes."""
+        until = math.inf
         known: dict[float, _Held] = {}
         unknown: list[tuple[Claim, list[Pod]]] = []
         seen: set[str] = set()
@@ -79,6 +95,9 @@ class NodeEndings:
             own = [pod for pod in pods if pod.uid not in seen and pod.node in (None, node)]
             seen.update(pod.uid for pod in own)
             ends = [end_of(pod, now) for pod in pods]
+            if any(end is not None and not pod.started for pod, end in zip(pods, ends, strict=True)):
+                until = now
+            until = min([until, *(end for end in ends if end is not None)])
             last = max([end for end in ends if end is not None], default=None)
             if last is None or None in ends:
                 unknown.append((claim, own))
@@ -92,7 +111,8 @@ class NodeEndings:
             for at, each in sorted(known.items())
         ]
         rest = [NodeEnding(Ending(None, (self._held(claim),)), total(pods)) for claim, pods in unknown]
-        return found + sorted(rest, key=lambda each: (each.ending.devices, each.ending.held[0][0]))
+        found += sorted(rest, key=lambda each: (each.ending.devices, each.ending.held[0][0]))
+        return found, until
 
     def exceeding(self, now: float) -> frozenset[str]:
         """Return the namespaces of which a pod runs longer than its annotation says."""

@@ -31,7 +31,7 @@ from apportion.scheduling.waiting import WaitingDemand
 REPLANNED = 30.0
 """Seconds after which a reservation is planned anew on all nodes: it may fit earlier elsewhere by now."""
 _log = structlog.get_logger()
-_OTHERS = 10.0
+_OTHERS = 50.0
 """Seconds until the next plan for each second of one that led to nothing new."""
 
 
