@@ -183,7 +183,7 @@ class Reservations(ReservedDevices):
             self._nowhere = {each: row for each, row in self._nowhere.items() if row[1] > self._clock()}
             self._nowhere[key] = self._epoch(), self._clock() + REPLANNED
             return []
-        for each in self._giving_way(head):
+        for each in self._yielding(head):
             self.drop(key_of(each.head))
         made = Reservation(head, found, self._now(), self._clock())
         self._reserved[key] = made
@@ -201,7 +201,7 @@ class Reservations(ReservedDevices):
     def _planned(self, head: Head, only: frozenset[str] | None) -> ReservationPlan | None:
         """Return the plan beside the reservations of others; if there is none, without those for heads of lower priority."""
         own = [each for key, each in self._reserved.items() if key == key_of(head)]
-        found = self._plan_without([*own, *self._giving_way(head)], head, only)
+        found = self._plan_without([*own, *self._yielding(head)], head, only)
         below = self._below(head)
         return self._plan_without([*own, *below], head, only) if found is None and below else found
 
@@ -217,7 +217,7 @@ class Reservations(ReservedDevices):
                 _log.exception("reservation.defect", head=key_of(head))
                 return None
 
-    def _giving_way(self, head: Head) -> list[Reservation]:
+    def _yielding(self, head: Head) -> list[Reservation]:
         """Return the reservation that ends if a head gets its first one, because its policy has no place for one more."""
         others = self._of_policy(head)
         if (
