@@ -54,7 +54,7 @@ async def test_a_status_follows_use_limit_and_what_waits(silent: Client) -> None
     assert not same(found, status(world, cycle))
 
 
-async def test_what_waits_for_devices_that_are_guaranteed_is_not_said_to_wait_for_the_limit(
+async def test_what_waits_for_devices_that_are_guaranteed_does_not_wait_for_the_limit(
     silent: Client,
 ) -> None:
     """Quota and room are told apart."""
