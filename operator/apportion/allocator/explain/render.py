@@ -3,11 +3,15 @@
 In: an Explanation. Out: plain English.
 """
 
+from collections.abc import Iterable
+
 from apportion.allocator.explain.explanation import Explanation, NearestMiss, NodeGroup, RequestReport
 
 EVENT = 1000
 """Characters of an Event's note (events.k8s.io `note` takes 1024 bytes)."""
 SELECTOR = 120
+_NAMED = 3
+"""Holders, and counters that are short, that one sentence names."""
 
 
 def summary(explanation: Explanation) -> str:
@@ -74,7 +78,7 @@ def _request(group: NodeGroup, request: RequestReport) -> str:
         case "capacity":
             blame = f"{request.roomy} with enough capacity left{_held(request)}"
         case "counters":
-            shortages = ", ".join(
+            shortages = _some(
                 f"{short.counter} short of at least {short.missing} on {short.devices}"
                 for short in request.shortages
             )
@@ -97,7 +101,14 @@ def _blame(request: RequestReport) -> str:
 
 
 def _held(request: RequestReport) -> str:
-    return f", held by {', '.join(request.holders)}" if request.holders else ""
+    return f", held by {_some(request.holders)}" if request.holders else ""
+
+
+def _some(texts: Iterable[str]) -> str:
+    """Return the first of these, and how many more there are: an Event has room for the reasons of several groups of nodes."""
+    found = [*texts]
+    more = len(found) - _NAMED
+    return ", ".join(found[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _funnel(request: RequestReport) -> list[str]:
