@@ -1,6 +1,7 @@
 """The simulation of time: who waits for how long follows from arrivals, runtimes and what the operator's cycle decides."""
 
-from bench.backfill import Arrival, Mode, Outcome, Simulation, draw
+from bench.backfill import draw
+from bench.simulatedqueue import Arrival, Mode, Outcome, Simulation
 
 NODES = [{"sn": "n1", "gpu": "8", "cpu_milli": "96000", "memory_mib": "1000"}]
 
