@@ -21,10 +21,13 @@ from apportion.cluster.kinds import (
     EVENTS,
     LAYOUTS,
     LEASES,
+    NAMESPACES,
     NODES,
     PARTITIONS,
+    POD_GROUPS,
     PODS,
     POLICIES,
+    QUOTAS,
     SLICES,
     TAINT_RULES,
     ResourceKind,
@@ -36,7 +39,8 @@ Json = dict[str, Any]
 Backup = tuple[int, dict[ResourceKind, dict[str, Json]]]
 Fault = Callable[[web.Request], web.Response | None]
 KINDS = (
-    CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NODES, PARTITIONS, PODS, POLICIES, SLICES, TAINT_RULES,
+    CLAIMS, CLASSES, EVENTS, LAYOUTS, LEASES, NAMESPACES, NODES, PARTITIONS, PODS, POD_GROUPS, POLICIES, QUOTAS, SLICES,
+    TAINT_RULES,
 )  # fmt: skip
 
 
