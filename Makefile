@@ -35,8 +35,8 @@ format: venv ## Format and mend what ruff can mend
 	@$(BIN)/ruff check --fix . || true
 	@$(BIN)/ruff format .
 
-test: check ## Check, then all tests, two files at a time, on real control planes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+test: check ## Check, then all tests, on real control planes
+	@$(BIN)/python -m pytest
 
 quick: venv ## Only the tests that need no control plane (seconds)
 	@$(BIN)/python -m pytest -m "not cluster and not slow"
