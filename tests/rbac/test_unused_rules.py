@@ -31,8 +31,9 @@ PROVEN: dict[tuple[str, Right], str] = {
         "tests/agent/test_claim_status.py::test_a_claim_says_that_its_devices_are_ready"
     ),
     # The server serves PodGroups with a feature gate only.
-    (OPERATOR, ("scheduling.k8s.io", "podgroups", "watch")): (
-        "tests/e2e/test_native_groups.py::test_pods_of_a_podgroup_get_their_devices_together_or_not_at_all"
+    **dict.fromkeys(
+        ((OPERATOR, ("scheduling.k8s.io", "podgroups", verb)) for verb in ("list", "watch")),
+        "tests/e2e/test_native_groups.py::test_pods_of_a_podgroup_get_their_devices_together_or_not_at_all",
     ),
 }
 """Rights that the audit log cannot show, and the test that fails without each."""
