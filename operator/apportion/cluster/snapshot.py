@@ -184,8 +184,8 @@ class Snapshot:
     # Keeping the indexes. -------------------------------------------------------------------------------------
 
     def _changed(self, kind: ResourceKind, uid: str, old: Any, new: Any) -> None:
-        if kind in (kinds.NODES, kinds.PODS) and old == new:
-            return  # a heartbeat, or a part of the status that counts for nothing
+        if kind == kinds.NODES and old == new:
+            return  # a heartbeat
         match kind:
             case kinds.CLAIMS:
                 self._claim_changed(uid, old, new)
