@@ -54,10 +54,13 @@ async def installation(oldest_binaries: Binaries) -> AsyncIterator[Installation]
 
 
 @pytest.fixture
-async def namespaces(installation: Installation) -> tuple[Tenant, Tenant]:
-    """Make a managed and an unmanaged namespace; they go with the control plane."""
+async def namespaces(installation: Installation) -> AsyncIterator[tuple[Tenant, Tenant]]:
+    """Make a managed and an unmanaged namespace; they are emptied afterwards, because later tests need whole nodes."""
     made = [await installation.cluster.make_namespace("oldest", labels) for labels in (MANAGED, {})]
-    return Tenant(installation, made[0]), Tenant(installation, made[1])
+    team, plain = (Tenant(installation, name) for name in made)
+    yield team, plain
+    for tenant in (team, plain):
+        await tenant.empty()
 
 
 async def test_guard_and_gate_work_there(
