@@ -21,14 +21,14 @@ from apportion.cli.migrateclaims import Plan
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.node import Node
+from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
-from apportion.dra.taint import Taint, Toleration, untolerated
+from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
 
 MOST_PODS = 256
 """Pods of one workload that are placed; more are not looked at."""
 _TOLERATIONS = (Toleration(key=GUARD, operator="Exists"),)
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +144,4 @@ def _against(node: Node, pod: Pod) -> str:
     """Return why a node can never take the pod; empty when it could."""
     if pod.node not in (None, node.name):
         return f"spec.nodeName is {pod.node}"
-    if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
-        return "unschedulable"
-    taint = untolerated(node.taints, pod.tolerations)
-    if taint is not None:
-        return f"taint {taint.key}"
-    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
-        return "nodeSelector"
-    if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
-        return "node affinity"
-    return ""
+    return against(node, pod) or ""

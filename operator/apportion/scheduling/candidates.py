@@ -13,6 +13,7 @@ from apportion.api.contract import GUARD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
 from apportion.dra.device import DeviceId
+from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
@@ -20,7 +21,7 @@ from apportion.scheduling.exclusions import Exclusions
 from apportion.scheduling.extendedresources import as_claim, backed
 from apportion.scheduling.hostcapacity import HostCapacity
 from apportion.scheduling.neighbours import Neighbours
-from apportion.scheduling.podneeds import against, constraints_of, is_allocated, requested
+from apportion.scheduling.podneeds import constraints_of, is_allocated, requested
 from apportion.scheduling.shape import Shape
 from apportion.scheduling.sharing import fits_alone, parts
 from apportion.scheduling.stillprepared import StillPrepared

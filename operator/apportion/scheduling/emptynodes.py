@@ -17,10 +17,11 @@ from apportion.allocator.rules.query import Query
 from apportion.api.contract import GUARD, HELD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
+from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
-from apportion.scheduling.podneeds import against, constraints_of, lacking, total
+from apportion.scheduling.podneeds import constraints_of, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_CLASSES = 32

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, S
 from apportion.allocator.changelog import ChangeLog
 from apportion.allocator.facts.host import HostResources
 from apportion.dra.node import Node, Resources
+from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.scheduling.nodefit import NodeFit
-from apportion.scheduling.podneeds import against, constraints_of, is_allocated, lacking, total
+from apportion.scheduling.podneeds import constraints_of, is_allocated, lacking, total
 
 MOST_KEPT = 64
 """Sets of pods, by what nodes look at, whose answer is kept for other pods with equal requests and constraints."""

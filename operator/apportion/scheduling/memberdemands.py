@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
+from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.podneeds import against, lacking, total
+from apportion.scheduling.podneeds import lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 

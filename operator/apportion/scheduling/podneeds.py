@@ -1,6 +1,6 @@
-"""What pods need of a node beside devices: resources, and what a node must and must not have.
+"""What pods need of a node beside devices: resources, and what else `HostCapacity` looks at.
 
-In: nodes and pods. Out: amounts, and the reason why a node cannot take a pod.
+In: nodes and pods. Out: amounts, and the resource of which a node has too little.
 """
 
 from collections.abc import Collection, Sequence
@@ -8,9 +8,6 @@ from collections.abc import Collection, Sequence
 from apportion.allocator.facts.host import HostResources
 from apportion.dra.node import Node, Resources
 from apportion.dra.pod import Pod
-from apportion.dra.taint import Taint, untolerated
-
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 def lacking(node: Node, wanted: Resources, *used: Resources, backed: Collection[str] = ()) -> str | None:
@@ -34,20 +31,6 @@ def is_allocated(resource: str, node: Node, backed: Collection[str]) -> bool:
     It does where a DeviceClass is behind the resource and no device plugin offers it (`filterExtendedResources`).
     """
     return resource in backed and not node.allocatable.get(resource, 0)
-
-
-def against(node: Node, pod: Pod) -> str | None:
-    """Return why the node can never take the pod, whatever else runs there; None when it could."""
-    if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
-        return "unschedulable"
-    taint = untolerated(node.taints, pod.tolerations)
-    if taint is not None:
-        return f"taint {taint.key}"
-    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
-        return "nodeSelector"
-    if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
-        return "node affinity"
-    return None
 
 
 def constraints_of(pod: Pod) -> object:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.claim import Claim
+from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.podneeds import against, lacking, total
+from apportion.scheduling.podneeds import lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 

@@ -1,0 +1,24 @@
+"""What a pod asks of its node, however full that is: cordon, taints, nodeSelector, required node affinity.
+
+In: a node and a pod. Out: the first of these that keeps the pod off the node, as kube-scheduler's filters of these names see it.
+"""
+
+from apportion.dra.node import Node
+from apportion.dra.pod import Pod
+from apportion.dra.taint import Taint, untolerated
+
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+def against(node: Node, pod: Pod) -> str | None:
+    """Return why the node can never take the pod, whatever else runs there; None when it could."""
+    if node.unschedulable and untolerated((_UNSCHEDULABLE,), pod.tolerations):
+        return "unschedulable"
+    taint = untolerated(node.taints, pod.tolerations)
+    if taint is not None:
+        return f"taint {taint.key}"
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return "nodeSelector"
+    if pod.affinity is not None and not any(term.matches(node.name, node.labels) for term in pod.affinity):
+        return "node affinity"
+    return None
