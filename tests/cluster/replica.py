@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 
 from apportion.app import App
 from apportion.cluster.client import Client
@@ -65,10 +66,10 @@ def two_devices(server: ApiServer) -> None:
 
 
 def claim(server: ApiServer, name: str) -> Json:
-    """Put a claim for one device that needs no pod."""
-    return server.put(
-        CLAIMS, ObservedCluster().claim(name, annotations={"apportion.dev/allocation": "Immediate"})
-    )
+    """Put a claim for one device that needs no pod, made now: nothing is reserved for it yet."""
+    made = ObservedCluster().claim(name, annotations={"apportion.dev/allocation": "Immediate"})
+    made["metadata"]["creationTimestamp"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return server.put(CLAIMS, made)
 
 
 def devices(server: ApiServer) -> dict[str, str]:
