@@ -7,7 +7,7 @@ import pytest
 
 from testbed.installation import Installation
 from tests.e2e.clusterobjects import objects
-from tests.e2e.reserved import comes, large_pod_is_served, reserving
+from tests.e2e.reserved import a_second_later, comes, large_pod_is_served, reserving
 from tests.e2e.tenant import NPU, Tenant, chip, claim, devices, pod, request
 
 
@@ -44,6 +44,7 @@ async def test_a_new_leader_reserves_what_its_predecessor_did(
     await team.event("large", "Reserved", "is not known", f"{team.namespace}/old declare no runtime")
     [operator] = installation.operators
     await operator.stop()
+    await a_second_later()
     await comes(team, "small", reserved_class, 1)
     operator.start()
     await team.event("small", "ClaimsNotAllocated")

@@ -183,7 +183,7 @@ async def test_an_agent_that_starts_anew_leaves_a_running_pods_interface_alone(r
         _, namespace = await rail.started()
         ip("link", "set", rail.network.name, "mtu", "1280", namespace=namespace)
         inside = seen(rail.network.name, namespace)
-        (published,) = (await rail.node.devices(RDMA)).values()
+        (published,) = (await eventually(lambda: rail.node.devices(RDMA), bool)).values()
     rail.host_sees_no_interface()
     await rail.forget_slices()
     async with rail.node.agent():
