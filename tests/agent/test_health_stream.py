@@ -51,7 +51,7 @@ async def test_an_agent_that_leaves_ends_its_streams_at_once(make_node: MakeNode
             lists = await opened.__aenter__()
             await heard(lists, bool)
             began = time.monotonic()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4.5  # a server that waits for streams ends them after five seconds
         assert [row async for row in lists] == []
         await opened.__aexit__(None, None, None)
 
