@@ -46,6 +46,8 @@ class Demands:
     """Allowed nodes by member."""
     apart: bool = False
     """At most one member per node."""
+    kinds: Mapping[int, str] = field(default_factory=dict)
+    """The kind of device that a member wants, if not a GPU."""
     asked: int = 0
     """How often a member's demand was asked for."""
     served: dict[int, str] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class Demands:
         self.asked += 1
         allowed = self.nodes.get(member, frozenset(self.state.names()))
         allowed = allowed - set(self.served.values()) if self.apart else allowed
-        request = device_request(count=self.counts[member])
+        request = device_request(kind=self.kinds.get(member, "gpu"), count=self.counts[member])
         return Demand((claim(f"c{member}", request),), allowed) if allowed else None
 
     def serve(self, member: int, node: str) -> None:

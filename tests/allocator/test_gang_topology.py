@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from apportion.allocator.gang.domains import GroupLadder, GroupRung
 from apportion.allocator.gang.members import DeviceShortage, DomainShortage, GangServed, Member
 from apportion.allocator.state import State
+from tests.allocator.builders import cluster, device, device_slice
 from tests.allocator.gangs import Answer, Demands, answer_of, fleet
 
 RACK, BLOCK = GroupRung("rack"), GroupRung("block")
@@ -157,6 +158,53 @@ def test_members_that_differ_are_in_one_required_domain_or_nowhere(world: Nodes,
     assert isinstance(answer, GangServed) == possible
     if isinstance(answer, GangServed):
         assert len(set(racks_of(answer, world))) == 1
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4),
+    st.integers(0, 4),
+    st.integers(0, 4),
+)
+def test_members_that_want_other_devices_take_nothing_from_each_other(
+    world: list[tuple[str, int, int]], gpus: int, nics: int
+) -> None:
+    """A node has room for as many as it has devices of both: a domain takes all if it has enough of each."""
+    kinds = {number: "gpu" if number < gpus else "nic" for number in range(gpus + nics)}
+    if not kinds:
+        return
+    names = tuple(f"n{number}" for number in range(len(world)))
+    state = cluster(
+        *(
+            device_slice(
+                name,
+                name,
+                [
+                    device(f"{kind}-{n}", kind)
+                    for kind, own in (("gpu", row[1]), ("nic", row[2]))
+                    for n in range(own)
+                ],
+            )
+            for name, row in zip(names, world, strict=True)
+        ),
+        nodes=names,
+    )
+    for name, (rack, _, _) in zip(names, world, strict=True):
+        state.put_node(name, {"rack": rack})
+
+    answer = answer_of(
+        Demands(state, [1] * len(kinds), kinds=kinds),
+        [Member(kind=kind) for kind in kinds.values()],
+        len(kinds),
+        ladder=GroupLadder((GroupRung("rack", required=True),)),
+    )
+
+    possible = any(
+        sum(row[1] for row in world if row[0] == rack) >= gpus
+        and sum(row[2] for row in world if row[0] == rack) >= nics
+        for rack in "ab"
+    )
+    assert isinstance(answer, GangServed) == possible
 
 
 def _fits(counts: Sequence[int], free: Sequence[int]) -> bool:

@@ -5,9 +5,11 @@ import pytest
 from apportion.cluster.client import Client
 from apportion.cluster.kinds import NODES, POD_GROUPS, PODS
 from apportion.dra.groupmembership import KUEUE_PREFERRED, KUEUE_REQUIRED, MODE, TOPOLOGY
-from tests.observedcluster import Json, ObservedCluster
+from tests.observedcluster import GPU, Json, ObservedCluster, request
 from tests.scheduling.podgroups import member
 from tests.scheduling.queued import fleet
+from tests.scheduling.test_extended_resources import named
+from tests.scheduling.test_other_claims import beside
 
 RACK, CLIQUE = "example.com/rack", "nvidia.com/gpu.clique"
 
@@ -126,3 +128,20 @@ async def test_a_podgroup_object_says_how_many_and_in_one_domain_of_what(unanswe
 
     assert set(world.places().values()) in ({"a0"}, {"b0", "b1"})
     assert len(world.places()) == 2
+
+
+async def test_what_kube_scheduler_allocates_takes_no_room_of_a_rack(unanswered: Client) -> None:
+    """A DeviceClass is behind the extended resource, and no device plugin offers it: no node counts any of it."""
+    world = racks(a=(1, 1))
+    beside(world, a0={}, a1={})
+    named(world, "nics", "example.com/nic", managed=False)
+    resources = {"requests": {"cpu": "1", "example.com/nic": "1"}}
+    for number in range(2):
+        world.claim(f"c{number}", request("gpu", expression=f'device.driver == "{GPU}"'))
+        raw = member(world, f"p{number}", f"c{number}", said={TOPOLOGY: RACK, MODE: "Required"})
+        raw["spec"]["containers"] = [{"name": "main", "resources": resources}]
+        world.see(PODS, raw)
+
+    world.cycle(unanswered).once()
+
+    assert sorted(node or "" for node in world.places().values()) == ["a0", "a1"]

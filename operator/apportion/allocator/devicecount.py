@@ -49,7 +49,7 @@ def free_devices(state: State, demands: Sequence[Demand]) -> int | None:
 
 
 def free_by_node(state: State, demand: Demand) -> dict[str, int] | None:
-    """Return how many devices the demand could be allocated now, by node, of the nodes that it may use.
+    """Return which devices the demand could be allocated now, as bits by index, by node, of the nodes that it may use.
 
     None where it says nothing: a device can serve several demands, or a selector fails on one.
     """
@@ -66,7 +66,7 @@ def free_by_node(state: State, demand: Demand) -> dict[str, int] | None:
             mask |= matching
         if mask & view.shareable:
             return None
-        found[name] = (mask & view.fit & ~view.exclusive).bit_count()
+        found[name] = mask & view.fit & ~view.exclusive
     return found
 
 

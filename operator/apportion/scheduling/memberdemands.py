@@ -4,7 +4,7 @@ In: a group's waiting demands, the capacity of nodes. Out: the demand of each, b
 are counted on their nodes for everybody; and those whose node cannot take them any more, because others changed it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from apportion.allocator.demand import Demand
 from apportion.cluster.snapshot import Snapshot
@@ -12,7 +12,7 @@ from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.scheduling.candidates import Candidates, unplaced
 from apportion.scheduling.hostcapacity import HostCapacity
-from apportion.scheduling.podneeds import lacking, total
+from apportion.scheduling.podneeds import copies, lacking, total
 from apportion.scheduling.waiting import WaitingDemand
 
 
@@ -58,9 +58,14 @@ class MemberDemands:
             del self._placed[node]
 
     def room(self, member: int, node: str) -> int:
-        """Return how often the pods of a member would fit on a node."""
+        """Return how often the pods of a member would fit on a node, beside all that is counted there."""
         pods = unplaced(self._demands[member], self._snapshot)
-        return _copies(self._capacity, node, pods) if pods else len(self._demands)
+        found = self._capacity.nodes.get(node)
+        if not pods:
+            return len(self._demands)
+        if found is None or any(against(found, pod) is not None for pod in pods):
+            return 0
+        return copies(found, total(pods), *self._capacity.used(node), backed=self._backed)
 
     def lost(self) -> list[int]:
         """Return the served members whose nodes cannot take their pods any more."""
@@ -73,29 +78,19 @@ class MemberDemands:
             member
             for node in nodes
             for member, pods in self._placed[node].items()
-            if not _keeps(self._capacity, node, pods)
+            if not self._keeps(node, pods)
         ]
 
+    def _keeps(self, name: str, pods: Sequence[Pod]) -> bool:
+        """Say whether a node can still take these pods, which are counted there, and all others that are."""
+        node, (load, promised) = self._capacity.nodes.get(name), self._capacity.used(name)
+        return (
+            node is not None
+            and self._capacity.promised >= {pod.uid for pod in pods}
+            and all(against(node, pod) is None for pod in pods)
+            and lacking(node, promised, load, backed=self._backed) is None
+        )
 
-def _copies(capacity: HostCapacity, name: str, pods: Sequence[Pod]) -> int:
-    """Return how often all of these pods together would fit on a node, beside all that is counted there."""
-    node = capacity.nodes.get(name)
-    if node is None or any(against(node, pod) is not None for pod in pods):
-        return 0
-    used = capacity.used(name)
-    return min(
-        max(0, node.allocatable.get(resource, 0) - sum(each.get(resource, 0) for each in used)) // amount
-        for resource, amount in total(pods).items()
-        if amount
-    )
-
-
-def _keeps(capacity: HostCapacity, name: str, pods: Sequence[Pod]) -> bool:
-    """Say whether a node can still take these pods, which are counted there, and all others that are."""
-    node, (load, promised) = capacity.nodes.get(name), capacity.used(name)
-    return (
-        node is not None
-        and capacity.promised >= {pod.uid for pod in pods}
-        and all(against(node, pod) is None for pod in pods)
-        and lacking(node, promised, load) is None
-    )
+    @property
+    def _backed(self) -> Collection[str]:
+        return self._snapshot.managed.extended_resources

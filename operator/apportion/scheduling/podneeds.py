@@ -25,6 +25,15 @@ def lacking(node: Node, wanted: Resources, *used: Resources, backed: Collection[
     return None
 
 
+def copies(node: Node, wanted: Resources, *used: Resources, backed: Collection[str] = ()) -> int:
+    """Return how often a node has what is wanted (`total`) beside what is used; `backed` as `lacking` has it."""
+    return min(
+        max(0, node.allocatable.get(resource, 0) - sum(each.get(resource, 0) for each in used)) // amount
+        for resource, amount in wanted.items()
+        if amount and not is_allocated(resource, node, backed)
+    )
+
+
 def is_allocated(resource: str, node: Node, backed: Collection[str]) -> bool:
     """Say whether kube-scheduler allocates devices for this resource on a node, instead of counting it.
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apportion.allocator.devicecount import free_by_node, least_devices
-from apportion.allocator.gang.count import first_of_kinds, kind_of
+from apportion.allocator.gang.count import first_of_kinds
 from apportion.allocator.gang.members import Member, MemberDemands
 from apportion.allocator.state import State
 
@@ -59,26 +59,50 @@ def domains_of(
 
 
 @dataclass(frozen=True, slots=True)
+class KindRoom:
+    """What there is for members of one kind while none of the gang has devices."""
+
+    pods: int
+    """Pods of a member."""
+    least: int
+    """The fewest devices that a member needs."""
+    members: Mapping[str, int]
+    """How many members each node could take, at most."""
+    free: Mapping[str, int] | None
+    """The devices of each node that a member could have, as bits; None where devices may serve several."""
+
+
+@dataclass(frozen=True, slots=True)
 class DomainRoom:
     """How many members each node could take while none of them has devices, at most."""
 
-    by_kind: Mapping[object, Mapping[str, int]]
-    """Members, by kind and node."""
-    pods: Mapping[object, int]
-    """Pods of a member, by kind."""
+    by_kind: Mapping[object, KindRoom]
 
     def pods_in(self, nodes: frozenset[str], waiting: Mapping[object, int]) -> tuple[int, int]:
         """Return how many pods the nodes could take of so many members that wait, by kind, and of any number of them; at most."""
-        left = {kind: count * self.pods[kind] for kind, count in waiting.items() if count}
-        of_kinds = sum(min(most, self._pods_in(kind, nodes)) for kind, most in left.items())
-        on_nodes = sum(
-            max((self.by_kind[kind].get(name, 0) * self.pods[kind] for kind in left), default=0)
-            for name in nodes
+        most = {kind: count for kind, count in waiting.items() if count}
+        kinds = [self.by_kind[kind] for kind in most]
+        of_kinds = sum(
+            min(count, sum(room.members.get(name, 0) for name in nodes)) * room.pods
+            for room, count in zip(kinds, most.values(), strict=True)
         )
+        on_nodes = sum(_pods_on(name, kinds) for name in nodes)
         return min(of_kinds, on_nodes), on_nodes
 
-    def _pods_in(self, kind: object, nodes: frozenset[str]) -> int:
-        return sum(self.by_kind[kind].get(name, 0) for name in nodes) * self.pods[kind]
+
+def _pods_on(node: str, kinds: Sequence[KindRoom]) -> int:
+    """Return how many pods of members of these kinds a node could take together, at most."""
+    here = [each for each in kinds if each.members.get(node)]
+    alone = sum(each.members[node] * each.pods for each in here)
+    if len(here) < 2:
+        return alone
+    devices = 0
+    for each in here:
+        if each.free is None or not each.least:
+            return alone
+        devices |= each.free[node]
+    # Kinds that want the same devices share them; members of other devices have their own.
+    return min(alone, max(devices.bit_count() * each.pods // each.least for each in here))
 
 
 def room_of(
@@ -88,17 +112,17 @@ def room_of(
 
     Raises BrokenInput if a member's claims cannot be served by any state as they are written.
     """
-    by_kind: dict[object, dict[str, int]] = {}
+    by_kind: dict[object, KindRoom] = {}
     for kind, index in first_of_kinds(members).items():
-        demand = demands.of(index)
-        by_kind[kind] = {}
+        demand, room = demands.of(index), dict[str, int]()
         if demand is None:
+            by_kind[kind] = KindRoom(members[index].pods, 0, room, None)
             continue
         least, free = least_devices(state, demand), free_by_node(state, demand)
         for name in demand.nodes if demand.nodes is not None else state.names():
             if name in state.names():
-                devices = _UNBOUNDED if free is None or not least else free[name] // least
-                by_kind[kind][name] = min(devices, demands.room(index, name))
+                devices = _UNBOUNDED if free is None or not least else free[name].bit_count() // least
+                room[name] = min(devices, demands.room(index, name))
+        by_kind[kind] = KindRoom(members[index].pods, least, room, free)
         yield
-    pods = {kind_of(members, index): members[index].pods for index in range(len(members))}
-    return DomainRoom(by_kind, pods)
+    return DomainRoom(by_kind)
