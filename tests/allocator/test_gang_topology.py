@@ -166,7 +166,7 @@ def test_members_that_differ_are_in_one_required_domain_or_nowhere(world: Nodes,
     st.integers(0, 4),
     st.integers(0, 4),
 )
-def test_members_that_want_other_devices_take_nothing_from_each_other(
+def test_members_that_ask_for_other_devices_take_nothing_from_each_other(
     world: list[tuple[str, int, int]], gpus: int, nics: int
 ) -> None:
     """A node has room for as many as it has devices of both: a domain takes all if it has enough of each."""

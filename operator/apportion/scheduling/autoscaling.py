@@ -3,18 +3,21 @@
 In: the demands that wait, their policies, which of them a quota keeps waiting, the clock. Out: pods, with the reason. An autoscaler looks at pods that kube-scheduler has tried in vain, and it does not
 try a pod behind a gate. So a pod that only a new node would serve loses its gate; the guard taint still keeps kube-scheduler
 off our devices, and when devices for it appear, it gets them as every pod without a gate does. A gate is never added again.
+The pods of a group lose theirs together: with the one that no node could serve, or where all nodes together have too little for enough of them.
 """
 
-from collections.abc import Callable, Container, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
+from typing import TypeAlias
 
+from apportion.allocator.gang.count import MOST_KINDS
 from apportion.api.contract import GATE
 from apportion.api.policy import Autoscale
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.pod import Pod
 from apportion.scheduling.emptynodes import EmptyNodes, Shape
-from apportion.scheduling.groups import group_of
+from apportion.scheduling.groups import PodGroupState, group_of
 from apportion.scheduling.waiting import WaitingDemand, ready
 
 PATIENCE = 10.0
@@ -31,6 +34,9 @@ FULL = (
     "the pod has waited for devices: its policy has the scheduling gate removed (spec.queue.autoscale: WhenFull), so that autoscalers see it as"
     " unschedulable; it gets devices when some are free, or a node with such devices comes"
 )
+
+_Group: TypeAlias = tuple[str, str]
+"""Namespace and name."""
 
 
 class Autoscaling:
@@ -51,11 +57,14 @@ class Autoscaling:
         self._empty = EmptyNodes(snapshot, lifted)
         self._young: dict[str, tuple[float, WaitingDemand]] = {}
         """Demands by key, with the time since which they wait; the oldest first."""
-        self._groups: dict[Shape, dict[str, WaitingDemand]] = {}
+        self._alike: dict[Shape, dict[str, WaitingDemand]] = {}
         """Those that were looked at, by what decides the answer and by key."""
+        self._groups: dict[_Group, dict[str, WaitingDemand]] = {}
+        """Those of them that belong to one pod group, by group and by key."""
         self._shapes: dict[str, Shape] = {}
         """By key of a demand."""
         self._unanswered: dict[Shape, None] = {}
+        self._unanswered_groups: dict[_Group, None] = {}
         self._asked: tuple[float, tuple[int, int]] = float("-inf"), (-1, -1)
         """When everything was asked last, and in which epoch of nodes and slices."""
 
@@ -82,45 +91,111 @@ class Autoscaling:
                 continue
             shape = self._empty.shape(demand)
             if self._mode(demand) is Autoscale.WHEN_FULL:
-                found |= {pod.uid: (pod, FULL) for pod in self._pods(demand)}
+                found |= self._shown([demand], FULL)
             elif shape is not None:
-                self._shapes[key] = shape
-                if shape not in self._groups:
-                    self._unanswered[shape] = None
-                self._groups.setdefault(shape, {})[key] = demand
+                self._put(demand, shape)
         at, epoch = self._asked
         if now - at >= _REPEATED and epoch != self._empty.epoch:
             self._asked = now, self._empty.epoch
-            self._unanswered.update(dict.fromkeys(self._groups))
+            self._unanswered.update(dict.fromkeys(self._alike))
+            self._unanswered_groups.update(dict.fromkeys(self._groups))
         for shape in tuple(self._unanswered):
-            group = self._groups.get(shape, {})
-            asked = [each for each in group.values() if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
+            alike = self._alike.get(shape, {})
+            asked = [each for each in alike.values() if self._mode(each) is Autoscale.WHEN_NOTHING_FITS]
             if asked and not (yield from self._empty.could_serve(asked[0], shape[0])):
-                for each in asked:
-                    if each.key in self._over:
-                        self._drop(each.key)
-                        self._young[each.key] = now, each
-                    else:
-                        found |= {pod.uid: (pod, NOTHING_FITS) for pod in self._pods(each)}
+                found |= self._shown(self._within_quota(asked), NOTHING_FITS)
             self._unanswered.pop(shape, None)
+        for group in tuple(self._unanswered_groups):
+            asked = list(self._groups.get(group, {}).values())
+            if asked == self._within_quota(asked) and (lack := (yield from self._lack(group, asked))):
+                found |= self._shown(asked, lack)
+            self._unanswered_groups.pop(group, None)
         return {uid: row for uid, row in found.items() if self._snapshot.pods.get(uid) is row[0]}
+
+    def _put(self, demand: WaitingDemand, shape: Shape) -> None:
+        """Remember what decides about a demand."""
+        self._shapes[demand.key] = shape
+        if shape not in self._alike:
+            self._unanswered[shape] = None
+        self._alike.setdefault(shape, {})[demand.key] = demand
+        for group in _groups_of(demand):
+            self._groups.setdefault(group, {})[demand.key] = demand
+            self._unanswered_groups[group] = None
 
     def _drop(self, key: str) -> None:
         """Forget what decides about a demand."""
         shape = self._shapes.pop(key, None)
-        if shape is not None:
-            del self._groups[shape][key]
-            if not self._groups[shape]:
-                del self._groups[shape]
-                self._unanswered.pop(shape, None)
+        if shape is None:
+            return
+        demand = self._alike[shape].pop(key)
+        if not self._alike[shape]:
+            del self._alike[shape]
+            self._unanswered.pop(shape, None)
+        for group in _groups_of(demand):
+            del self._groups[group][key]
+            if not self._groups[group]:
+                del self._groups[group]
+                self._unanswered_groups.pop(group, None)
 
     def _mode(self, demand: WaitingDemand) -> Autoscale:
         return self._snapshot.managed.policy(demand.claims[0]).queue.autoscale
 
-    def _pods(self, demand: WaitingDemand) -> list[Pod]:
-        """Return the pods of a demand that wait behind our gate alone, with those of their groups: none of these starts without the others."""
-        if any(self._snapshot.allocation(claim) is not None for claim in demand.claims):
-            return []
-        groups = [group_of(pod, self._snapshot) for pod in demand.pods]
-        members = [pod for group in groups if group is not None for pod in group.pods]
-        return [pod for pod in (*demand.pods, *members) if GATE in pod.gates and ready(pod)]
+    def _within_quota(self, demands: Iterable[WaitingDemand]) -> list[WaitingDemand]:
+        """Return the demands that no quota keeps waiting; the others are looked at again later."""
+        within, now = list[WaitingDemand](), self._clock()
+        for each in demands:
+            if each.key in self._over:
+                self._drop(each.key)
+                self._young[each.key] = now, each
+            else:
+                within.append(each)
+        return within
+
+    def _lack(self, group: _Group, demands: Sequence[WaitingDemand]) -> Generator[None, None, str]:
+        """Say what the nodes lack for a group though everything were free; empty: nothing, as far as one knows."""
+        state = self._state(group, demands)
+        if state is None or state.flaw:
+            return ""
+        waiting = {pod.uid for demand in demands for pod in demand.pods}
+        enough = state.least - sum(pod.uid not in waiting for pod in state.pods)
+        kinds: dict[Shape, list[WaitingDemand]] = {}
+        for demand in demands:
+            kinds.setdefault(self._shapes[demand.key], []).append(demand)
+        if not 0 < enough <= len(waiting) or len(kinds) > MOST_KINDS:
+            return ""
+        room = 0
+        for shape, alike in kinds.items():
+            served = yield from self._empty.could_serve(alike[0], shape[0], len(alike))
+            room += served * len(alike[0].pods)
+            if room >= enough:
+                return ""
+            yield
+        return (
+            f"the nodes of the cluster have room for {room} of the {enough} pods that group {state.key} needs together, even if everything were"
+            " free: the scheduling gates of the group are removed, so that autoscalers see its pods as unschedulable; when nodes with such"
+            " devices come, they get them"
+        )
+
+    def _state(self, group: _Group, demands: Sequence[WaitingDemand]) -> PodGroupState | None:
+        """Return a group whose demands are all to be shown where nothing fits; None: there is none."""
+        if not demands or any(self._mode(each) is not Autoscale.WHEN_NOTHING_FITS for each in demands):
+            return None
+        return group_of(demands[0].members[group[1]], self._snapshot)
+
+    def _shown(self, demands: Iterable[WaitingDemand], why: str) -> dict[str, tuple[Pod, str]]:
+        """Return the pods of demands that wait behind our gate alone, with those of their groups: none of these starts without the others."""
+        pods: dict[str, Pod] = {}
+        groups: dict[_Group, Pod] = {}
+        for demand in demands:
+            if all(self._snapshot.allocation(claim) is None for claim in demand.claims):
+                pods |= {pod.uid: pod for pod in demand.pods}
+                groups |= {group: demand.members[group[1]] for group in _groups_of(demand)}
+        for pod in groups.values():
+            group = group_of(pod, self._snapshot)
+            pods |= {each.uid: each for each in group.pods} if group is not None else {}
+        return {uid: (pod, why) for uid, pod in pods.items() if GATE in pod.gates and ready(pod)}
+
+
+def _groups_of(demand: WaitingDemand) -> list[_Group]:
+    """Return the groups of a demand's pods."""
+    return [(pod.namespace, name) for name, pod in demand.members.items()]

@@ -1,8 +1,9 @@
-"""EmptyNodes: whether a demand could be served if everything were free.
+"""EmptyNodes: how often a demand could be served if everything were free.
 
-In: a demand, the snapshot. Out: yes or no. One node of each node class is asked, with all that claims hold there, or that is reserved for the first of the queue, released for the
+In: a demand, the snapshot. Out: a number that is never too small. One node of each node class is asked, with all that claims hold there, or that is reserved for the first of the queue, released for the
 moment; what layouts reserve and what was cut by hand stays taken, and sick devices stay tainted. The node has to suit the pods
-as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say), or of more classes than are looked at, is answered with yes.
+as if no others ran there. A question that a class does not answer (a selector that reads a UUID, say), or of more classes than are looked at, is answered
+with as many as were asked for.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -11,17 +12,19 @@ from contextlib import AbstractContextManager, contextmanager
 from apportion.allocator.allocate import allocate
 from apportion.allocator.decision import Decision
 from apportion.allocator.demand import Demand
+from apportion.allocator.devicecount import free_by_node, least_devices
 from apportion.allocator.node.nodeclass import NodeClass
 from apportion.allocator.policyterms import terms_of
 from apportion.allocator.rules.query import Query
 from apportion.api.contract import GUARD, HELD
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
+from apportion.dra.node import Node
 from apportion.dra.nodeconstraints import against
 from apportion.dra.pod import Pod
 from apportion.dra.taint import Toleration
 from apportion.errors import BrokenInput
-from apportion.scheduling.podneeds import constraints_of, lacking, total
+from apportion.scheduling.podneeds import constraints_of, copies, total
 from apportion.scheduling.waiting import WaitingDemand
 
 MOST_CLASSES = 32
@@ -59,45 +62,54 @@ class EmptyNodes:
             return None
         return query, tuple([constraints_of(pod) for pod in demand.pods])
 
-    def could_serve(self, demand: WaitingDemand, query: Query) -> Generator[None, None, bool]:
-        """Return whether some node could serve the demand; yields between nodes, and goes on with the snapshot as it is then."""
+    def could_serve(self, demand: WaitingDemand, query: Query, wanted: int = 1) -> Generator[None, None, int]:
+        """Return how many demands like this one the nodes could serve at once, at most `wanted`, and at most so many.
+
+        Yields between nodes, and goes on with the snapshot as it is then.
+        """
         state = self._snapshot.state
         if not state.query_cache.shared(query):
-            return True
-        first: dict[NodeClass, str] = {}
-        counts: dict[NodeClass, int] = {}
+            return wanted
+        alike: dict[NodeClass, list[str]] = {}
+        room: dict[str, int] = {}
         states = state.settle(query)
         for node in self._snapshot.nodes.values():
-            if self._suits(node.name, demand.pods):
-                node_class = states.of(node.name).node_class
-                first.setdefault(node_class, node.name)
-                counts[node_class] = counts.get(node_class, 0) + 1
-        asked = sorted(first, key=lambda each: -counts[each])
-        terms = terms_of(self._snapshot.managed.policy(demand.claims[0]))
+            if room_here := self._copies(node, demand.pods):
+                room[node.name] = room_here
+                alike.setdefault(states.of(node.name).node_class, []).append(node.name)
+        asked = sorted(alike, key=lambda each: -len(alike[each]))
+        found = 0
         for node_class in asked[:MOST_CLASSES]:
-            name = first[node_class]
+            name = alike[node_class][0]
             if name in state.names():
                 with self._lifted(), self._emptied(name) as whole:
-                    if not whole:
-                        return True
-                    one = Demand(demand.asked, frozenset({name}), tolerations=TOLERATIONS, seed=demand.key)
-                    try:
-                        found = allocate(state, one, terms)
-                    except BrokenInput:
-                        return True  # no other node would help; it is reported when the demand is decided
-                    if isinstance(found, Decision):
-                        return True
+                    most = self._most_on(name, demand) if whole else None
+                if most is None:
+                    return wanted
+                found += sum(min(most, room[each]) for each in alike[node_class])
+                if found >= wanted:
+                    return wanted
             yield
-        return len(asked) > MOST_CLASSES
+        return wanted if len(asked) > MOST_CLASSES else found
 
-    def _suits(self, name: str, pods: tuple[Pod, ...]) -> bool:
-        node = self._snapshot.node(name)
-        backed = self._snapshot.managed.extended_resources
-        return (
-            node is not None
-            and all(against(node, pod) is None for pod in pods)
-            and lacking(node, total(pods), backed=backed) is None
-        )
+    def _most_on(self, name: str, demand: WaitingDemand) -> int | None:
+        """Return how many demands like this one the free devices of a node could serve, at most; None: nobody knows."""
+        state = self._snapshot.state
+        one = Demand(demand.asked, frozenset({name}), tolerations=TOLERATIONS, seed=demand.key)
+        try:
+            answer = allocate(state, one, terms_of(self._snapshot.managed.policy(demand.claims[0])))
+            if not isinstance(answer, Decision):
+                return 0
+            least, free = least_devices(state, one), free_by_node(state, one)
+        except BrokenInput:
+            return None  # no other node would help; it is reported when the demand is decided
+        return free[name].bit_count() // least if free is not None and least else None
+
+    def _copies(self, node: Node, pods: tuple[Pod, ...]) -> int:
+        """Return how often the pods would fit on a node without others."""
+        if any(against(node, pod) is not None for pod in pods):
+            return 0
+        return copies(node, total(pods), backed=self._snapshot.managed.extended_resources)
 
     @contextmanager
     def _emptied(self, name: str) -> Generator[bool]:
