@@ -14,6 +14,7 @@ from apportion.dra.claim import Claim
 from apportion.errors import BrokenInput
 from apportion.scheduling import events
 from apportion.scheduling.backfill.heads import key_of, members_of
+from apportion.scheduling.consumers import is_taken_up
 from apportion.scheduling.decider import Decider
 from apportion.scheduling.groupdecision import GroupDecision
 from apportion.scheduling.groups import Queued, WaitingGroup, demands_of, is_current_group
@@ -261,6 +262,6 @@ class GroupDecider:
         return (
             claim.allocation is not None
             and claim.allocated_by == self._decider.manager
-            and not claim.reserved_for
+            and not is_taken_up(claim, self._decider.snapshot)
             and all(pod.node is None and GATE in pod.gates for pod in self._decider.snapshot.users(claim))
         )
