@@ -29,6 +29,15 @@ async def with_gpus(
     await team.make(made)
 
 
+def replica(name: str, index: str) -> dict[str, Any]:
+    """Return a pod of the first replica of a LeaderWorkerSet of three, with a claim of its own name."""
+    lws = "leaderworkerset.sigs.k8s.io/"
+    raw = pod(f"{name}-0-{index}", f"{name}-0-{index}")
+    raw["metadata"]["labels"] |= {lws + "name": name, lws + "group-index": "0", lws + "worker-index": index}
+    raw["metadata"]["annotations"] = {lws + "size": "3"}
+    return raw
+
+
 _NAMESPACES = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
 """All namespaces, by a selector that the operator does not follow: it learns of these terms by take-backs."""
 

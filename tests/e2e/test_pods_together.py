@@ -1,7 +1,7 @@
 """Groups of pods: devices for all of them on whatever nodes, or for none, on a real control plane."""
 
-from tests.e2e.specialpods import LEAST, MODE, TOPOLOGY, with_gpus
-from tests.e2e.tenant import Tenant, gates
+from tests.e2e.specialpods import LEAST, MODE, TOPOLOGY, replica, with_gpus
+from tests.e2e.tenant import GPU, Tenant, claim, gates, request
 
 
 async def test_a_group_gets_its_devices_together_or_not_at_all(team: Tenant) -> None:
@@ -57,3 +57,21 @@ async def test_a_group_of_one_rack_waits_although_others_have_devices(team: Tena
         await team.annotate(name, {MODE: "Preferred"})
     running = await team.running("a", "b")
     assert len({each["spec"]["nodeName"] for each in running}) == 2
+
+
+async def test_a_leader_whose_workers_are_made_when_it_runs_hears_how_it_may_go_first(team: Tenant) -> None:
+    """LeaderWorkerSet with `startupPolicy: LeaderReady`: its Event names object, field and annotation; then its workers start together."""
+    for index in "012":
+        await team.make(claim(f"w-0-{index}", request(GPU)))
+    await team.make(replica("w", "0"))
+    await team.event("w-0-0", "GroupIncomplete", "spec.startupPolicy: LeaderReady", f'{LEAST}: "1"')
+    assert gates(await team.pod("w-0-0")) == ["apportion.dev/allocation"]
+
+    await team.annotate("w-0-0", {LEAST: "1"})
+    await team.running("w-0-0")
+
+    await team.make(replica("w", "1"))
+    await team.event("w-0-1", "GroupIncomplete", "2 of at least 3")
+    assert gates(await team.pod("w-0-1")) == ["apportion.dev/allocation"]
+    await team.make(replica("w", "2"))
+    await team.running("w-0-1", "w-0-2")

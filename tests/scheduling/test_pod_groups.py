@@ -1,5 +1,7 @@
 """Which pods make a group, and when it is whole."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from apportion.api.contract import GATE
@@ -7,6 +9,7 @@ from apportion.cluster.kinds import PODS
 from apportion.dra.groupmembership import KUEUE_REQUIRED, LEAST, MODE, MOST, TOPOLOGY
 from apportion.scheduling.groups import CrossGroupDemand, WaitingGroup
 from apportion.scheduling.waiting import WaitingDemand
+from tests.observedcluster import Json, ObservedCluster
 from tests.scheduling.podgroups import KUEUE, OURS, member, only_group, opened, queue
 from tests.scheduling.queued import world
 
@@ -189,6 +192,47 @@ def test_pods_of_a_leaderworkerset_and_of_a_jobset_are_groups_by_what_they_carry
     found = only_group(made).pod_group
 
     assert (found.key, found.least, found.flaw) == (key, least, "")
+
+
+def test_a_leader_that_goes_first_is_served_alone_and_its_workers_together() -> None:
+    """With `startupPolicy: LeaderReady` they are made when it runs. Where they are there before it has devices, all are one."""
+    made = world()
+    leader, devices = lws(made, "0", {LEAST: "1"}), made.claim("w0")
+    assert (only_group(made).enough, only_group(made).whole) == (1, True)
+    made.allocate(devices, "n1", "gpu-0")
+    assert opened(made) == ["w0"]
+
+    lws(made, "1")
+    assert opened(made) == [], "its workers came before it lost its gate"
+    assert (only_group(made).enough, only_group(made).whole) == (2, False)
+    leader["spec"] |= {"nodeName": "n1", "schedulingGates": []}
+    made.see(PODS, leader)
+    lws(made, "2")
+    group = only_group(made)
+    assert (group.pod_group.flaw, group.served, group.enough, group.whole) == ("", 1, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("leader", "worker"), [({LEAST: "2"}, {}), ({}, {LEAST: "1"}), ({LEAST: "1"}, {MOST: "3"})]
+)
+def test_a_leader_and_its_workers_may_differ_in_nothing_else(
+    leader: dict[str, str], worker: dict[str, str]
+) -> None:
+    """Another number than 1, a worker that goes first, or another most."""
+    made = world()
+    lws(made, "0", leader)
+    lws(made, "1", worker)
+    assert "have to say the same" in only_group(made).pod_group.flaw
+
+
+def lws(made: ObservedCluster, index: str, said: Mapping[str, str] | None = None) -> Json:
+    """Add a pod of a LeaderWorkerSet's replica of three, with a claim; `said`: further annotations."""
+    made.claim(f"w{index}")
+    raw = made.pod(f"w{index}", f"w{index}", gates=(GATE,))
+    lws = "leaderworkerset.sigs.k8s.io/"
+    raw["metadata"]["labels"] = {lws + "name": "w", lws + "group-index": "0", lws + "worker-index": index}
+    raw["metadata"]["annotations"] = {lws + "size": "3"} | dict(said or {})
+    return made.see(PODS, raw)
 
 
 def test_pods_of_a_jobset_that_says_no_size_are_decided_one_by_one() -> None:

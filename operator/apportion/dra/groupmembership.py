@@ -8,7 +8,7 @@ with that, naming the annotation. Names that others give have a prefix with a sl
 | ours | label apportion.dev/pod-group | annotation apportion.dev/pod-group-min-count |
 | Kueue's plain groups | label kueue.x-k8s.io/pod-group-name | annotation kueue.x-k8s.io/pod-group-total-count |
 | Kubernetes (KEP-4671) | spec.schedulingGroup.podGroupName | the PodGroup object says it |
-| LeaderWorkerSet | labels leaderworkerset.sigs.k8s.io/name and group-index | annotation leaderworkerset.sigs.k8s.io/size, or ours |
+| LeaderWorkerSet | labels leaderworkerset.sigs.k8s.io/name and group-index | annotation leaderworkerset.sigs.k8s.io/size, or ours; a leader alone may say 1 |
 | JobSet | label jobset.sigs.k8s.io/jobset-name, if the pod has our annotation | ours: nothing on a pod says how many pods its Jobs have |
 """
 
@@ -32,6 +32,8 @@ KUEUE_REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 KUEUE_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 NATIVE = "podgroup/"
 """Prefix of the names of PodGroup objects."""
+LEADER_WORKER_SET = "leaderworkerset/"
+"""Prefix of the names of the replicas of LeaderWorkerSets."""
 _KUEUE, _KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
 _ONE_BY_ONE = ("kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving")
 """Annotations of Kueue's groups whose pods are created one after the other: waiting for all would never end."""
@@ -71,6 +73,8 @@ class GroupMembership:
     """Its place among the group's pods: that of its Job, and its own; empty if it has none."""
     size_at: str = LEAST
     """The annotation that says `least`."""
+    leader: bool = False
+    """Whether it leads the pods of a LeaderWorkerSet."""
     flaw: str = ""
     """What is wrong, naming the annotation."""
 
@@ -78,6 +82,11 @@ class GroupMembership:
     def native(self) -> bool:
         """Whether the group is a PodGroup object, which says its size."""
         return self.name.startswith(NATIVE)
+
+    @property
+    def goes_first(self) -> bool:
+        """Whether it may have its devices before the workers exist; these say how many the group needs then."""
+        return self.leader and self.size_at == LEAST and self.least == 1
 
     @classmethod
     def from_json(cls, metadata: Json, spec: Json) -> "GroupMembership | None":
@@ -101,7 +110,8 @@ class GroupMembership:
         if most is not None and most < least:
             flaw = f"{_at(MOST)} is {most}, less than the {least} of {_at(size_at)}"
             return cls(name, size_at=size_at, flaw=flaw)
-        return cls(name, least, most, topology, index, size_at)
+        leader = name.startswith(LEADER_WORKER_SET) and labels.get(_LWS + "worker-index") == "0"
+        return cls(name, least, most, topology, index, size_at, leader)
 
 
 def _name(labels: Json, said: Json, group: Json) -> tuple[str, str] | None:
@@ -114,7 +124,7 @@ def _name(labels: Json, said: Json, group: Json) -> tuple[str, str] | None:
     if _text(group, "podGroupName"):
         return NATIVE + _text(group, "podGroupName"), LEAST
     if _text(labels, _LWS + "name") and _text(labels, _LWS + "group-index"):
-        name = f"leaderworkerset/{_text(labels, _LWS + 'name')}-{_text(labels, _LWS + 'group-index')}"
+        name = f"{LEADER_WORKER_SET}{_text(labels, _LWS + 'name')}-{_text(labels, _LWS + 'group-index')}"
         return name, LEAST if LEAST in said else _LWS + "size"
     if _text(labels, _JOBSET + "jobset-name") and LEAST in said:
         return f"jobset/{_text(labels, _JOBSET + 'jobset-name')}", LEAST

@@ -13,7 +13,7 @@ from apportion.cluster.recorder import About, Recorder
 from apportion.cluster.snapshot import Snapshot
 from apportion.dra.allocation import Allocation
 from apportion.dra.claim import Claim
-from apportion.dra.groupmembership import MOST
+from apportion.dra.groupmembership import LEAST, MOST
 from apportion.dra.pod import Pod
 from apportion.errors import ApiError, BrokenInput
 from apportion.scheduling.groups import CrossGroupDemand, PodGroupState, WaitingGroup
@@ -234,6 +234,12 @@ def group_incomplete(recorder: Recorder, group: WaitingGroup) -> None:
     text = f"group {state.key} waits for pods: {ready} of at least {state.least} are ready"
     if len(state.pods) > ready:
         text += f"; {len(state.pods) - ready} more exist behind other gates, or their claims cannot be served"
+    if len(state.pods) == 1 and (alone := state.pods[0].group) is not None and alone.leader:
+        text += (
+            ". With spec.startupPolicy: LeaderReady its LeaderWorkerSet makes the workers only when the leader runs: the annotation"
+            f' {LEAST}: "1" at spec.leaderWorkerTemplate.leaderTemplate lets the leader have its devices first, and its workers have'
+            " theirs together"
+        )
     for pod in state.pods:
         if pod.node is None:
             recorder.warning(about_pod(pod), "GroupIncomplete", text)

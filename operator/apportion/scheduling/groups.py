@@ -6,7 +6,7 @@ them is whole.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from apportion.cluster.snapshot import Snapshot
@@ -142,7 +142,7 @@ def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
             key=lambda each: (each.created, each.name),
         )
     )
-    said = [(each, each.group) for each in pods if each.group is not None]
+    said = _with_workers([(each, each.group) for each in pods if each.group is not None])
     flaw = next(_flaws(said), "")
     first = said[0][1] if said else pod.group
     least, topology = first.least, first.topology
@@ -156,6 +156,14 @@ def group_of(pod: Pod, snapshot: Snapshot) -> PodGroupState | None:
     if flaw:
         return PodGroupState(pod.namespace, first.name, pods, 0, flaw=flaw)
     return PodGroupState(pod.namespace, first.name, pods, least, first.most, topology)
+
+
+def _with_workers(said: list[tuple[Pod, GroupMembership]]) -> list[tuple[Pod, GroupMembership]]:
+    """Return what pods say of their group; what a leader says that goes first holds only as long as it has no workers."""
+    workers = next((own for _, own in said if not own.goes_first), None)
+    if workers is None:
+        return said
+    return [(pod, replace(own, least=workers.least) if own.goes_first else own) for pod, own in said]
 
 
 def _flaws(said: Sequence[tuple[Pod, GroupMembership]]) -> Iterator[str]:
