@@ -1,5 +1,6 @@
 """The health that kubelet hears: whole lists, at once and at every change, until the agent leaves."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -51,7 +52,8 @@ async def test_an_agent_that_leaves_ends_its_streams_at_once(make_node: MakeNode
             lists = await opened.__aenter__()
             await heard(lists, bool)
             began = time.monotonic()
-        assert time.monotonic() - began < 4.5  # a server that waits for streams ends them after five seconds
+        # A server that waits for its streams ends them after five seconds.
+        assert time.monotonic() - began < 4.5
         assert [row async for row in lists] == []
         await opened.__aexit__(None, None, None)
 
@@ -66,3 +68,18 @@ async def test_lists_are_repeated_before_kubelet_calls_them_old() -> None:
     assert (first, first.devices[0].last_updated_time) == (second, 1000)
     feed.close()
     assert [row async for row in lists] == []
+
+
+async def test_what_happens_while_a_list_is_sent_is_not_missed() -> None:
+    """Neither a change nor the end: the stream is not waiting at that moment."""
+    rows = [DeviceHealth("gpu-0", "gpu-0", Health.HEALTHY)]
+    changed = Wakeup()
+    feed = HealthFeed("pool", lambda: tuple(rows), last_read=lambda: 0.0, changed=changed, period=60.0)
+    lists = feed.lists(health_v1_pb2)
+    async with asyncio.timeout(5):
+        await anext(lists)
+        rows[0] = DeviceHealth("gpu-0", "gpu-0", Health.SICK)
+        changed.wake()
+        assert (await anext(lists)).devices[0].health == health_v1_pb2.UNHEALTHY
+        feed.close()
+        assert [row async for row in lists] == []

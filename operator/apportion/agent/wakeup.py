@@ -8,18 +8,20 @@ from contextlib import suppress
 
 
 class Wakeup:
-    """A broadcast without memory: it wakes the tasks that wait at that moment."""
+    """A broadcast: it wakes the tasks that wait, and those that asked for the `next` one before they read the state."""
 
     def __init__(self) -> None:
-        self._next = asyncio.Event()
+        self.next = asyncio.Event()
+        """What the next `wake` sets: who takes it before he reads the state misses no change meanwhile."""
 
     def wake(self) -> None:
         """Wake all waiting tasks."""
-        self._next.set()
-        self._next = asyncio.Event()
+        self.next.set()
+        self.next = asyncio.Event()
 
-    async def wait(self, seconds: float) -> None:
-        """Wait for the next `wake`, for at most this many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._next.wait()
+
+async def woken(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the `wake` that sets this event, for at most this many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

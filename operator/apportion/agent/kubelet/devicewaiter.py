@@ -13,6 +13,7 @@ from apportion.agent.devices.values import Card, Edits, LivePartition, Partition
 from apportion.agent.kubelet.claimdevices import cut_state, why_unusable
 from apportion.agent.lifecycle.context import AgentContext
 from apportion.agent.rows import ClaimDevice, ClaimRow, Step
+from apportion.agent.wakeup import woken
 from apportion.api.partition import Partition
 from apportion.errors import HardwareError, NotReady
 
@@ -44,6 +45,7 @@ class DeviceWaiter:
         why = why_unusable(None, row, device)
         asked = False
         while context.clock() < deadline:
+            changed = context.partition_changed.next
             async with context.lock(card.name):
                 partition = context.desired.of_device(device.device)
                 why = why_unusable(partition, row, device)
@@ -58,7 +60,7 @@ class DeviceWaiter:
             if partition is not None and not asked:
                 self._try_now(card.name, partition.metadata.uid)
                 asked = True
-            await context.partition_changed.wait(min(LONGEST_WAIT, max(deadline - context.clock(), 0.01)))
+            await woken(changed, min(LONGEST_WAIT, max(deadline - context.clock(), 0.01)))
         raise NotReady(f"ResourceClaim {row.key}: {why}")
 
     async def edits(self, row: ClaimRow, live: Mapping[PartitionPlace, LivePartition]) -> dict[str, Edits]:

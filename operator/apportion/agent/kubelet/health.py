@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from apportion.agent.devices.values import Health
-from apportion.agent.wakeup import Wakeup
+from apportion.agent.wakeup import Wakeup, woken
 
 TIMEOUT = 30
 """Seconds after which kubelet calls a device's health unknown (its default)."""
@@ -71,10 +71,11 @@ class HealthFeed:
     async def lists(self, messages: ModuleType) -> AsyncIterator[Any]:
         """Yield lists in the messages of one version of the protocol, until closed."""
         while not self._closed.is_set():
+            changed = self._changed.next
             yield messages.NodeWatchResourcesResponse(
                 devices=[self._row(messages, row) for row in self._devices()]
             )
-            await self._changed.wait(self._period)
+            await woken(changed, self._period)
 
     def _row(self, messages: ModuleType, row: DeviceHealth) -> Any:
         return messages.DeviceHealth(
