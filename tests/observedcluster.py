@@ -34,6 +34,8 @@ class ObservedCluster:
     version: int = 100
     wakes: int = 0
     """How often the snapshot woke the cycle."""
+    later: int = 0
+    """How often something changed that does not press."""
     warned: list[tuple[str, str]] = field(default_factory=list)
     """Name of the object and reason of each warning that a cycle has recorded."""
     messages: list[tuple[str, str, str]] = field(default_factory=list)
@@ -47,10 +49,13 @@ class ObservedCluster:
 
     def __post_init__(self) -> None:
         """Make the snapshot."""
-        self.snapshot = Snapshot(State(programs=self.programs), wake=self._wake)
+        self.snapshot = Snapshot(State(programs=self.programs), wake=self._wake, wake_later=self._wake_later)
 
     def _wake(self) -> None:
         self.wakes += 1
+
+    def _wake_later(self) -> None:
+        self.later += 1
 
     def see(self, kind: ResourceKind, raw: Json, change: str = "MODIFIED") -> Json:
         """Let the snapshot observe an object in a new version."""

@@ -89,6 +89,7 @@ class App:
         self.snapshot = Snapshot(
             State(Features.of(version), programs),
             wake=self.debouncer.wake,
+            wake_later=self.debouncer.wake_later,
             schedulers=settings.schedulers,
             drivers=settings.drivers,
         )

@@ -1,14 +1,60 @@
 """The live picture, and what is assumed on top of it."""
 
+from dataclasses import fields
+from typing import Final
+
 import pytest
 
+from apportion.api.contract import GATE
 from apportion.cluster.kinds import CLAIMS, NODES, PODS, SLICES
 from apportion.dra.allocation import Allocation, DeviceResult
 from apportion.dra.device import DeviceId
+from apportion.dra.pod import Pod
 from apportion.dra.selection import NodeSelector
-from tests.observedcluster import GPU, ObservedCluster
+from tests.observedcluster import GPU, Json, ObservedCluster
 
 CARD = DeviceId(GPU, "n1", "gpu-0")
+_ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+_SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "a"}},
+}
+PARTS: Final[dict[str, Json]] = {
+    "node": {"spec": {"nodeName": "n1"}},
+    "gates": {"spec": {"schedulingGates": [{"name": "other"}]}},
+    "claims": {"spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "another"}]}},
+    "requests": {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}},
+    "node_selector": {"spec": {"nodeSelector": {"zone": "a"}}},
+    "affinity": {
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_ZONE]}
+                }
+            }
+        }
+    },
+    "tolerations": {"spec": {"tolerations": [{"key": "a", "operator": "Exists"}]}},
+    "priority": {"spec": {"priority": 7}},
+    "preempts": {"spec": {"preemptionPolicy": "Never"}},
+    "phase": {"status": {"phase": "Running"}},
+    "deleting": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+    "scheduler": {"spec": {"schedulerName": "another"}},
+    "volumes": {"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]}},
+    "labels": {"metadata": {"labels": {"app": "a"}}},
+    "relations": {"spec": {"topologySpreadConstraints": [_SPREAD]}},
+    "group": {
+        "metadata": {
+            "labels": {"apportion.dev/pod-group": "g"},
+            "annotations": {"apportion.dev/pod-group-min-count": "2"},
+        }
+    },
+    "started": {"status": {"startTime": "2026-01-01T00:00:00Z"}},
+    "runtime": {"metadata": {"annotations": {"apportion.dev/max-runtime": "1h"}}},
+}
+"""A part of a Pod by the field that reads it."""
 
 
 def answer() -> Allocation:
@@ -127,14 +173,67 @@ def test_heartbeats_of_nodes_wake_nobody() -> None:
     assert world.wakes > wakes
 
 
-def test_every_version_of_a_pod_is_a_change() -> None:
-    """Who waits is known by the object that the snapshot has: a new one without a change would never be decided."""
+def test_a_version_of_a_pod_that_says_nothing_new_leaves_the_pod_as_it_is() -> None:
+    """Who waits is known by the object that the snapshot has: kubelet and kube-scheduler write conditions that nobody reads."""
+    world = ObservedCluster()
+    raw = world.pod("p", "c", gates=[GATE])
+    pod, epoch = world.pod_value(raw), world.snapshot.retry_epoch
+    woken, changes = (world.wakes, world.later), world.snapshot.changes.pods.end
+    raw["status"] = {
+        "conditions": [{"type": "PodScheduled", "status": "False"}],
+        "nominatedNodeName": "n1",
+        "containerStatuses": [{"name": "main", "restartCount": 3}],
+    }
+    raw["metadata"]["managedFields"] = [{"manager": "kubelet", "operation": "Update"}]
+    world.see(PODS, raw)
+    assert world.pod_value(raw) is pod
+    assert (world.wakes, world.later) == woken
+    assert (world.snapshot.changes.pods.end, world.snapshot.retry_epoch) == (changes, epoch)
+
+
+@pytest.mark.parametrize(("field", "part"), PARTS.items())
+def test_a_version_of_a_pod_in_which_something_differs_that_is_read_is_a_change(
+    field: str, part: Json
+) -> None:
+    """Each field counts, since somebody reads it."""
     world = ObservedCluster()
     raw = world.pod("p", "c")
-    changes = world.snapshot.changes.pods.end
-    raw["status"] = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
-    world.see(PODS, raw)
+    before, changes = world.pod_value(raw), world.snapshot.changes.pods.end
+    later = {key: {**raw.get(key, {}), **part.get(key, {})} for key in ("metadata", "spec", "status")}
+    world.see(PODS, later)
+    now = world.pod_value(raw)
+    assert getattr(now, field) != getattr(before, field)
+    assert now is not before
     assert world.snapshot.changes.pods.end > changes
+
+
+def test_every_field_of_a_pod_that_can_change_is_tried() -> None:
+    """A field that is read tomorrow needs a line above."""
+    assert {field.name for field in fields(Pod)} == PARTS.keys() | {"namespace", "name", "uid", "created"}
+
+
+def test_an_object_that_is_readable_again_is_a_change() -> None:
+    """Also where the good version is the one of before: it counted as broken in between."""
+    world = ObservedCluster()
+    raw = world.pod("p", "c")
+    good = dict(raw["spec"])
+    raw["spec"] = good | {"priority": "high"}
+    world.see(PODS, raw)
+    assert len(world.snapshot.broken) == 1
+    changes = world.snapshot.changes.pods.end
+    raw["spec"] = good
+    world.see(PODS, raw)
+    assert not world.snapshot.broken
+    assert world.snapshot.changes.pods.end > changes
+
+
+def test_what_the_watch_repeats_of_our_own_write_changes_nothing() -> None:
+    """The answer to a write is observed, and the same version comes by the watch."""
+    world = ObservedCluster()
+    raw = world.claim("c")
+    wakes, changes = world.wakes, world.snapshot.changes.claims.end
+    world.snapshot.observe(CLAIMS, "MODIFIED", raw)
+    assert (world.wakes, world.snapshot.changes.claims.end) == (wakes, changes)
 
 
 def test_two_allocations_of_one_device_are_seen_until_one_goes() -> None:

@@ -26,6 +26,7 @@ STEPS = st.one_of(
         st.integers(0, 2),
     ),
     st.tuples(st.just("finish"), POD),
+    st.tuples(st.just("say"), POD),
     st.tuples(st.just("class"), st.sampled_from(["managed", "plain", "gone"])),
     st.tuples(st.just("policy"), st.sampled_from(["FIFO", "Priority"])),
 )
@@ -68,6 +69,8 @@ def step(made: ObservedCluster, kind: str, what: list[Any], uids: dict[int, str]
         case "finish":
             pod = made.pod(f"p{what[0]}")
             made.see(PODS, pod | {"status": {"phase": "Failed"}})
+        case "say":
+            _say(made, f"p{what[0]}")
         case "class":
             change = "DELETED" if what[0] == "gone" else "MODIFIED"
             labels = {"apportion.dev/managed": "true"} if what[0] == "managed" else {}
@@ -77,3 +80,11 @@ def step(made: ObservedCluster, kind: str, what: list[Any], uids: dict[int, str]
             made.see(CLASSES, {"metadata": metadata, "spec": {}}, change)
         case "policy":
             made.policy(queue={"order": what[0]})
+
+
+def _say(made: ObservedCluster, name: str) -> None:
+    """Show a pod as it is in another version."""
+    for pod in [each for each in made.snapshot.pods.values() if each.name == name]:
+        names = [entry.claim for entry in pod.claims if entry.claim]
+        spec = {"schedulerName": pod.scheduler, "priority": pod.priority}
+        made.pod(pod.name, *names, gates=pod.gates, spec=spec)

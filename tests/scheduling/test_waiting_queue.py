@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.cluster.kinds import CLAIMS
+from apportion.scheduling.waiting import is_current
 from apportion.scheduling.waitingqueue import WaitingQueue, waiting_demands
 from tests.observedcluster import request
 from tests.scheduling.clustersteps import STEPS, claim_uids, step
@@ -23,6 +24,7 @@ def test_following_changes_leads_where_a_new_look_leads(steps: list[Any]) -> Non
         demands, unservable = queue.demands()
         fresh, others = waiting_demands(made.snapshot)
         assert demands == fresh
+        assert all(is_current(demand, made.snapshot) for demand in demands)
         assert sorted(map(repr, unservable)) == sorted(map(repr, others))
 
 

@@ -1,7 +1,9 @@
 """ObjectStore: every observed object, parsed, in its newest version.
 
 In: raw objects as watches deliver them, in any order, again and again. Out: what each event changed. Objects are known
-by UID, so that a late DELETED of an old object cannot erase a new one of the same name. An object that cannot be read is
+by UID, so that a late DELETED of an old object cannot erase a new one of the same name. A version in which nothing differs
+that is read (a heartbeat, a condition, our own write that the watch repeats) changes nothing: the object of before stays, because
+who waits is known by it. An object that cannot be read is
 remembered as broken; so much of it counts that its devices stay taken and its classes stay shut (`unreadable`).
 """
 
@@ -83,7 +85,7 @@ class ObjectStore:
         return self._objects[kind]
 
     def observe(self, kind: ResourceKind, change: str, raw: Raw) -> tuple[Any, Any]:
-        """Take in one event; returns the object before and after it, None each where there is none."""
+        """Take in one event; returns the object before and after it, None each where there is none; None twice: nothing changed."""
         metadata = raw["metadata"]
         uid, version = metadata["uid"], number(str(metadata.get("resourceVersion") or ""))
         objects = self._objects[kind]
@@ -111,7 +113,8 @@ class ObjectStore:
             if kept is not None:
                 objects[uid] = kept
             return old, kept
-        self.broken.pop(uid, None)
         old = objects.get(uid)
+        if self.broken.pop(uid, None) is None and old == new:
+            return None, None
         objects[uid] = new
         return old, new

@@ -24,6 +24,7 @@ from apportion.cluster.kinds import ResourceKind
 from apportion.cluster.managedclasses import ManagedClasses, managed_classes
 from apportion.cluster.objectstore import ObjectStore, Raw
 from apportion.cluster.podindex import PodIndex, load_of
+from apportion.cluster.pressing import presses
 from apportion.cluster.quotaindex import QuotaIndex
 from apportion.cluster.volumeindex import VolumeIndex
 from apportion.dra.allocation import Allocation
@@ -43,10 +44,11 @@ class Snapshot:
         state: State,
         *,
         wake: Callable[[], None],
+        wake_later: Callable[[], None] | None = None,
         schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER}),
         drivers: frozenset[str] = DRIVERS,
     ) -> None:
-        """`state` is the allocator's; `wake` is called after every change; `schedulers` bind our pods, `drivers` are our agents'."""
+        """`wake` is called after a change, `wake_later` after one that does not press; `schedulers` bind our pods, `drivers` are our agents'."""
         self.state = state
         self.drivers = drivers
         self.schedulers = schedulers
@@ -83,6 +85,7 @@ class Snapshot:
         self.volumes = VolumeIndex()
         self.quota_index = QuotaIndex(store.of(kinds.NAMESPACES), store.of(kinds.QUOTAS))
         self._wake = wake
+        self._wake_later = wake_later or wake
         self._node_uids: dict[str, str] = {}
         self._clearing: set[str] = set()
         """Claims (UIDs) whose allocation we are clearing ourselves."""
@@ -99,8 +102,7 @@ class Snapshot:
 
     def node(self, name: str) -> Node | None:
         """Return a node by name."""
-        uid = self._node_uids.get(name)
-        return self.nodes.get(uid) if uid else None
+        return self.nodes.get(self._node_uids.get(name, ""))
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """Return a claim by name."""
@@ -184,8 +186,6 @@ class Snapshot:
     # Keeping the indexes. -------------------------------------------------------------------------------------
 
     def _changed(self, kind: ResourceKind, uid: str, old: Any, new: Any) -> None:
-        if kind == kinds.NODES and old == new:
-            return  # a heartbeat
         match kind:
             case kinds.CLAIMS:
                 self._claim_changed(uid, old, new)
@@ -228,7 +228,7 @@ class Snapshot:
                 self._managed = None
                 self.partition_epoch += 1
                 self.retry_epoch += 1
-        self._wake()
+        (self._wake if presses(kind, old, new, self.pod_index) else self._wake_later)()
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         before = old.allocation if old is not None else None

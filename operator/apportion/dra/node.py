@@ -15,11 +15,10 @@ Resources = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node in one version. Heartbeats change only `version`, which comparisons leave out."""
+    """What is read of a node: versions of it that differ in nothing of this, as after a heartbeat, are equal."""
 
     name: str
     uid: str
-    version: str = field(compare=False, default="")
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
@@ -36,7 +35,6 @@ class Node:
         return cls(
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
-            version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
             labels=dict(reading.table(metadata, "labels", at="metadata")),
             taints=tuple(Taint.from_json(row, path) for path, row in reading.rows(spec, "taints", at="spec")),
             unschedulable=reading.flag(spec, "unschedulable", at="spec"),

@@ -38,12 +38,11 @@ class PodClaim:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod in one version."""
+    """What is read of a pod: versions of it that differ in nothing of this are equal."""
 
     namespace: str
     name: str
     uid: str
-    version: str = field(compare=False, default="")
     node: str | None = None
     """`spec.nodeName`, once bound."""
     gates: tuple[str, ...] = ()
@@ -93,7 +92,6 @@ class Pod:
             namespace=reading.text(metadata, "namespace", at="metadata", default=""),
             name=reading.text(metadata, "name", at="metadata"),
             uid=reading.text(metadata, "uid", at="metadata", default=""),
-            version=reading.text(metadata, "resourceVersion", at="metadata", default=""),
             node=reading.text(spec, "nodeName", at="spec", default="") or None,
             gates=tuple(
                 reading.text(row, "name", at=path)

@@ -87,6 +87,8 @@ class Planner:
         return planned(self._answers, key, nodes)
 
     def _together(self, demands: Sequence[WaitingDemand], capacity: HostCapacity) -> dict[str, Answer]:
+        if len(demands) < LEAST_TOGETHER:
+            return {}
         managed = self._snapshot.managed
         policies = {terms_of(managed.policy(demand.claims[0])) for demand in demands}
         if len(policies) != 1:
